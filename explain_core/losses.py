@@ -1,0 +1,183 @@
+"""Per-sample losses. Each declares what it reads of a prediction, so that nothing is guessed.
+
+A prediction is a mapping from class label to probability (classification; a class that is absent has
+probability 0) or a float (regression).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Probabilities = Mapping[Any, float]
+Prediction = Probabilities | float
+Reads = Literal["label", "probabilities", "number"]
+Task = Literal["classification", "regression"]
+
+EPSILON = 1e-15
+"""Probabilities are clipped to [EPSILON, 1] before a logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A named per-sample loss, ``loss(y_true, prediction) -> float``; smaller is better.
+
+    ``reads`` says what the function gets: the most probable ``label``, the ``probabilities`` mapping, or
+    the predicted ``number``.
+    """
+
+    name: str
+    reads: Reads
+    function: Callable[[Any, Any], float]
+
+    @property
+    def task(self) -> Task:
+        return "regression" if self.reads == "number" else "classification"
+
+    def __call__(self, y_true: Any, prediction: Prediction) -> float:
+        if self.reads == "label":
+            return self.function(y_true, argmax(prediction))  # type: ignore[arg-type]
+        return self.function(y_true, prediction)
+
+    def __reduce__(self) -> Any:
+        if NAMED.get(self.name) is self:
+            return get, (self.name,)
+        return Loss, (self.name, self.reads, self.function)
+
+
+def argmax(probabilities: Probabilities) -> Any:
+    """The most probable label, the first one in the mapping's order on a tie; None for no class at all."""
+    return max(probabilities, key=probabilities.__getitem__) if probabilities else None
+
+
+def cross_entropy(y_true: Any, p: Probabilities) -> float:
+    """−log p(y), in nats, with every probability clipped to [1e-15, 1] and the whole renormalised.
+
+    A class that was never seen has probability 0 before the clipping; so has every class where none is predicted.
+    """
+    if not p:
+        return -math.log(EPSILON)
+    total = 0.0
+    for value in p.values():
+        total += EPSILON if value < EPSILON else min(value, 1.0)
+    own = p.get(y_true, 0.0)
+    if own < EPSILON:
+        own = EPSILON
+    elif own > 1.0:
+        own = 1.0
+    if y_true not in p:
+        total += EPSILON
+    return math.log(total) - math.log(own)
+
+
+def zero_one(y_true: Any, label: Any) -> float:
+    """1 where the predicted label is wrong, else 0."""
+    return 0.0 if label == y_true else 1.0
+
+
+def brier(y_true: Any, p: Probabilities) -> float:
+    """Σ_k (p_k − 1[y = k])², in [0, 2] (Brier 1950, the original multi-class form)."""
+    total = 0.0 if y_true in p else 1.0
+    for label, value in p.items():
+        difference = value - (label == y_true)
+        total += difference * difference
+    return total
+
+
+def hinge(y_true: Any, p: Probabilities) -> float:
+    """max(0, 1 − (p_y − max_{k≠y} p_k)): the multi-class hinge of Crammer & Singer (2001) on probabilities."""
+    rival = 0.0
+    for label, value in p.items():
+        if value > rival and label != y_true:
+            rival = value
+    margin = p.get(y_true, 0.0) - rival
+    return max(0.0, 1.0 - margin)
+
+
+def squared(y_true: float, y_pred: float) -> float:
+    """(y − ŷ)²."""
+    difference = y_true - y_pred
+    return difference * difference
+
+
+def absolute(y_true: float, y_pred: float) -> float:
+    """|y − ŷ|."""
+    return abs(y_true - y_pred)
+
+
+def huber(y_true: float, y_pred: float) -> float:
+    """Huber (1964) with δ = 1: ½r² for |r| ≤ 1, |r| − ½ beyond."""
+    r = abs(y_true - y_pred)
+    return 0.5 * r * r if r <= 1.0 else r - 0.5
+
+
+def brier_pair(y_true: Any, p: Probabilities, q: Probabilities) -> float:
+    """Σ_k (p_k − 1[y = k]) (q_k − 1[y = k]): unbiased for the Brier score of the mean of independent p and q."""
+    total = 0.0 if y_true in p or y_true in q else 1.0
+    for label in {**p, **q}:
+        truth = label == y_true
+        total += (p.get(label, 0.0) - truth) * (q.get(label, 0.0) - truth)
+    return total
+
+
+def squared_pair(y_true: float, a: float, b: float) -> float:
+    """(a − y)(b − y): unbiased for the squared loss of the mean of independent a and b."""
+    return (a - y_true) * (b - y_true)
+
+
+PAIRED: dict[str, Callable[[Any, Any, Any], float]] = {"brier": brier_pair, "squared": squared_pair}
+"""Losses whose value at a mean prediction has an unbiased estimate from two draws."""
+
+NAMED: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        Loss("cross_entropy", "probabilities", cross_entropy),
+        Loss("zero_one", "label", zero_one),
+        Loss("brier", "probabilities", brier),
+        Loss("hinge", "probabilities", hinge),
+        Loss("squared", "number", squared),
+        Loss("absolute", "number", absolute),
+        Loss("huber", "number", huber),
+    )
+}
+"""The losses that go by a name."""
+
+DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "squared"}
+
+
+def get(
+    loss: str | Loss | Callable[[Any, Any], float], task: Task | None = None, reads: Reads | None = None
+) -> Loss:
+    """The loss of that name, or a callable ``loss(y_true, y_pred) -> float`` made one.
+
+    A callable reads what ``reads`` says; by default the probabilities, in a regression the number.
+
+    Raises ``ValueError`` for an unknown name and for a loss that does not fit ``task``.
+
+    >>> get("zero_one")("up", {"up": 0.4, "down": 0.6})
+    1.0
+    """
+    if isinstance(loss, str):
+        if loss not in NAMED:
+            raise ValueError(
+                f"loss: {loss!r} is not one of {', '.join(NAMED)}; name one of these or pass a callable"
+            )
+        found = NAMED[loss]
+    elif isinstance(loss, Loss):
+        found = loss
+    elif callable(loss):
+        found = Loss(
+            getattr(loss, "__name__", "loss"),
+            reads or ("number" if task == "regression" else "probabilities"),
+            loss,
+        )
+    else:
+        raise ValueError(f"loss: {loss!r} is neither a name nor a callable loss(y_true, y_pred) -> float")
+    if task is not None and found.task != task:
+        fitting = ", ".join(name for name, known in NAMED.items() if known.task == task)
+        raise ValueError(
+            f"loss: {found.name!r} is a {found.task} loss and the task is {task}; use one of {fitting}"
+        )
+    return found
