@@ -1,0 +1,103 @@
+"""Reservoirs: the rows that stand for the marginal distribution of the features.
+
+One owner: explainers share a reservoir, and whoever created it adds each observation once, after explaining,
+so that a draw at time s comes from observations r < s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from explain_core.random import Generator
+
+Row = Mapping[str, Any]
+Kind = Literal["geometric", "uniform"]
+
+
+class Reservoir(Protocol):
+    """At most ``size`` rows; ``rows`` is in slot order, and a uniform slot is a draw."""
+
+    size: int
+    rows: list[Row]
+
+    def add(self, row: Row) -> None:
+        """Take an observation in. The mapping is kept, not copied: it must not change afterwards."""
+
+
+class GeometricReservoir:
+    """The newest observation always enters, in place of a uniformly drawn slot.
+
+    An observation that is k steps old is still there with probability (1 − 1/L)^k: the ages are geometric with
+    mean L, the size (iPFI journal, Sect. 3.2; iSAGE Alg. 2). For streams that drift.
+
+    >>> reservoir = GeometricReservoir(size=2, seed=1)
+    >>> for i in range(5):
+    ...     reservoir.add({"i": i})
+    >>> {"i": 4} in reservoir.rows, len(reservoir.rows)
+    (True, 2)
+    """
+
+    kind: Kind = "geometric"
+
+    def __init__(self, size: int = 100, seed: int = 0) -> None:
+        self.size = _checked(size)
+        self.rows: list[Row] = []
+        self._rng = Generator(seed)
+
+    def add(self, row: Row) -> None:
+        if len(self.rows) < self.size:
+            self.rows.append(row)
+        else:
+            self.rows[self._rng.below(self.size)] = row
+
+
+class UniformReservoir:
+    """Every observation so far is in the reservoir with the same probability (Vitter 1985; Li 1994, Algorithm L).
+
+    For a distribution that does not change: the draws are then those of the whole past.
+    """
+
+    kind: Kind = "uniform"
+
+    def __init__(self, size: int = 100, seed: int = 0) -> None:
+        self.size = _checked(size)
+        self.rows: list[Row] = []
+        self._rng = Generator(seed)
+        self._w = 1.0
+        self._skip = 0
+
+    def add(self, row: Row) -> None:
+        if len(self.rows) < self.size:
+            self.rows.append(row)
+            if len(self.rows) == self.size:
+                self._draw_skip()
+        elif self._skip:
+            self._skip -= 1
+        else:
+            self.rows[self._rng.below(self.size)] = row
+            self._draw_skip()
+
+    def _draw_skip(self) -> None:
+        # The skip uses the W of this round, already multiplied: with the old one late rows come too rarely.
+        self._w *= (1.0 - self._rng.uniform()) ** (1.0 / self.size)
+        log = math.log1p(-self._w)
+        self._skip = math.floor(math.log(1.0 - self._rng.uniform()) / log) if log else 2**62
+
+
+def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> Reservoir:
+    """The reservoir of that kind. Raises ``ValueError`` for an unknown kind or a size below 1."""
+    kinds: dict[str, type[GeometricReservoir | UniformReservoir]] = {
+        "geometric": GeometricReservoir,
+        "uniform": UniformReservoir,
+    }
+    if kind not in kinds:
+        raise ValueError(f"reservoir: {kind!r} is not one of {', '.join(kinds)}")
+    return kinds[kind](size, seed)
+
+
+def _checked(size: int) -> int:
+    if size < 1:
+        raise ValueError(f"size: {size} is not a number of rows; a reservoir needs at least 1")
+    return size
