@@ -1,0 +1,1 @@
+"""Evaluators: a model's predictions for the perturbed copies of one record."""

@@ -1,0 +1,128 @@
+"""The one result type of every estimator: values with their bands, and what they mean."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["warming", "ready"]
+
+
+class Importance(NamedTuple):
+    """Importance of one feature under one loss, in units of that loss; NaN where nothing is known yet."""
+
+    value: float
+    std: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What an estimator knows after ``n`` explained records.
+
+    ``values`` and ``std`` have one row per loss and one column per feature (or group), in units of the loss. ``std`` is
+    the standard error of the value and ``width`` half the band in standard errors. ``samples`` (losses × features ×
+    repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
+    """
+
+    estimator: str
+    features: tuple[str, ...]
+    losses: tuple[str, ...]
+    values: NDArray[np.float64]
+    std: NDArray[np.float64]
+    n: int
+    status: Status = "ready"
+    width: float = 1.959963984540054
+    samples: NDArray[np.float64] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Lower end of the band, losses × features."""
+        return self.values - self.width * self.std
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Upper end of the band, losses × features."""
+        return self.values + self.width * self.std
+
+    def importance(self, loss: str | None = None) -> dict[str, Importance]:
+        """Importance per feature under a loss, by default the first."""
+        row = 0 if loss is None else self._row(loss)
+        columns = (self.values[row], self.std[row], self.low[row], self.high[row])
+        return {
+            name: Importance(*cells)
+            for name, *cells in zip(self.features, *(column.tolist() for column in columns), strict=True)
+        }
+
+    def top(self, k: int, loss: str | None = None) -> list[tuple[str, Importance]]:
+        """The k features of largest value, the largest first; equal ones in the order of ``features``."""
+        known = self.importance(loss).items()
+        return sorted(known, key=lambda item: -item[1].value if item[1].value == item[1].value else math.inf)[
+            :k
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; what is not known is None."""
+        return {
+            "estimator": self.estimator,
+            "features": list(self.features),
+            "losses": list(self.losses),
+            "values": _finite(self.values),
+            "std": _finite(self.std),
+            "n": self.n,
+            "status": self.status,
+            "width": self.width,
+            "samples": None if self.samples is None else _finite(self.samples),
+            "metadata": self.metadata,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Explanation:
+        shape = (len(data["losses"]), len(data["features"]))
+        samples = data["samples"]
+        return cls(
+            estimator=data["estimator"],
+            features=tuple(data["features"]),
+            losses=tuple(data["losses"]),
+            values=np.array(data["values"], dtype=np.float64).reshape(shape),
+            std=np.array(data["std"], dtype=np.float64).reshape(shape),
+            n=data["n"],
+            status=data["status"],
+            width=data["width"],
+            samples=None if samples is None else np.array(samples, dtype=np.float64),
+            metadata=data["metadata"],
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Explanation:
+        return cls.from_dict(json.loads(text))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Long form, one row per loss and feature (needs pandas)."""
+        import pandas as pd
+
+        rows = [(loss, name, *cells) for loss in self.losses for name, cells in self.importance(loss).items()]
+        return pd.DataFrame(rows, columns=["loss", "feature", *Importance._fields])
+
+    def _row(self, loss: str) -> int:
+        if loss not in self.losses:
+            raise ValueError(f"loss: {loss!r} was not estimated; there are {', '.join(self.losses)}")
+        return self.losses.index(loss)
+
+
+def _finite(array: NDArray[np.float64]) -> list[Any]:
+    """Nested lists with None for what is not finite."""
+    return np.where(np.isfinite(array), array, None).tolist()  # type: ignore[no-any-return, call-overload]
