@@ -1,0 +1,1 @@
+"""The explanation sidecar: everything that touches Kafka, HTTP, files and the clock."""

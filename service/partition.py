@@ -1,0 +1,282 @@
+"""The fold: the state of a partition is a function of its input, and of nothing else.
+
+``PartitionState.step(record)`` returns the messages that the record causes. There is no clock, no I/O, no global
+random generator and no thread in it; that is what makes recovery exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Any
+
+from explain_core import losses as known_losses
+from explain_core.empty import Performance
+from explain_core.explanation import Explanation
+from explain_core.importance.base import IncrementalEstimator
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
+from explain_core.losses import Prediction, Task
+from explain_core.models import Model, check_prediction, wrap
+from explain_core.random import derive_seed
+from explain_core.reservoirs import Reservoir, make_reservoir
+from explain_core.smoothing import alpha_of
+from service.errors import UserError
+from service.messages import Chain, Output, dead_letter, sealed
+from service.models import load_model
+from service.records import BadRecord, Decoder, InputRecord, Sample
+from service.settings import ExplainerSettings, Settings
+
+MAX_CLASSES = 1_000
+"""More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
+
+ESTIMATORS: dict[str, type[IncrementalEstimator]] = {"ipfi": IncrementalPFI, "isage": IncrementalSAGE}
+
+DEFAULT_ALPHA = 0.001
+
+
+class FoldError(UserError):
+    """The model failed on a record, so that no state after it is known."""
+
+
+def fold_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that the fold depends on, as plain JSON types: a state belongs to them."""
+    return settings.model_dump(
+        mode="json",
+        include={
+            "app_id": True,
+            "seed": True,
+            "topics": {"records"},
+            "record": True,
+            "model": True,
+            "explainers": True,
+            "explain": True,
+            "emit": True,
+            "drift": True,
+        },
+    )
+
+
+class PartitionState:
+    """Model, explainers and everything else that the records of one partition have made.
+
+    The whole object is the snapshot. The settings are not in it: ``bind`` gives them to a restored state.
+    """
+
+    def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
+        identity = (settings.app_id, settings.topics.records, partition, epoch)
+        seed = derive_seed(settings.seed, *identity)
+        task: Task = "regression" if settings.model.task == "regression" else "classification"
+        self.partition = partition
+        self.epoch = epoch
+        self.next_offset = start
+        self.records = 0
+        self.rejected = 0
+        self.notices: list[str] = []
+        self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
+        self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
+        self.labels: dict[Any, int] = {}
+        self.kinds: dict[str, str] = {}
+        self.model: Model = wrap(load_model(settings.model, derive_seed(seed, "model")), task)
+        self.reservoirs: dict[tuple[str, int], Reservoir] = {}
+        self.explainers = {
+            one.name or one.kind: self._explainer(settings, one, seed) for one in settings.explainers
+        }
+        used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
+        first = settings.explainers[0] if settings.explainers else None
+        self.performance = Performance(
+            list(used) or [known_losses.get(known_losses.DEFAULT[task])], _alpha(first)
+        )
+        self.bind(settings)
+
+    def bind(self, settings: Settings) -> None:
+        """Take the settings on: at the start, and after the state came out of a snapshot."""
+        self._settings = settings
+        self._decoder = Decoder(settings.record, settings.model.task)
+        self._task = settings.model.task
+        self._topic = settings.topics.records
+        self._every = settings.explain.every
+        self._emit_every = settings.emit.every
+        self._static = settings.model.static
+        self._on_bad = settings.record.on_bad
+        self._max_features = settings.record.max_features
+
+    def step(self, record: InputRecord) -> list[Output]:
+        """Fold one record; returns the messages that it causes, in order.
+
+        Raises ``FoldError`` where the model fails, or a bad record is to stop the service (``record.on_bad: fail``).
+        """
+        if record.offset < self.next_offset:
+            raise AssertionError(f"offset {record.offset} after {self.next_offset}: the fold never goes back")
+        try:
+            sample = self._decoder.decode(record)
+            y = self._accept(sample)
+        except BadRecord as error:
+            return self._reject(record, error)
+        try:
+            self._fold(record.offset, sample, y)
+        except Exception as error:
+            kind = type(self.model.wrapped).__name__
+            raise FoldError(
+                f"{self._topic} partition {self.partition} offset {record.offset}: the model ({kind}) failed: "
+                f"{type(error).__name__}: {error}; nothing of this record was published. Correct model.factory or "
+                "model.params, or remove what the record has that the model cannot take"
+            ) from error
+        self.next_offset = record.offset + 1
+        if self.records % self._emit_every == 0:
+            return [self._explanation(record.offset, sample)]
+        return []
+
+    def _fold(self, offset: int, sample: Sample, y: Any) -> None:
+        x = sample.x
+        prediction = self.model.predict(x)
+        check_prediction(prediction, self.model.task)
+        if self.records % self._every == 0:
+            for explainer in self.explainers.values():
+                explainer.explain_one(x, y, prediction)
+        else:
+            for explainer in self.explainers.values():
+                explainer.meet(x)
+        if not self._static:
+            self.model.learn(x, y, sample.weight)
+        for reservoir in self.reservoirs.values():
+            reservoir.add(x)
+        losses = self.performance.update(y, prediction)
+        self.records += 1
+        self.fold_digest = hashlib.blake2b(
+            self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
+        ).digest()
+
+    def _accept(self, sample: Sample) -> Any:
+        """Check the sample against what the partition has seen; returns the label as the model gets it.
+
+        Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed.
+        """
+        labels, kinds, y = self.labels, self.kinds, sample.y
+        if self._task != "regression":
+            limit = 2 if self._task == "binary" else MAX_CLASSES
+            if y not in labels and len(labels) >= limit:
+                known = ", ".join(map(repr, list(labels)[:5]))
+                raise BadRecord(
+                    "unknown_label",
+                    f"the label {y!r} would be class {limit + 1}; model.task is {self._task} and has seen {known}",
+                )
+        fresh: dict[str, str] = {}
+        for name, value in sample.x.items():
+            kind = "string" if type(value) is str else "number"
+            before = kinds.get(name)
+            if before is None:
+                fresh[name] = kind
+            elif before != kind:
+                raise BadRecord("feature_type", f"feature {name!r} is a {kind} and was a {before} so far")
+        if fresh:
+            if len(kinds) + len(fresh) > self._max_features:
+                raise BadRecord(
+                    "too_many_features",
+                    f"{len(fresh)} new features come to {len(kinds)} known; record.max_features is {self._max_features}",
+                )
+            kinds.update(fresh)
+        if self._task == "regression":
+            return y
+        return labels.setdefault(y, len(labels))
+
+    def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
+        if self._on_bad == "fail":
+            raise FoldError(
+                f"{self._topic} partition {self.partition} offset {record.offset}: {error} ({error.error_class}); "
+                "record.on_bad is fail: correct the record's producer, or set dead_letter or skip"
+            ) from error
+        self.next_offset = record.offset + 1
+        self.rejected += 1
+        if self._on_bad == "skip":
+            return []
+        return [
+            dead_letter(record, error, self._topic, self.partition, self.epoch, self.chains["dead_letters"])
+        ]
+
+    def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
+        """What the fold digest covers of a record: offset, prediction and losses."""
+        if isinstance(prediction, float):
+            values = [prediction, *losses]
+        else:
+            get = prediction.get
+            values = [get(label, 0.0) for label in range(len(self.labels))]
+            values += losses
+        return struct.pack(f"<q{len(values)}d", offset, *values)
+
+    def _explanation(self, offset: int, sample: Sample) -> Output:
+        explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
+        warming = any(explanation.status == "warming" for explanation in explanations.values())
+        chain = self.chains["explanations"]
+        body = {
+            "schema": "explanation/1",
+            "app_id": self._settings.app_id,
+            "topic": self._topic,
+            "partition": self.partition,
+            "offset": offset,
+            "timestamp": sample.timestamp,
+            "id": sample.id,
+            "epoch": self.epoch,
+            "seq": chain.seq,
+            "records": self.records,
+            "explained": min((explanation.n for explanation in explanations.values()), default=0),
+            "rejected": self.rejected,
+            "status": "warming" if warming else "ready",
+            "performance": {
+                loss.name: dict(zip(("model", "empty"), self.performance.of(loss.name), strict=True))
+                for loss in self.performance.losses
+            },
+            "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
+            "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
+            "notices": self.notices,
+        }
+        value = sealed(body, chain)
+        self.notices = []
+        return Output(
+            "explanations", f"{self._topic}/{self.partition}".encode(), value, (("schema", b"explanation/1"),)
+        )
+
+    def _explainer(self, settings: Settings, one: ExplainerSettings, seed: int) -> IncrementalEstimator:
+        kind, size = one.reservoir.kind, one.reservoir.size
+        if (kind, size) not in self.reservoirs:
+            self.reservoirs[kind, size] = make_reservoir(
+                kind, size, derive_seed(seed, "reservoir", kind, size)
+            )
+        arguments: dict[str, Any] = {"empty": one.empty} if one.kind == "isage" else {}
+        try:
+            return ESTIMATORS[one.kind](
+                self.model,
+                task=self.model.task,
+                losses=one.losses,
+                alpha=_alpha(one),
+                n_samples=one.n_samples,
+                features=settings.record.features,
+                groups=one.groups,
+                reservoir=self.reservoirs[kind, size],
+                warm_up=settings.explain.warm_up and min(settings.explain.warm_up, size),
+                band=one.band,
+                confidence=one.confidence,
+                seed=derive_seed(seed, one.name or one.kind),
+                **arguments,
+            )
+        except ValueError as error:
+            raise UserError(f"explainers: {one.name or one.kind}: {error}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+
+def _alpha(explainer: ExplainerSettings | None) -> float:
+    if explainer is None:
+        return DEFAULT_ALPHA
+    if explainer.window is not None:
+        return alpha_of(explainer.window)
+    return DEFAULT_ALPHA if explainer.alpha is None else explainer.alpha
+
+
+def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float]]]:
+    """By loss and feature; NaN becomes null in JSON."""
+    return {
+        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
+        for loss in explanation.losses
+    }

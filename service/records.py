@@ -1,0 +1,236 @@
+"""Input records: from the bytes of a Kafka message to features, label and weight, or to the reason why not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from service.settings import RecordSettings
+
+Task = Literal["binary", "multiclass", "regression"]
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_ABSENT: Any = object()
+
+
+class InputRecord(NamedTuple):
+    """A message of the records topic. ``timestamp`` is Kafka's, in milliseconds since 1970."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, and the record's id."""
+
+    x: dict[str, Any]
+    y: Any
+    weight: float
+    timestamp: int
+    id: str | None
+
+
+class BadRecord(Exception):
+    """A record that cannot be folded. ``error_class`` is one of a fixed set of names, for counting."""
+
+    def __init__(self, error_class: str, message: str) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+
+
+class Decoder:
+    """Decodes one record; every instance is bound to the record settings and the task.
+
+    Features are numbers, strings and booleans; a null or absent feature is a missing value and left out.
+    Raises ``BadRecord`` for everything else.
+    """
+
+    def __init__(self, settings: RecordSettings, task: Task) -> None:
+        self._settings = settings
+        self._regression = task == "regression"
+        self._label = _path(settings.label)
+        self._weight = _path(settings.weight)
+        self._timestamp = _path(settings.timestamp)
+        self._id = _path(settings.id)
+        named = (self._label, self._weight, self._timestamp, self._id)
+        self._reserved = frozenset(path[0] for path in named if path)
+        self._features = (
+            None if settings.features is None else [(name, _path(name)) for name in settings.features]
+        )
+
+    def decode(self, record: InputRecord) -> Sample:
+        value, settings = record.value, self._settings
+        if value is None:
+            raise BadRecord("null_value", "the record has no value; a labelled record is a JSON object")
+        if len(value) > settings.max_bytes:
+            raise BadRecord(
+                "too_large", f"the value has {len(value)} bytes; record.max_bytes is {settings.max_bytes}"
+            )
+        try:
+            data = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise BadRecord("not_json", f"the value is not JSON: {error}") from None
+        if type(data) is not dict:
+            raise BadRecord(
+                "not_object", f"the value is a JSON {_json_type(data)}; a labelled record is an object"
+            )
+        y = self._decode_label(_find(data, self._label))
+        return Sample(
+            x=self._decode_features(data),
+            y=y,
+            weight=1.0 if self._weight is None else self._decode_weight(_find(data, self._weight)),
+            timestamp=(
+                record.timestamp
+                if self._timestamp is None
+                else self._decode_timestamp(_find(data, self._timestamp))
+            ),
+            id=None if self._id is None else self._decode_id(_find(data, self._id)),
+        )
+
+    def _decode_features(self, data: dict[str, Any]) -> dict[str, Any]:
+        settings = self._settings
+        if self._features is None:
+            reserved = self._reserved
+            found = {
+                name: value for name, value in data.items() if value is not None and name not in reserved
+            }
+        else:
+            found = {}
+            for name, path in self._features:
+                value = _find(data, path)
+                if value is not None and value is not _ABSENT:
+                    found[name] = value
+        if len(found) > settings.max_features:
+            raise BadRecord(
+                "too_many_features",
+                f"the record has {len(found)} features; record.max_features is {settings.max_features}",
+            )
+        for name, value in found.items():
+            kind = type(value)
+            if kind is float:
+                if not math.isfinite(value):
+                    raise BadRecord(
+                        "not_finite", f"feature {_short(name)} is {value}; features are finite numbers"
+                    )
+            elif kind is str:
+                if len(value) > settings.max_string:
+                    raise BadRecord(
+                        "string_too_long",
+                        f"feature {_short(name)} has {len(value)} characters; record.max_string is {settings.max_string}",
+                    )
+            elif kind is not int and kind is not bool:
+                raise BadRecord(
+                    "nested_feature",
+                    f"feature {_short(name)} is a JSON {_json_type(value)}; name paths into it in record.features",
+                )
+            if len(name) > settings.max_string:
+                raise BadRecord("string_too_long", f"a feature's name has {len(name)} characters")
+        if not found:
+            raise BadRecord("no_features", "the record has no feature that is not null")
+        return found
+
+    def _decode_label(self, label: Any) -> Any:
+        name, kind = self._settings.label, type(label)
+        if label is _ABSENT or label is None:
+            raise BadRecord("missing_label", f"the label {name!r} is {'null' if label is None else 'absent'}")
+        if self._regression:
+            if kind is not float and kind is not int:
+                raise BadRecord(
+                    "bad_label", f"the label {name!r} is {_short(label)}; a regression needs a number"
+                )
+            if not math.isfinite(label):
+                raise BadRecord(
+                    "not_finite", f"the label {name!r} is {label}; a regression needs a finite number"
+                )
+            return float(label)
+        if kind is float and label.is_integer():
+            return int(label)
+        if kind is not str and kind is not int and kind is not bool:
+            raise BadRecord(
+                "bad_label",
+                f"the label {name!r} is {_short(label)}; a class is a string, a whole number or a boolean",
+            )
+        if kind is str and len(label) > self._settings.max_string:
+            raise BadRecord("string_too_long", f"the label {name!r} has {len(label)} characters")
+        return label
+
+    def _decode_weight(self, weight: Any) -> float:
+        if weight is _ABSENT or weight is None:
+            return 1.0
+        if type(weight) not in (int, float) or not 0.0 < weight < math.inf:
+            raise BadRecord(
+                "bad_weight",
+                f"the weight {self._settings.weight!r} is {_short(weight)}; it must be a number above 0",
+            )
+        return float(weight)
+
+    def _decode_timestamp(self, value: Any) -> int:
+        """Milliseconds since 1970 from such a number, or from an ISO 8601 string (UTC unless it says otherwise)."""
+        try:
+            if type(value) in (int, float):
+                milliseconds = int(value)
+            else:
+                moment = datetime.fromisoformat(value)
+                if moment.tzinfo is None:
+                    moment = moment.replace(tzinfo=UTC)
+                milliseconds = round(moment.timestamp() * 1000)
+            if not -(2**63) <= milliseconds < 2**63:
+                raise OverflowError
+        except (TypeError, ValueError, OverflowError):
+            raise BadRecord(
+                "bad_timestamp",
+                f"the timestamp {self._settings.timestamp!r} is {'absent' if value is _ABSENT else _short(value)}; "
+                "it must be milliseconds since 1970 or ISO 8601",
+            ) from None
+        return milliseconds
+
+    def _decode_id(self, value: Any) -> str | None:
+        if value is _ABSENT or value is None:
+            return None
+        if type(value) not in (str, int) or len(str(value)) > self._settings.max_string:
+            raise BadRecord(
+                "bad_id",
+                f"the id {self._settings.id!r} is {_short(value)}; it must be a short string or integer",
+            )
+        return str(value)
+
+
+def _path(name: str | None) -> Any:
+    return None if name is None else tuple(name.split("."))
+
+
+def _find(data: dict[str, Any], path: Sequence[str]) -> Any:
+    """The value at a field path; a field whose own name has the dots in it is found first."""
+    if len(path) == 1:
+        return data.get(path[0], _ABSENT)
+    whole = data.get(".".join(path), _ABSENT)
+    if whole is not _ABSENT:
+        return whole
+    value: Any = data
+    for part in path:
+        if type(value) is not dict:
+            return _ABSENT
+        value = value.get(part, _ABSENT)
+    return value
+
+
+def _json_type(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _short(value: Any) -> str:
+    """A value for a message: its beginning, however long it is."""
+    if isinstance(value, list | dict):
+        return f"a JSON {_json_type(value)}"
+    text = repr(value[:101] if isinstance(value, str) else value)
+    return text if len(text) <= 100 else text[:100] + "…"
