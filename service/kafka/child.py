@@ -1,34 +1,39 @@
-"""``python -m service.kafka.child COMMAND …``: run a command that must not outlive whoever started this.
+"""``python child.py FOLDER COMMAND …``: run a command that must not outlive the process that started this one.
 
-The parent holds the other end of our stdin. When it closes, because the parent closed it or was killed, the command is
-ended. The command's process id is the first line on stdout.
+That process, the owner, holds the other end of our stdin. When it closes, because the owner closed it or was killed, the
+command is ended, and then FOLDER is removed, unless it is "". The command's process id is the first line on stdout.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
+import time
 
 STOP_SECONDS = 20
 
 
-def main(command: list[str]) -> int:
+def main(folder: str, *command: str) -> int:
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     sys.stdout.write(f"{child.pid}\n")
     sys.stdout.flush()
-    threading.Thread(target=_end_with_parent, args=(child,), daemon=True).start()
-    return child.wait()
+    owner_gone = threading.Event()
 
-
-def _end_with_parent(child: subprocess.Popen[bytes]) -> None:
-    sys.stdin.buffer.read()
-    child.terminate()
-    try:
-        child.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
+    def end_with_owner() -> None:
+        sys.stdin.buffer.read()
+        owner_gone.set()
+        child.terminate()
+        time.sleep(STOP_SECONDS)
         child.kill()
+
+    threading.Thread(target=end_with_owner, daemon=True).start()
+    status = child.wait()
+    if owner_gone.is_set() and folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

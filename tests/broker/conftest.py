@@ -1,0 +1,37 @@
+"""One embedded broker for the whole session, never another one; every test has topics and groups of its own."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from service.kafka.broker import Broker
+
+# So that a test that forces compaction or retention waits milliseconds and not minutes.
+CONFIG = {
+    "log.initial.task.delay.ms": "100",
+    "log.cleaner.backoff.ms": "100",
+    "log.retention.check.interval.ms": "500",
+}
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with Broker(config=CONFIG) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_foreign_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EXPLAIN_KAFKA__BOOTSTRAP_SERVERS", raising=False)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def unique_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """``unique_name("records")``: a name that no other test has, for a topic, a consumer group or an application."""
+    test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60]
+    return lambda name: f"{name}-{test}-{next(_numbers)}"
