@@ -1,0 +1,265 @@
+"""Every kind of model looks the same from outside, and a wrong one is refused by name."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from river import compose, linear_model, naive_bayes, preprocessing, tree
+
+from explain_core.models import OnnxModel, wrap
+from explain_core.tables import labels, records, transfer
+
+FEATURES = ["a", "b", "c"]
+DATA = np.random.Generator(np.random.PCG64(1)).normal(size=(300, 3))
+CLASSES = np.where(DATA[:, 0] + DATA[:, 1] > 0.5, "up", np.where(DATA[:, 0] < -0.5, "down", "flat"))
+TARGET = DATA @ [1.0, -2.0, 0.5]
+ROWS = records(DATA, FEATURES)
+
+
+def classifier(names=False):
+    import pandas as pd
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(n_estimators=5, max_depth=4, random_state=0)
+    return model.fit(pd.DataFrame(DATA, columns=FEATURES) if names else DATA, CLASSES)
+
+
+def regressor():
+    from sklearn.linear_model import LinearRegression
+
+    return LinearRegression().fit(DATA, TARGET)
+
+
+def onnx_bytes(model, **options):
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import FloatTensorType
+
+    return to_onnx(model, initial_types=[("X", FloatTensorType([None, 3]))], **options).SerializeToString()
+
+
+def onnx_graph(kinds, output="float", nodes=()):
+    """A graph with one n × 1 input per feature that computes ``out``."""
+    from onnx import TensorProto, helper
+
+    types = {"float": TensorProto.FLOAT, "int64": TensorProto.INT64, "string": TensorProto.STRING}
+    inputs = [helper.make_tensor_value_info(name, types[kind], [None, 1]) for name, kind in kinds.items()]
+    outputs = [helper.make_tensor_value_info("out", types[output], [None, 1])]
+    graph = helper.make_graph([helper.make_node(*node) for node in nodes], "graph", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return model.SerializeToString()
+
+
+def test_a_scikit_learn_classifier_predicts_what_it_predicts_on_arrays():
+    model = classifier()
+    expected = model.predict_proba(DATA)
+    predictions = wrap(model, "classification", FEATURES).predict_many(ROWS)
+    assert [[p[label] for label in model.classes_] for p in predictions] == expected.tolist()
+
+
+def test_a_model_fitted_with_names_gets_a_frame_in_its_own_order_without_a_warning(recwarn):
+    model = wrap(classifier(names=True), "classification")
+    shuffled = [{"c": x["c"], "a": x["a"], "b": x["b"]} for x in ROWS]
+    assert model.predict_many(shuffled) == wrap(classifier(), "classification", FEATURES).predict_many(ROWS)
+    assert not recwarn.list
+
+
+def test_a_missing_feature_is_nan_for_a_model_on_arrays():
+    class Sum:
+        def predict(self, table):
+            return np.where(np.isnan(table[:, 1]), -1.0, table.sum(axis=1))
+
+    model = wrap(Sum(), "regression", FEATURES)
+    assert model.predict_many([{"a": 1.0, "b": 1.0, "c": 1.0}, {"a": 1.0, "c": 1.0}]) == [3.0, -1.0]
+
+
+def test_text_reaches_a_pipeline_that_encodes_it():
+    import pandas as pd
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"colour": ["red", "blue"] * 20, "size": range(40)})
+    pipeline = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough"), LogisticRegression()
+    ).fit(frame, frame["colour"] == "red")
+    model = wrap(pipeline, "classification")
+    assert model.predict({"colour": "red", "size": 3})[True] > 0.8
+    assert records(frame)[0] == {"colour": "red", "size": 0}
+
+
+def test_a_classifier_without_probabilities_gives_its_label_probability_one():
+    from sklearn.svm import LinearSVC
+
+    model = LinearSVC().fit(DATA, CLASSES)
+    predictions = wrap(model, "classification", FEATURES).predict_many(ROWS)
+    assert predictions == [{label: 1.0} for label in model.predict(DATA)]
+
+
+@pytest.mark.parametrize("options", [{"zipmap": True}, {"zipmap": False}])
+def test_an_onnx_classifier_agrees_with_the_model_it_was_made_from(options):
+    model = classifier()
+    data = onnx_bytes(model, options={id(model): options})
+    wrapped = wrap(data, "classification", FEATURES, classes=sorted(set(CLASSES)))
+    expected = model.predict_proba(DATA.astype(np.float32))
+    got = [[p[label] for label in model.classes_] for p in wrapped.predict_many(ROWS)]
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_an_onnx_model_with_one_input_per_feature_names_its_columns_itself():
+    nodes = [("Mul", ["a", "b"], ["ab"]), ("Add", ["ab", "c"], ["out"])]
+    model = wrap(onnx_graph(dict.fromkeys(FEATURES, "float"), nodes=nodes), "regression")
+    assert model.features == FEATURES
+    np.testing.assert_allclose(model.predict_many(ROWS), DATA[:, 0] * DATA[:, 1] + DATA[:, 2], atol=1e-5)
+    assert model.predict(ROWS[0]) == model.predict_many(ROWS)[0]
+
+
+def test_one_column_of_onnx_probabilities_is_that_of_the_second_class():
+    data = onnx_graph({"a": "float"}, nodes=[("Sigmoid", ["a"], ["out"])])
+    assert wrap(data, "classification", classes=["no", "yes"]).predict({"a": 0.0}) == {"no": 0.5, "yes": 0.5}
+    assert wrap(data, "classification").predict({"a": 9.0})[1] > 0.99
+
+
+def test_an_onnx_label_has_probability_one():
+    data = onnx_graph({"a": "string"}, output="string", nodes=[("Identity", ["a"], ["out"])])
+    assert wrap(data, "classification").predict({"a": "up"}) == {"up": 1.0}
+
+
+def test_a_feature_that_an_onnx_model_needs_whole_is_named_when_it_is_missing():
+    data = onnx_graph({"a": "int64"}, output="int64", nodes=[("Identity", ["a"], ["out"])])
+    assert wrap(data, "regression").predict({"a": 7}) == 7.0
+    with pytest.raises(
+        ValueError, match="X: feature 'a' is missing in a row and the ONNX model takes whole numbers"
+    ):
+        wrap(data, "regression").predict({})
+
+
+def test_an_onnx_model_given_as_bytes_survives_pickling_and_a_session_says_why_it_does_not():
+    model = wrap(onnx_bytes(regressor()), "regression", FEATURES)
+    restored = pickle.loads(pickle.dumps(model))
+    assert restored.predict_many(ROWS) == model.predict_many(ROWS)
+    session = OnnxModel(model._session, "regression", FEATURES)
+    assert session.predict_many(ROWS) == model.predict_many(ROWS)
+    with pytest.raises(ValueError, match="model: an ONNX session cannot be stored; wrap the bytes"):
+        pickle.dumps(session)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+        compose.Select("a", "b") | linear_model.LogisticRegression(),
+        compose.TransformerUnion(compose.Select("a"), compose.Select("b")) | linear_model.Perceptron(),
+        tree.HoeffdingTreeClassifier(grace_period=20),
+        naive_bayes.MultinomialNB(),
+        linear_model.PAClassifier(),
+    ],
+    ids=str,
+)
+def test_a_river_classifier_predicts_the_same_one_by_one_and_in_batches(part):
+    model = wrap(part.clone(), "classification")
+    rows = [{name: abs(value) for name, value in x.items()} for x in ROWS]
+    for x, y in zip(rows, CLASSES == "up", strict=True):
+        model.learn(x, bool(y))
+    for many, x in zip(model.predict_many(rows[:20]), rows, strict=False):
+        assert many == pytest.approx(model.predict(x))
+
+
+def test_records_with_different_features_are_predicted_one_by_one():
+    model = wrap(linear_model.LogisticRegression(), "classification")
+    for x, y in zip(ROWS, CLASSES == "up", strict=True):
+        model.learn(x, bool(y))
+    rows = [ROWS[0], {"a": 1.0}]
+    assert model.predict_many(rows) == [model.predict(x) for x in rows]
+
+
+def test_a_river_regressor_predicts_the_same_one_by_one_and_in_batches():
+    model = wrap(preprocessing.StandardScaler() | linear_model.LinearRegression(), "regression")
+    for x, y in zip(ROWS, TARGET, strict=True):
+        model.learn(x, float(y))
+    assert model.predict_many(ROWS) == pytest.approx([model.predict(x) for x in ROWS])
+    assert any(model.predict_many(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: wrap(classifier(), "regression", FEATURES),
+            "model: RandomForestClassifier is a classifier and",
+        ),
+        (
+            lambda: wrap(regressor(), "classification", FEATURES),
+            "model: LinearRegression is a regressor and the task",
+        ),
+        (lambda: wrap(linear_model.LinearRegression(), "classification"), "is for regression and the task"),
+        (
+            lambda: wrap(classifier(), "classification"),
+            r"features: RandomForestClassifier .* pass features=\[",
+        ),
+        (lambda: wrap(classifier(), "classification", ["a"]), "features: 1 names for the 3 columns"),
+        (
+            lambda: wrap(classifier(True), "classification", ["a", "b", "z"]),
+            "was fitted with the columns a, b, c",
+        ),
+        (
+            lambda: wrap(onnx_bytes(regressor()), "regression"),
+            "features: the ONNX model does not name its columns",
+        ),
+        (lambda: wrap(onnx_bytes(regressor()), "regression", ["a"]), "features: 1 names for the 3 columns"),
+        (lambda: wrap(3, "regression"), "model: int has neither"),
+        (lambda: wrap(len, "ranking"), "task: 'ranking' is not one of"),
+        (
+            lambda: wrap(wrap(len, "regression"), "classification"),
+            "task: classification, and the model was wrapped",
+        ),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused_with_the_argument_the_value_and_the_remedy(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_predictions_that_do_not_fit_are_refused():
+    class Probabilities:
+        def predict_proba(self, table):
+            return np.full((len(table), 2), 0.5)
+
+    class Words:
+        def predict(self, table):
+            return np.array(["up"] * len(table))
+
+    with pytest.raises(ValueError, match="classes: Probabilities does not name"):
+        wrap(Probabilities(), "classification", FEATURES)
+    with pytest.raises(ValueError, match=r"classes: 3 labels for probabilities of shape \(1, 2\)"):
+        wrap(Probabilities(), "classification", FEATURES, classes=["x", "y", "z"]).predict(ROWS[0])
+    with pytest.raises(ValueError, match="model: predicted 'up' and the task is regression"):
+        wrap(Words(), "regression", FEATURES).predict(ROWS[0])
+
+
+def test_truths_are_checked_against_the_predictions():
+    model = wrap(lambda x: {"yes": 1.0}, "classification")
+    rows = [{"a": 1.0}]
+    assert labels(np.array(["yes"]), rows, model, [{"yes": 1.0}]) == ["yes"]
+    with pytest.raises(ValueError, match="y: the label 1 is in no prediction; the model's classes are 'yes'"):
+        labels([1], rows, model, [{"yes": 1.0}])
+    with pytest.raises(ValueError, match="y: 2 values for 1 rows"):
+        labels(["yes", "no"], rows, model, [{"yes": 1.0}])
+    with pytest.raises(ValueError, match=r"model: predicted .*nan.* must be finite"):
+        labels(["yes"], rows, model, [{"yes": math.nan}])
+
+
+def test_tables_without_names_or_of_another_width_are_refused():
+    with pytest.raises(ValueError, match=r"features: the columns of X have no names"):
+        records(DATA)
+    with pytest.raises(ValueError, match="X: not every row has a value for each of the 2 features"):
+        records(DATA, ["a", "b"])
+    with pytest.raises(ValueError, match="X: there are no rows"):
+        records([])
+
+
+def test_absence_is_transferred_as_a_value():
+    copy = {"a": 1, "b": 2}
+    transfer(["a", "b"], {"a": 9}, copy)
+    assert copy == {"a": 9}
