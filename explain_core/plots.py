@@ -1,0 +1,144 @@
+"""Plots of explanations, one function each, with matplotlib (extra ``plots``). Each returns the axes it drew on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explain_core.explanation import Explanation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROW = 0.24
+"""Height of one feature in inches: labels of 8 points do not touch."""
+
+
+def bars(
+    explanation: Explanation, loss: str | None = None, *, top: int | None = None, ax: Axes | None = None
+) -> Axes:
+    """Horizontal bars of the importance under a loss (by default the first) with its band, the largest on top.
+
+    ``top`` keeps that many features. A feature without a value has no bar. Raises ``ValueError`` for an unknown loss.
+    """
+    known = explanation.top(top or len(explanation.features), loss)
+    values = np.array([one.value for _, one in known])
+    reach = np.array([[one.value - one.low, one.high - one.value] for _, one in known]).T
+    axes = _axes(ax, len(known))
+    where = np.arange(len(known))
+    axes.barh(where, values, color="tab:blue", height=0.7)
+    shown = np.isfinite(reach).all(axis=0)
+    if shown.any():
+        axes.errorbar(
+            values[shown], where[shown], xerr=reach[:, shown], fmt="none", ecolor="black", capsize=2, lw=1
+        )
+    _feature_axis(axes, [name for name, _ in known])
+    reference = 1.0 if explanation.metadata.get("kind") == "ratio" else 0.0
+    axes.axvline(reference, color="black", linewidth=0.8)
+    axes.set_xlabel(_label(explanation, loss))
+    return axes
+
+
+def over_time(
+    explanations: Sequence[Explanation],
+    at: Sequence[Any] | None = None,
+    loss: str | None = None,
+    *,
+    top: int = 8,
+    ax: Axes | None = None,
+) -> Axes:
+    """Importance of each feature over a sequence of explanations with its band.
+
+    ``at`` are the places on the horizontal axis (by default the records explained). The ``top`` features by their
+    largest absolute value have a colour, a band and an entry in the legend; the others are thin grey lines. Raises
+    ``ValueError`` where there is nothing to plot or the lengths differ.
+    """
+    if not explanations:
+        raise ValueError("explanations: there are none to plot")
+    where = [one.n for one in explanations] if at is None else list(at)
+    if len(where) != len(explanations):
+        raise ValueError(f"at: {len(where)} places for {len(explanations)} explanations")
+    tables = [one.importance(loss) for one in explanations]
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    nothing = (np.nan,) * 4
+    curves = {name: np.array([table.get(name, nothing) for table in tables]).T for name in names}
+    size = {name: np.nanmax(np.abs(curve[0]), initial=0.0) for name, curve in curves.items()}
+    ranked = sorted(names, key=lambda name: -size[name])
+    axes = _axes(ax, 0)
+    for name in ranked[top:]:
+        axes.plot(where, curves[name][0], color="0.75", linewidth=0.7, zorder=1)
+    for position, name in enumerate(ranked[:top]):
+        value, _, low, high = curves[name]
+        colour, style = f"C{position % 10}", ("-", "--", ":")[position // 10 % 3]
+        axes.plot(where, value, style, color=colour, label=name, zorder=3)
+        axes.fill_between(where, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
+    if ranked[top:]:
+        axes.plot([], [], color="0.75", linewidth=0.7, label=f"{len(ranked) - top} others")
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    axes.set_xlabel("records explained" if at is None else "")
+    axes.set_ylabel(_label(explanations[-1], loss))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=8)
+    return axes
+
+
+def drift(
+    before: Explanation,
+    after: Explanation,
+    loss: str | None = None,
+    *,
+    top: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """What changed between two explanations: a line per feature from one value to the other, with both bands.
+
+    The largest change is on top; ``top`` keeps that many features. A feature that one of them lacks has no line.
+    """
+    first, second = before.importance(loss), after.importance(loss)
+    names = list(dict.fromkeys([*first, *second]))
+    nothing = (np.nan,) * 4
+    cells = {name: (first.get(name, nothing), second.get(name, nothing)) for name in names}
+
+    def change(name: str) -> float:
+        moved = abs(cells[name][1][0] - cells[name][0][0])
+        return moved if moved == moved else -1.0
+
+    names = sorted(names, key=change, reverse=True)[: top or len(names)]
+    axes = _axes(ax, len(names))
+    for k, (colour, label) in enumerate((("tab:gray", "before"), ("tab:red", "after"))):
+        for row, name in enumerate(names):
+            value, _, low, high = cells[name][k]
+            axes.plot([low, high], [row, row], color=colour, alpha=0.35, linewidth=4, solid_capstyle="butt")
+            axes.plot(
+                value, row, "o", color=colour, markersize=4, label=label if row == 0 else None, zorder=3
+            )
+    for row, name in enumerate(names):
+        axes.plot([cells[name][0][0], cells[name][1][0]], [row, row], color="black", linewidth=0.8)
+    _feature_axis(axes, names)
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set_xlabel(_label(after, loss))
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize=8)
+    return axes
+
+
+def _axes(ax: Axes | None, rows: int) -> Axes:
+    """The axes given, or new ones that are high enough for that many features."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(7.0, max(2.5, 0.9 + ROW * rows) if rows else 4.0), layout="constrained")[1]
+
+
+def _feature_axis(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(
+        range(len(names)), [name if len(name) <= 32 else f"{name[:31]}…" for name in names], fontsize=8
+    )
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _label(explanation: Explanation, loss: str | None) -> str:
+    kind = explanation.metadata.get("kind")
+    measure = explanation.losses[0] if loss is None else loss
+    return f"{explanation.estimator}, {measure}" + (f" ({kind})" if kind else "")
