@@ -272,6 +272,7 @@ _NAMES = frozenset(
         ("copy", "deepcopy"),
         ("copyreg", "_reconstructor"),
         ("datetime", "date"),
+        ("explain_core.losses", "get"),
         ("datetime", "datetime"),
         ("datetime", "timedelta"),
         ("functools", "partial"),

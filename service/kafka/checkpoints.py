@@ -1,0 +1,226 @@
+"""Snapshots on the compacted topic, and the pointer to them in the committed offset's metadata.
+
+A snapshot is chunks under the keys ``app_id/topic-id/partition/0``, ``…/1``, … and then a manifest under
+``…/manifest``, written in the transaction that commits the offset. The metadata of *every* commit names the offsets of
+the first chunk and of the manifest, so that a restore reads those records and no others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from service.errors import UserError
+from service.partition import PartitionState
+from service.snapshot import Manifest, Snapshot, SnapshotError, check_signature, sign
+
+MAX_POINTER_BYTES = 1_000
+"""The broker refuses offset metadata above 4,096 bytes; ours stays far below."""
+
+MANIFEST = "manifest"
+SIGNATURE_HEADER = "hmac-sha256"
+
+CheckpointRecord = tuple[bytes, bytes | None, list[tuple[str, bytes]]]
+"""Key, value (None is a tombstone) and headers."""
+
+
+@checked_dataclass(frozen=True)
+class Pointer:
+    """The metadata of a committed offset: where the snapshot is, and what the fold was at that offset."""
+
+    topic_id: str
+    epoch: int
+    first_chunk: int
+    manifest: int
+    next_offset: int
+    fold_digest: str
+    chains: dict[str, tuple[int, str]]
+
+    def encode(self) -> str:
+        text = json.dumps({"explain": 1, **asdict(self)}, separators=(",", ":"))
+        if len(text.encode()) > MAX_POINTER_BYTES:
+            raise AssertionError(f"offset metadata of {len(text)} bytes, above {MAX_POINTER_BYTES}")
+        return text
+
+    @classmethod
+    def decode(cls, metadata: str | None) -> Pointer | None:
+        """None where the metadata is not ours: an operator or another program committed the offset."""
+        try:
+            data = json.loads(metadata or "")
+            if not isinstance(data, dict) or data.pop("explain", None) != 1:
+                return None
+            return cls(**data)
+        except (ValueError, TypeError, ValidationError):
+            return None
+
+
+@dataclass
+class Place:
+    """Where the current snapshot of a partition is, once Kafka said so."""
+
+    first_chunk: int
+    manifest: int
+    next_offset: int
+
+
+def point(topic_id: str, state: PartitionState, place: Place) -> Pointer:
+    """The pointer to commit with a state's next offset."""
+    return Pointer(
+        topic_id=topic_id,
+        epoch=state.epoch,
+        first_chunk=place.first_chunk,
+        manifest=place.manifest,
+        next_offset=place.next_offset,
+        fold_digest=state.fold_digest.hex(),
+        chains={name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()},
+    )
+
+
+def key_prefix(app_id: str, topic_id: str, partition: int) -> str:
+    return f"{app_id}/{topic_id}/{partition}/"
+
+
+def to_records(snapshot: Snapshot, chunks_before: int, keys: Sequence[bytes]) -> list[CheckpointRecord]:
+    """The records that store a snapshot: chunks, tombstones for chunks that the one before had more, the manifest last."""
+    manifest = snapshot.manifest
+    prefix = key_prefix(manifest.app_id, manifest.topic_id, manifest.partition)
+    records: list[CheckpointRecord] = [
+        (f"{prefix}{index}".encode(), chunk, []) for index, chunk in enumerate(snapshot.chunks)
+    ]
+    records += [
+        (f"{prefix}{index}".encode(), None, []) for index in range(len(snapshot.chunks), chunks_before)
+    ]
+    value = manifest.encode()
+    signature = sign(value, keys)
+    records.append(
+        (f"{prefix}{MANIFEST}".encode(), value, [(SIGNATURE_HEADER, signature)] if signature else [])
+    )
+    return records
+
+
+def read_keys(path: Path | None) -> list[bytes]:
+    """HMAC keys, one a line; the first signs. Raises ``UserError`` where the file has none."""
+    if path is None:
+        return []
+    try:
+        keys = [line.strip() for line in path.read_bytes().splitlines() if line.strip()]
+    except OSError as error:
+        raise UserError(f"checkpoint.hmac_key_file: {path} cannot be read: {error.strerror}") from None
+    if not keys or min(map(len, keys)) < 16:
+        raise UserError(
+            f"checkpoint.hmac_key_file: {path} needs at least one key, one a line, of 16 characters or more"
+        )
+    return keys
+
+
+class Superseded(Exception):
+    """The snapshot that the pointer names was compacted away: a newer one was committed meanwhile."""
+
+
+class SnapshotReader:
+    """Reads one snapshot in slices that are short enough for a poll loop.
+
+    ``advance()`` returns the snapshot when it is whole, else None. Nothing is deserialised here but the manifest's JSON,
+    and that after its signature was checked.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        topic: str,
+        partition: int,
+        pointer: Pointer,
+        app_id: str,
+        keys: Sequence[bytes],
+    ) -> None:
+        self._consumer = consumer
+        self._pointer = pointer
+        self._keys = keys
+        self._prefix = key_prefix(app_id, pointer.topic_id, partition)
+        self._values: dict[str, bytes] = {}
+        self._where = f"partition {partition}: the snapshot at offset {pointer.manifest} of {topic!r}"
+        consumer.assign([TopicPartition(topic, partition, pointer.first_chunk)])
+
+    def advance(self, seconds: float) -> Snapshot | None:
+        for message in read(self._consumer, seconds, count=10):
+            if message is None or (message.offset() or 0) > self._pointer.manifest:
+                raise Superseded
+            key = (message.key() or b"").decode(errors="replace")
+            value = message.value()
+            if key.startswith(self._prefix) and value is not None:
+                self._values[key.removeprefix(self._prefix)] = value
+            if message.offset() == self._pointer.manifest:
+                return self._assemble(message)
+        return None
+
+    def _assemble(self, message: Message) -> Snapshot:
+        value = self._values.get(MANIFEST)
+        if value is None:
+            raise SnapshotError(f"{self._where}: there is no manifest; the topic was written to by others")
+        check_signature(value, signature_of(message), self._keys)
+        manifest = Manifest.decode(value)
+        wanted = [str(index) for index in range(len(manifest.chunk_sizes))]
+        missing = [index for index in wanted if index not in self._values]
+        if missing:
+            raise SnapshotError(f"{self._where}: chunk {missing[0]} of {len(wanted)} is missing; it is torn")
+        return Snapshot(manifest=manifest, chunks=[self._values[index] for index in wanted])
+
+
+def signature_of(message: Message) -> bytes | None:
+    headers: Any = message.headers() or []
+    return dict(headers).get(SIGNATURE_HEADER)
+
+
+def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Message | None]:
+    """The messages that come within a time; None stands for the end of the partition."""
+    first = consumer.poll(seconds)
+    # consume() would wait for the whole count; what is there already comes without waiting.
+    for message in [] if first is None else [first, *consumer.consume(count, 0.0)]:
+        error = message.error()
+        if error is None:
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
+            yield None
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise Superseded
+        elif not error.retriable() and error.code() not in (
+            KafkaError._TRANSPORT,
+            KafkaError._ALL_BROKERS_DOWN,
+        ):
+            raise KafkaException(error)
+
+
+def read_all(consumer: Consumer, topic: str, partition: int, start: int) -> Iterator[Message]:
+    """Every committed message of a partition from an offset to its end."""
+    consumer.assign([TopicPartition(topic, partition, start)])
+    while True:
+        for message in read(consumer, 1.0):
+            if message is None:
+                return
+            yield message
+
+
+def last_messages(consumer: Consumer, topic: str, partition: int, matches: Any = None) -> Message | None:
+    """The last committed message of a partition (that ``matches``), found by walking back over control and aborted records."""
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+    step = 64
+    start = high
+    while start > low:
+        end, start = start, max(low, start - step)
+        step *= 4
+        found = None
+        for message in read_all(consumer, topic, partition, start):
+            if (message.offset() or 0) >= end:
+                break
+            if matches is None or matches(message):
+                found = message
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,160 @@
+"""The one place where Kafka clients are configured, and their errors are put into words.
+
+Each value that differs from librdkafka's default has its reason beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from service.errors import UserError
+from service.settings import TRANSACTION_TIMEOUT_MS, Settings
+
+CONNECT_SECONDS = 8.0
+"""A broker that does not answer for this long is reported as missing."""
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def admin_client(settings: Settings, errors: ErrorLog | None = None) -> AdminClient:
+    return AdminClient(_common(settings, errors or ErrorLog()))
+
+
+def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
+    """The consumer of a worker: a member of the group, reading committed records from explicit offsets."""
+    config = _common(settings, errors) | {
+        "group.id": settings.app_id,
+        "client.id": worker_name(settings, slot),
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        # Every assignment names its offset; `earliest` would silently jump over deleted records.
+        "auto.offset.reset": "error",
+        "partition.assignment.strategy": "cooperative-sticky",
+        # A cooperative move is dark for about two heartbeats; a killed member is noticed after the session timeout.
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 500,
+        # Says where a partition ends, also where its last records are control records.
+        "enable.partition.eof": True,
+        # Bounds the memory that a backlog takes.
+        "queued.max.messages.kbytes": 16_384,
+        "fetch.queue.backoff.ms": 100,
+        "fetch.wait.max.ms": 100,
+    }
+    if settings.kafka.group_instance_id:
+        config["group.instance.id"] = f"{settings.kafka.group_instance_id}-{slot}"
+    return _made(Consumer, config | settings.kafka.config)
+
+
+def reading_consumer(settings: Settings, errors: ErrorLog | None = None) -> Consumer:
+    """A consumer without a group, for reading topics at offsets of our own choice."""
+    config = _common(settings, errors or ErrorLog()) | {
+        # librdkafka wants a name even where no group is joined; nothing is ever committed under it.
+        "group.id": f"{settings.app_id}.reader",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "queued.max.messages.kbytes": 16_384,
+        "fetch.wait.max.ms": 50,
+    }
+    return _made(Consumer, config | settings.kafka.config)
+
+
+def transactional_producer(settings: Settings, name: str, errors: ErrorLog) -> Producer:
+    """The producer whose transactions carry outputs, snapshots and offsets.
+
+    A stable transactional id lets a restarted worker abort its predecessor's open transaction at once.
+    """
+    config = _common(settings, errors) | {
+        "transactional.id": name,
+        "client.id": name,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "message.timeout.ms": TRANSACTION_TIMEOUT_MS - 1_000,
+        "enable.idempotence": True,
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        # Large records must fit into dead letters; topics have limits of their own.
+        "message.max.bytes": 100_000_000,
+        "queue.buffering.max.messages": 1_000_000,
+        # Back-to-back transactions otherwise wait 100 ms for the one before to end.
+        "retry.backoff.ms": 10,
+        "retry.backoff.max.ms": 100,
+    }
+    return _made(Producer, config | settings.kafka.config)
+
+
+def plain_producer(settings: Settings) -> Producer:
+    """An idempotent producer, for feeding records."""
+    config = _common(settings, ErrorLog()) | {
+        "enable.idempotence": True,
+        "linger.ms": 20,
+        "compression.type": "lz4",
+    }
+    return _made(Producer, config | settings.kafka.config)
+
+
+def worker_name(settings: Settings, slot: int) -> str:
+    """Transactional id and client id of a worker."""
+    return f"{settings.app_id}-{settings.instance_id}-{slot}"
+
+
+class ErrorLog:
+    """Keeps what a client reports in the background: it says why a call failed when the call itself just timed out."""
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+        self._logged: str | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        # "All brokers down" follows the error that says why.
+        if self.last is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last = error
+        if error.str() != self._logged:
+            self._logged = error.str()
+            log.warning("kafka: %s", error.str())
+
+
+def unreachable(settings: Settings, errors: ErrorLog, cause: KafkaException | None = None) -> UserError:
+    """Why the cluster did not answer, in one message."""
+    error = errors.last or (cause.args[0] if cause else None)
+    reason = error.str() if error else "no answer"
+    if error is not None and error.code() == KafkaError._AUTHENTICATION:
+        return UserError(
+            f"kafka.bootstrap_servers {settings.servers}: the broker refused the credentials: {reason}; "
+            "check sasl.mechanism, sasl.username and sasl.password in kafka.config"
+        )
+    if error is not None and error.code() == KafkaError._SSL:
+        return UserError(
+            f"kafka.bootstrap_servers {settings.servers}: TLS failed: {reason}; check security.protocol and ssl.ca.location in kafka.config"
+        )
+    return UserError(
+        f"kafka.bootstrap_servers {settings.servers}: no broker answered within {CONNECT_SECONDS:g} s ({reason}); "
+        "check the address, and that the broker runs"
+    )
+
+
+def _common(settings: Settings, errors: ErrorLog) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": settings.servers,
+        "error_cb": errors,
+        # librdkafka's own lines repeat what error_cb gets.
+        "log_level": 2,
+        "reconnect.backoff.max.ms": 1_000,
+        **settings.kafka.config,
+    }
+
+
+def _made(client: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T:
+    try:
+        return client(config)
+    except (KafkaException, ValueError, TypeError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else error
+        raise UserError(f"kafka.config: {reason}") from None

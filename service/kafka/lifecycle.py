@@ -1,0 +1,449 @@
+"""One partition of a worker, from assignment to the end: waiting → restoring → replaying → running → (gone).
+
+A slice of ``advance`` takes about a tenth of a second at the most, so that other partitions keep flowing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from service.errors import UserError
+from service.kafka.checkpoints import (
+    MANIFEST,
+    Place,
+    Pointer,
+    SnapshotReader,
+    Superseded,
+    key_prefix,
+    last_messages,
+    read_all,
+    signature_of,
+)
+from service.messages import Output
+from service.models import trusted_modules
+from service.partition import PartitionState, fold_settings
+from service.records import InputRecord
+from service.settings import Settings
+from service.snapshot import Manifest, Versions, check_signature, load
+
+SLICE_SECONDS = 0.1
+
+log = logging.getLogger(__name__)
+
+Phase = Literal["waiting", "restoring", "replaying", "running"]
+
+
+class RecoveryError(UserError):
+    """The past of a partition does not fit; nothing was folded or published."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a partition needs of the cluster to recover."""
+
+    settings: Settings
+    topic_id: str
+    keys: Sequence[bytes]
+    group: Consumer
+    reader: Consumer
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a silent replay ends, and what must be true there.
+
+    ``fold_digest`` is that of the committed offset's metadata; without one (the group expired) the chains of the last
+    published messages must be those of the state.
+    """
+
+    offset: int
+    fold_digest: str | None
+    chains: dict[str, tuple[int, str]]
+
+
+class OwnedPartition:
+    """A partition that the group gave to this worker."""
+
+    def __init__(self, cluster: Cluster, partition: int) -> None:
+        self.partition = partition
+        self.phase: Phase = "waiting"
+        self.state: PartitionState | None = None
+        self.place: Place | None = None
+        self.consuming = False
+        self.stored_chunks = 0
+        self.new_chunks = 0
+        self.caught_up_at = -1
+        self.committed_offset = -1
+        self.fold_seconds = 0.0
+        self.snapshot_at = time.monotonic()
+        self._cluster = cluster
+        self._reader: SnapshotReader | None = None
+        self._pointer: Pointer | None = None
+        self._target: Target | None = None
+        self._topic = cluster.settings.topics.records
+        self._who = f"{self._topic} partition {partition}"
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the state has folded something that no committed offset covers."""
+        return (
+            self.phase == "running"
+            and self.state is not None
+            and self.state.next_offset > self.committed_offset
+        )
+
+    def advance(self) -> None:
+        """One slice of recovery. Raises ``RecoveryError`` where the past does not fit."""
+        if self.phase == "waiting":
+            self._wait()
+        elif self.phase == "restoring":
+            self._restore()
+
+    def fold(self, record: InputRecord) -> list[Output]:
+        """Fold a record of the input; returns what it publishes, nothing while replaying."""
+        state = self.state
+        assert state is not None
+        if record.offset < state.next_offset:
+            return []
+        started = time.perf_counter()
+        outputs = state.step(record)
+        self.fold_seconds += time.perf_counter() - started
+        if self.phase == "running":
+            return outputs
+        self._after_replay(state.next_offset)
+        return []
+
+    def at_end(self, offset: int) -> None:
+        """The input has nothing more before this offset (its last records may have been control records)."""
+        self.caught_up_at = offset
+        if self.phase == "replaying":
+            self._after_replay(offset)
+
+    @property
+    def replay_left(self) -> int:
+        """Offsets between the state and the end of its replay."""
+        if self._target is None or self.state is None:
+            return 0
+        return max(0, self._target.offset - self.state.next_offset)
+
+    def _wait(self) -> None:
+        group, where = self._cluster.group, TopicPartition(self._topic, self.partition)
+        try:
+            # Blocks while a predecessor's transaction is open: its outcome decides where we start.
+            committed = group.committed([where], timeout=SLICE_SECONDS)[0]
+            low, high = group.get_watermark_offsets(where, timeout=1.0, cached=False)
+        except KafkaException:
+            return
+        if committed.error is not None:
+            return
+        if committed.offset < 0:
+            self._without_offset(low, high)
+            return
+        self._pointer = Pointer.decode(committed.metadata)
+        if self._pointer is None:
+            raise RecoveryError(
+                f"{self._who}: the committed offset {committed.offset} is not ours: it has no pointer to a snapshot, so the state at it "
+                f"is unknown; an operator or another program committed it to group {self._cluster.settings.app_id!r}. "
+                f"{self._remedy()}"
+            )
+        self._check_log(self._pointer, committed.offset, low, high)
+        self._target = Target(committed.offset, self._pointer.fold_digest, self._pointer.chains)
+        self._start_restore(self._pointer)
+
+    def _check_log(self, pointer: Pointer, committed: int, low: int, high: int) -> None:
+        if pointer.topic_id != self._cluster.topic_id:
+            raise RecoveryError(
+                f"{self._who}: the topic was deleted and created again (its id was {pointer.topic_id} and is {self._cluster.topic_id}); "
+                f"the state is of records that are gone. {self._remedy()}"
+            )
+        if pointer.next_offset > committed:
+            raise RecoveryError(
+                f"{self._who}: the snapshot is at offset {pointer.next_offset}, beyond the committed offset {committed}; "
+                f"the offset was moved back. {self._remedy()}"
+            )
+        if committed > high:
+            raise RecoveryError(
+                f"{self._who}: the committed offset {committed} is beyond the end of the log {high}; records were lost. {self._remedy()}"
+            )
+        if low > pointer.next_offset:
+            lost = (
+                f"records {pointer.next_offset} to {min(low, committed) - 1}, which a replay needs,"
+                if low > pointer.next_offset and pointer.next_offset < committed
+                else f"records {committed} to {low - 1}, which were never folded,"
+            )
+            raise RecoveryError(
+                f"{self._who}: {lost} were deleted by retention: the log starts at {low}, the snapshot is at {pointer.next_offset}, "
+                f"the committed offset is {committed}. Give the topic a longer retention. {self._remedy()}"
+            )
+
+    def _remedy(self) -> str:
+        return (
+            f"To begin a new epoch with a new model: explain-sidecar reset --partition {self.partition} --yes"
+        )
+
+    def _without_offset(self, low: int, high: int) -> None:
+        """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
+        cluster, settings = self._cluster, self._cluster.settings
+        published = self._last_published()
+        found = self._find_snapshot()
+        if found is None and published is None:
+            self.state = PartitionState(settings, self.partition, start=low)
+            self._run()
+            return
+        if found is None:
+            raise RecoveryError(
+                f"{self._who}: there is no committed offset and no snapshot, yet explanations of {settings.app_id!r} are there up to offset "
+                f"{published.offset if published else 0}; going on would double them. {self._remedy()}"
+            )
+        pointer, _ = found
+        if pointer.topic_id != cluster.topic_id:
+            self._check_log(pointer, pointer.next_offset, low, high)
+        self._target = (
+            published
+            if published and published.offset > pointer.next_offset
+            else Target(pointer.next_offset, None, {})
+        )
+        self._check_log(pointer, self._target.offset, low, high)
+        log.warning(
+            "no committed offset: recovering from the snapshot and the last published message",
+            extra=self._extra(),
+        )
+        self._pointer = pointer
+        self._start_restore(pointer)
+
+    def _last_published(self) -> Target | None:
+        """What downstream has seen last: the input offset after it, and the chains of the outputs."""
+        settings, offset = self._cluster.settings, -1
+        chains: dict[str, tuple[int, str]] = {}
+
+        def ours(message: Message) -> bool:
+            return _json(message.value()).get("app_id") == settings.app_id
+
+        for name in ("explanations", "drift"):
+            message = last_messages(
+                self._cluster.reader, getattr(settings.topics, name), self.partition, ours
+            )
+            if message is not None:
+                body = _json(message.value())
+                chains[name] = (body["seq"] + 1, body["digest"])
+                offset = max(offset, body["offset"])
+        message = last_messages(self._cluster.reader, settings.topics.dead_letters, self.partition)
+        if message is not None:
+            headers = {str(pair[0]): _text(pair[1]) for pair in message.headers() or []}
+            if headers.get("__explain.errors.topic") == self._topic:
+                chains["dead_letters"] = (int(headers["__explain.seq"]) + 1, headers["__explain.digest"])
+                offset = max(offset, int(headers["__explain.errors.offset"]))
+        return Target(offset + 1, None, chains) if chains else None
+
+    def _find_snapshot(self) -> tuple[Pointer, Manifest] | None:
+        """The newest snapshot of this partition on the checkpoints topic, of whatever topic id."""
+        settings = self._cluster.settings
+        low, _ = self._cluster.reader.get_watermark_offsets(
+            TopicPartition(settings.topics.checkpoints, self.partition), timeout=10
+        )
+        first: dict[str, int] = {}
+        found = None
+        for message in read_all(self._cluster.reader, settings.topics.checkpoints, self.partition, low):
+            key = (message.key() or b"").decode(errors="replace")
+            prefix, _, part = key.rpartition("/")
+            if not key.startswith(settings.app_id + "/") or prefix.rpartition("/")[2] != str(self.partition):
+                continue
+            value, offset = message.value(), message.offset() or 0
+            if part == "0" and value is not None:
+                first[prefix] = offset
+            elif part == MANIFEST and value is not None:
+                check_signature(value, signature_of(message), self._cluster.keys)
+                manifest = Manifest.decode(value)
+                if key_prefix(settings.app_id, manifest.topic_id, self.partition) == prefix + "/":
+                    found = (
+                        Pointer(
+                            manifest.topic_id,
+                            manifest.epoch,
+                            first.get(prefix, offset),
+                            offset,
+                            manifest.next_offset,
+                            manifest.fold_digest,
+                            {},
+                        ),
+                        manifest,
+                    )
+        return found
+
+    def _start_restore(self, pointer: Pointer) -> None:
+        settings = self._cluster.settings
+        self._reader = SnapshotReader(
+            self._cluster.reader,
+            settings.topics.checkpoints,
+            self.partition,
+            pointer,
+            settings.app_id,
+            self._cluster.keys,
+        )
+        self.phase = "restoring"
+
+    def _restore(self) -> None:
+        assert self._reader is not None and self._pointer is not None and self._target is not None
+        try:
+            snapshot = self._reader.advance(SLICE_SECONDS)
+        except Superseded:
+            log.info("the snapshot was superseded; reading the committed offset again", extra=self._extra())
+            self.phase = "waiting"
+            return
+        if snapshot is None:
+            return
+        self._reader = None
+        self.stored_chunks = len(snapshot.chunks)
+        settings, manifest = self._cluster.settings, snapshot.manifest
+        if (manifest.epoch, manifest.next_offset, manifest.topic_id) != (
+            self._pointer.epoch,
+            self._pointer.next_offset,
+            self._pointer.topic_id,
+        ):
+            raise RecoveryError(
+                f"{self._who}: the snapshot is not the one that the committed offset points to. {self._remedy()}"
+            )
+        difference = settings_difference(manifest.settings, fold_settings(settings))
+        if difference:
+            self._settings_changed(manifest, difference)
+            return
+        state = load(snapshot, trusted_modules(settings.model))
+        state.bind(settings)
+        if (state.partition, state.epoch, state.next_offset, state.fold_digest.hex()) != (
+            self.partition,
+            manifest.epoch,
+            manifest.next_offset,
+            manifest.fold_digest,
+        ):
+            raise RecoveryError(
+                f"{self._who}: the state in the snapshot is not the one that its manifest describes. {self._remedy()}"
+            )
+        here = Versions.here()
+        if manifest.versions != here:
+            log.warning(
+                "the snapshot was written by %s and this is %s; a replay may differ in the last bit",
+                manifest.versions,
+                here,
+                extra=self._extra(),
+            )
+        self.state = state
+        self.place = Place(self._pointer.first_chunk, self._pointer.manifest, manifest.next_offset)
+        log.info(
+            "restored a snapshot of %d bytes; %d offsets to replay",
+            snapshot.size,
+            self._target.offset - state.next_offset,
+            extra=self._extra(),
+        )
+        self.phase = "replaying"
+        self.snapshot_at = time.monotonic()
+        self._after_replay(state.next_offset)
+
+    def _settings_changed(self, manifest: Manifest, difference: str) -> None:
+        settings = self._cluster.settings
+        assert self._target is not None
+        if settings.checkpoint.on_mismatch != "reset":
+            raise RecoveryError(
+                f"{self._who}: settings that the state depends on have changed:\n{difference}\nSet them back; or begin a new epoch with a "
+                "new model by checkpoint.on_mismatch=reset"
+            )
+        log.warning(
+            "settings changed, beginning epoch %d at offset %d:\n%s",
+            manifest.epoch + 1,
+            self._target.offset,
+            difference,
+            extra=self._extra(),
+        )
+        self.state = PartitionState(
+            settings, self.partition, epoch=manifest.epoch + 1, start=self._target.offset
+        )
+        self.state.notices.append(
+            f"settings changed: epoch {manifest.epoch + 1} begins at offset {self._target.offset}"
+        )
+        self._run()
+
+    def _after_replay(self, position: int) -> None:
+        """Go on to running where the replay has reached its end, once it is proved to be the state that published."""
+        target, state = self._target, self.state
+        assert target is not None and state is not None
+        if position < target.offset:
+            return
+        mine = {name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()}
+        matches = (
+            target.fold_digest == state.fold_digest.hex()
+            if target.fold_digest is not None
+            else all(mine[name] == tuple(known) for name, known in target.chains.items())
+        )
+        if matches:
+            self.committed_offset = target.offset
+        else:
+            self._diverged(target, state)
+        self._target = None
+        self._run()
+
+    def _diverged(self, target: Target, state: PartitionState) -> None:
+        settings = self._cluster.settings
+        recovery = settings.recovery
+        accepted = recovery.on_divergence == "continue" and (recovery.partition, recovery.offset) == (
+            self.partition,
+            target.offset,
+        )
+        text = (
+            f"{self._who}: the replay up to offset {target.offset} gives another state than the one that published: fold digest "
+            f"{state.fold_digest.hex()} here, {target.fold_digest or dict(target.chains)} there (epoch {state.epoch}); the model is not deterministic, or "
+            f"the software or CPU changed (here: {Versions.here()})"
+        )
+        if not accepted:
+            raise RecoveryError(
+                f"{text}. Return to the software that wrote it; or accept the difference with recovery.on_divergence=continue, "
+                f"recovery.partition={self.partition}, recovery.offset={target.offset}; or begin anew: {self._remedy()}"
+            )
+        log.warning("%s; accepted by recovery.on_divergence", text, extra=self._extra())
+        for name, chain in state.chains.items():
+            if name in target.chains:  # downstream's chain goes on unbroken
+                seq, digest = target.chains[name]
+                chain.seq, chain.digest = seq, bytes.fromhex(digest)
+        state.notices.append(f"an operator accepted that the replay up to offset {target.offset} diverged")
+        self.place = None  # a new snapshot, with the accepted chains in it, before anything else
+
+    def _run(self) -> None:
+        self.phase = "running"
+        log.info("running from offset %d", self.state.next_offset if self.state else -1, extra=self._extra())
+
+    def _extra(self) -> dict[str, Any]:
+        return {"partition": self.partition, "offset": self.state.next_offset if self.state else None}
+
+
+def settings_difference(before: Any, now: Any, path: str = "") -> str:
+    """Each setting that differs, a line each; empty where none does."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        lines = [
+            settings_difference(before.get(key), now.get(key), f"{path}.{key}" if path else key)
+            for key in {**before, **now}
+        ]
+        return "\n".join(line for line in lines if line)
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        lines = [
+            settings_difference(a, b, f"{path}.{index}")
+            for index, (a, b) in enumerate(zip(before, now, strict=True))
+        ]
+        return "\n".join(line for line in lines if line)
+    return "" if before == now else f"  {path}: was {json.dumps(before)}, is {json.dumps(now)}"
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+
+
+def _json(value: bytes | None) -> dict[str, Any]:
+    try:
+        data = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return {}
+    return data if isinstance(data, dict) else {}

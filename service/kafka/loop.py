@@ -1,0 +1,444 @@
+"""The loop of a worker: one consumer, one transactional producer, one thread.
+
+poll → fold → publish → (every commit interval) send offsets, commit. Rebalance callbacks come from inside ``poll``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from service.errors import UserError
+from service.kafka import checkpoints
+from service.kafka.cadence import Cadence
+from service.kafka.checkpoints import Place
+from service.kafka.clients import (
+    ErrorLog,
+    group_consumer,
+    reading_consumer,
+    transactional_producer,
+    worker_name,
+)
+from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
+from service.kafka.topics import Topics, retention_warning
+from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Sent, Transaction
+from service.partition import fold_settings
+from service.records import InputRecord
+from service.settings import Settings
+from service.snapshot import Snapshot, take
+
+MAX_BATCH = 1_000
+JOIN_GRACE_SECONDS = 5.0
+"""With ``until_caught_up``, a worker that was given no partition waits this long for one."""
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Owns the partitions that the group gives it, until ``stop`` is set or all of them are caught up."""
+
+    def __init__(self, settings: Settings, slot: int, alive: Callable[[], None]) -> None:
+        self._settings = settings
+        self._alive = alive
+        self._errors = ErrorLog()
+        topics = Topics(settings, errors=self._errors)
+        described = topics.prepare()
+        self._topic = described["records"]
+        warning = retention_warning(self._topic, settings)
+        if warning:
+            log.warning(warning)
+        self._topics = topics
+        self._output_partitions = self._topic.partitions
+        self._keys = checkpoints.read_keys(settings.checkpoint.hmac_key_file)
+        self._fold_settings = fold_settings(settings)
+        self._consumer = group_consumer(settings, slot, self._errors)
+        self._reader = reading_consumer(settings, self._errors)
+        self._cluster = Cluster(settings, self._topic.id, self._keys, self._consumer, self._reader)
+        self._transaction = Transaction(
+            transactional_producer(settings, worker_name(settings, slot), self._errors), settings, alive
+        )
+        self._owned: dict[int, OwnedPartition] = {}
+        self._waiting: deque[Message] = deque()
+        self._cadence = Cadence(settings.checkpoint)
+        self._failure: BaseException | None = None
+        self._joined_at: float | None = None
+        self._targets: dict[int, int] | None = None
+        self._begun_at = 0.0
+        self._records_in_transaction = 0
+        self._step_seconds = 0.001
+        self._failed = False
+        self.stopping = False
+
+    def run(self, until_caught_up: bool = False) -> None:
+        """Work until ``stopping``; with ``until_caught_up`` until the end offsets seen at the start."""
+        if until_caught_up:
+            self._targets = self._end_offsets()
+        self._consumer.subscribe(
+            [self._topic.name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        try:
+            while not self.stopping and not self._caught_up():
+                self._alive()
+                self._receive()
+                self._advance()
+                self._fold_waiting()
+                if self._commit_due():
+                    self._commit_or_send_again()
+            self._finish()
+        except BaseException:
+            self._leave()
+            raise
+        finally:
+            self._reader.close()
+
+    # --- input ---------------------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
+        idle = not self._waiting
+        message = self._consumer.poll(self._poll_seconds() if idle else 0.0)
+        self._raise_failure()
+        if message is not None:
+            self._waiting.append(message)
+            if idle:
+                batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
+                self._waiting.extend(self._consumer.consume(batch, 0.0))
+                self._raise_failure()
+
+    def _poll_seconds(self) -> float:
+        if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
+            return 0.0
+        if self._transaction.open:
+            return max(
+                0.0, min(0.1, self._begun_at + self._settings.commit.interval_ms / 1000 - time.monotonic())
+            )
+        return 0.1
+
+    def _fold_waiting(self) -> None:
+        waiting, alive, monotonic = self._waiting, self._alive, time.monotonic
+        started = monotonic()
+        count = 0
+        while waiting:
+            message = waiting.popleft()
+            error = message.error()
+            if error is not None:
+                self._input_error(message, error)
+                continue
+            owned = self._owned.get(message.partition())  # type: ignore[arg-type]
+            if owned is None or not owned.consuming:
+                continue
+            try:
+                self._fold(owned, message)
+            except (
+                Aborted
+            ):  # the record is folded and its outputs are kept; they are sent again before anything else
+                break
+            count += 1
+            now = monotonic()
+            alive()
+            if now - started > SLICE_SECONDS or self._transaction.kept_bytes > MAX_KEPT_BYTES:
+                break
+            if self._transaction.open and self._commit_due(now):
+                break
+        if count:
+            self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
+
+    def _fold(self, owned: OwnedPartition, message: Message) -> None:
+        offset: int = message.offset()  # type: ignore[assignment]
+        record = InputRecord(
+            offset,
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            tuple(message.headers() or ()),  # type: ignore[arg-type]
+        )
+        running = owned.phase == "running"
+        outputs = owned.fold(record)
+        if running:
+            self._records_in_transaction += 1
+            if not self._transaction.open:
+                self._begun_at = time.monotonic()
+            if outputs or not self._transaction.open:
+                self._transaction.publish(owned.partition, outputs)
+
+    def _input_error(self, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        partition: int = message.partition()  # type: ignore[assignment]
+        if code == KafkaError._PARTITION_EOF:
+            owned = self._owned.get(partition)
+            if owned is not None and owned.consuming:
+                owned.at_end(message.offset())  # type: ignore[arg-type]
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise UserError(
+                f"{self._topic.name} partition {partition}: {error.str()}: retention deleted records before they were folded; "
+                f"give the topic a longer retention, and begin a new epoch: explain-sidecar reset --partition {partition} --yes"
+            )
+        elif (
+            code
+            in (
+                KafkaError.UNKNOWN_TOPIC_OR_PART,
+                KafkaError._UNKNOWN_TOPIC,
+                KafkaError._UNKNOWN_PARTITION,
+                KafkaError.TOPIC_AUTHORIZATION_FAILED,
+                KafkaError.GROUP_AUTHORIZATION_FAILED,
+            )
+            or error.fatal()
+        ):
+            raise UserError(f"topics.records: {self._topic.name!r}: {error.str()}")
+        else:
+            log.warning("input: %s", error.str(), extra={"partition": partition})
+
+    # --- partitions ----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """A slice of recovery for one partition, and input for those that became ready for it."""
+        # One snapshot is read at a time, by the one reader; those that wait take turns until a slice is used up.
+        phases: dict[str, list[OwnedPartition]] = {"restoring": [], "waiting": []}
+        for owned in self._owned.values():
+            phases.get(owned.phase, []).append(owned)
+        until = time.monotonic() + SLICE_SECONDS
+        for owned in phases["restoring"] or phases["waiting"]:
+            owned.advance()
+            if owned.phase == "waiting":  # to the end of the queue
+                self._owned[owned.partition] = self._owned.pop(owned.partition)
+            elif owned.state is not None and not owned.consuming:
+                self._consumer.incremental_assign(
+                    [TopicPartition(self._topic.name, owned.partition, owned.state.next_offset)]
+                )
+                owned.consuming = True
+            if owned.phase == "restoring" or time.monotonic() > until:
+                break
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._assigned(consumer, [one.partition for one in partitions]))
+
+    def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+        # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
+        consumer.incremental_assign([])
+        self._joined_at = self._joined_at or time.monotonic()
+        if partitions and max(partitions) >= self._output_partitions:
+            self._topics.prepare()
+            self._output_partitions = max(partitions) + 1
+        for partition in partitions:
+            log.info("assigned", extra={"partition": partition})
+            self._owned[partition] = OwnedPartition(self._cluster, partition)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._revoked(consumer, [one.partition for one in partitions]))
+
+    def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
+        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
+        try:
+            if not self._failed:
+                self._commit([owned for owned in leaving if owned.phase == "running"])
+        except Aborted as error:
+            log.info(
+                "could not commit before leaving partitions %s (%s); their new owner replays",
+                partitions,
+                error,
+            )
+        self._release(consumer, leaving)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._lost(consumer, [one.partition for one in partitions]))
+
+    def _lost(self, consumer: Consumer, partitions: list[int]) -> None:
+        log.warning(
+            "lost partitions %s: this worker was away for longer than the session timeout", partitions
+        )
+        self._transaction.abort()
+        self._release(
+            consumer, [self._owned[partition] for partition in partitions if partition in self._owned]
+        )
+
+    def _release(self, consumer: Consumer, leaving: list[OwnedPartition]) -> None:
+        if leaving and self._transaction.kept:
+            self._transaction.abort()
+        consuming = [
+            TopicPartition(self._topic.name, owned.partition) for owned in leaving if owned.consuming
+        ]
+        consumer.incremental_unassign(consuming)
+        gone = {owned.partition for owned in leaving}
+        for partition in gone:
+            self._transaction.discard(partition)
+            del self._owned[partition]
+            log.info("released", extra={"partition": partition})
+        self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
+
+    def _guarded(self, callback: Callable[[], None]) -> None:
+        """An exception in a callback is raised by the loop: librdkafka would swallow or mangle it."""
+        try:
+            callback()
+        except BaseException as error:
+            self._failure = self._failure or error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # --- commits -------------------------------------------------------------------------------------------------
+
+    def _commit_due(self, now: float | None = None) -> bool:
+        if self._transaction.open:
+            commit = self._settings.commit
+            now = time.monotonic() if now is None else now
+            return (
+                now - self._begun_at >= commit.interval_ms / 1000
+                or self._records_in_transaction >= commit.max_records
+                or self._transaction.kept_bytes > MAX_KEPT_BYTES
+            )
+        # Dirty without a transaction: a partition that has just begun, or an abort.
+        return any(owned.dirty for owned in self._owned.values()) or bool(self._snapshots_due())
+
+    def _snapshots_due(self) -> list[OwnedPartition]:
+        running = [
+            owned for owned in self._owned.values() if owned.phase == "running" and owned.state is not None
+        ]
+        return self._cadence.due(running)
+
+    def _commit_or_send_again(self) -> None:
+        """Commit; after an abort serve rebalances with the input waiting, and send the kept outputs again."""
+        while True:
+            try:
+                self._commit(self._snapshots_due())
+                return
+            except Aborted:
+                self._alive()
+                message = self._consumer.poll(0.05)
+                if message is not None:
+                    self._waiting.append(message)
+                self._raise_failure()
+
+    def _commit(self, snapshots_of: list[OwnedPartition]) -> None:
+        """One transaction: outputs so far, snapshots, offsets with their pointers. Raises ``Aborted``.
+
+        1. chunks and manifests of the snapshots; 2. their offsets, by flushing; 3. the input offsets, each with its
+        pointer; 4. commit; 5. note what is now true.
+        """
+        running = [
+            owned for owned in self._owned.values() if owned.phase == "running" and owned.state is not None
+        ]
+        first = [owned for owned in running if owned.place is None and owned.dirty]
+        snapshots_of = [*snapshots_of, *(owned for owned in first if owned not in snapshots_of)]
+        snapshots_of = [
+            owned
+            for owned in snapshots_of
+            if owned.place is None
+            or (owned.state is not None and owned.place.next_offset < owned.state.next_offset)
+        ]
+        moved = [owned for owned in running if owned.dirty or owned in snapshots_of]
+        if not moved and not self._transaction.open and not self._transaction.kept:
+            return
+        self._transaction.begin()
+        places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
+        if places:
+            self._transaction.flush()
+        if any(place.first_chunk < 0 or place.manifest < 0 for place in places.values()):
+            self._transaction.abort()
+            raise Aborted("a snapshot's chunk was not stored")
+        offsets = []
+        for owned in moved:
+            state, place = owned.state, places.get(owned.partition, owned.place)
+            assert state is not None and place is not None
+            if state.next_offset < owned.committed_offset:
+                raise AssertionError(
+                    f"{self._topic.name} partition {owned.partition}: offset {state.next_offset} after {owned.committed_offset}"
+                )
+            pointer = checkpoints.point(self._topic.id, state, place)
+            offsets.append(
+                TopicPartition(
+                    self._topic.name, owned.partition, state.next_offset, metadata=pointer.encode()
+                )
+            )
+        self._transaction.commit(offsets, self._consumer)
+        self._records_in_transaction = 0
+        for owned in moved:
+            assert owned.state is not None
+            owned.committed_offset = owned.state.next_offset
+            if owned.partition in places:
+                owned.place = places[owned.partition]
+                owned.stored_chunks = owned.new_chunks
+                owned.fold_seconds = 0.0
+                owned.snapshot_at = time.monotonic()
+
+    def _write_snapshot(self, owned: OwnedPartition) -> Place:
+        started = time.perf_counter()
+        assert owned.state is not None
+        snapshot = take(
+            owned.state, self._settings.app_id, self._topic.name, self._topic.id, self._fold_settings
+        )
+        owned.new_chunks = len(snapshot.chunks)
+        place = self._produce_snapshot(snapshot, owned)
+        self._cadence.spent(owned.partition, time.perf_counter() - started, snapshot.size)
+        return place
+
+    def _produce_snapshot(self, snapshot: Snapshot, owned: OwnedPartition) -> Place:
+        place = Place(-1, -1, snapshot.manifest.next_offset)
+        records = checkpoints.to_records(snapshot, owned.stored_chunks, self._keys)
+
+        def first(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                place.first_chunk = message.offset()  # type: ignore[assignment]
+
+        def last(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                place.manifest = message.offset()  # type: ignore[assignment]
+
+        callbacks: dict[int, Any] = {0: first, len(records) - 1: last}
+        topic = self._settings.topics.checkpoints
+        for index, (key, value, headers) in enumerate(records):
+            self._transaction.send(Sent(topic, owned.partition, key, value, headers, callbacks.get(index)))
+        return place
+
+    # --- ends ----------------------------------------------------------------------------------------------------
+
+    def _end_offsets(self) -> dict[int, int]:
+        ends = {}
+        for partition in range(self._topic.partitions):
+            where = TopicPartition(self._topic.name, partition)
+            try:
+                ends[partition] = self._reader.get_watermark_offsets(where, timeout=10)[1]
+            except KafkaException as error:
+                raise UserError(
+                    f"topics.records: {self._topic.name!r} partition {partition}: {error.args[0].str()}"
+                ) from None
+        return ends
+
+    def _caught_up(self) -> bool:
+        if self._targets is None or self._joined_at is None or self._waiting:
+            return False
+        if not self._owned:
+            return time.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
+        return all(self._partition_caught_up(owned) for owned in self._owned.values())
+
+    def _partition_caught_up(self, owned: OwnedPartition) -> bool:
+        if owned.phase != "running" or owned.state is None:
+            return False
+        target = (self._targets or {}).get(owned.partition, 0)
+        return max(owned.state.next_offset, owned.caught_up_at) >= target
+
+    def _leave(self) -> None:
+        """After a failure: give the partitions back at once, and commit nothing."""
+        self._failed = True
+        try:
+            self._transaction.abort()
+            self._consumer.close()
+        except Exception as error:
+            log.debug("leaving the group: %s", error)
+
+    def _finish(self) -> None:
+        """Commit with a snapshot of every partition, and leave the group."""
+        for _ in range(20):
+            try:
+                self._commit([owned for owned in self._owned.values() if owned.phase == "running"])
+                break
+            except Aborted:
+                self._consumer.poll(0.05)
+                self._raise_failure()
+        self._consumer.close()
+        self._raise_failure()

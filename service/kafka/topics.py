@@ -1,0 +1,188 @@
+"""The topics: what they must be, what they are, and making the missing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic  # type: ignore[attr-defined]
+
+from service.errors import UserError
+from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, unreachable
+from service.settings import Settings
+
+_CHECKPOINT_CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(64 * 2**20),
+    "segment.ms": str(10 * 60 * 1000),
+    "max.compaction.lag.ms": str(60 * 60 * 1000),
+    "max.message.bytes": "1048588",
+}
+_DEAD_LETTER_HEADROOM = 16_384
+"""Bytes that the error headers may add to a record."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is on the cluster."""
+
+    name: str
+    id: str
+    partitions: int
+    config: Mapping[str, str]
+
+
+class Topics:
+    """The sidecar's topics on a cluster."""
+
+    def __init__(
+        self, settings: Settings, admin: AdminClient | None = None, errors: ErrorLog | None = None
+    ) -> None:
+        self._settings = settings
+        self._errors = errors or ErrorLog()
+        self._admin = admin or admin_client(settings, self._errors)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Name of each output topic by its setting."""
+        topics = self._settings.topics
+        return {
+            name: getattr(topics, name) for name in ("explanations", "drift", "checkpoints", "dead_letters")
+        }
+
+    def describe(self, *names: str) -> dict[str, Topic]:
+        """The topics that are there. Raises ``UserError`` where no broker answers or access is denied."""
+        try:
+            self._admin.list_topics(timeout=CONNECT_SECONDS)
+            described = self._admin.describe_topics(
+                TopicCollection(list(names)), request_timeout=CONNECT_SECONDS
+            )
+            found = {}
+            for name, future in described.items():
+                try:
+                    found[name] = future.result()
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    raise denied(name, error) from None
+            configs = (
+                self._admin.describe_configs(
+                    [ConfigResource(ConfigResource.Type.TOPIC, name) for name in found],
+                    request_timeout=CONNECT_SECONDS,
+                )
+                if found
+                else {}
+            )
+            settings = {}
+            for resource, future in configs.items():
+                try:
+                    settings[resource.name] = {
+                        key: str(entry.value) for key, entry in future.result().items()
+                    }
+                except KafkaException as error:
+                    raise denied(resource.name, error) from None
+        except KafkaException as error:
+            raise unreachable(self._settings, self._errors, error) from None
+        return {
+            name: Topic(name, str(topic.topic_id), len(topic.partitions), settings[name])
+            for name, topic in found.items()
+        }
+
+    def prepare(self) -> dict[str, Topic]:
+        """Create what is missing, where allowed, and check the rest; returns every topic by its setting.
+
+        Raises ``UserError`` for a missing or compacted records topic, a missing output topic that may not be created,
+        and partition counts that differ.
+        """
+        records = self._settings.topics.records
+        found = self.describe(records, *self.outputs.values())
+        if records not in found:
+            raise UserError(
+                f"topics.records: there is no topic {records!r} on {self._settings.servers}; create it with the partitions "
+                "you want (`explain-sidecar topics create --partitions N`), or name the right one"
+            )
+        source = found[records]
+        if "compact" in source.config.get("cleanup.policy", ""):
+            raise UserError(
+                f"topics.records: {records!r} is compacted (cleanup.policy={source.config['cleanup.policy']}): a replay would not see "
+                "the same records; use a topic with cleanup.policy=delete"
+            )
+        missing = [name for name in self.outputs.values() if name not in found]
+        if missing:
+            if not self._settings.topics.create:
+                raise UserError(
+                    f"topics: {', '.join(missing)} missing on {self._settings.servers} and topics.create is false; run "
+                    f"`explain-sidecar topics create`, or create them with {source.partitions} partitions"
+                    f" ({self.outputs['checkpoints']} with cleanup.policy=compact)"
+                )
+            self.create(missing, source)
+            found = self.describe(records, *self.outputs.values())
+        for setting, name in self.outputs.items():
+            count = found[name].partitions
+            if count < source.partitions and self._settings.topics.create:
+                self.grow(name, source.partitions)
+            elif count != source.partitions:
+                raise UserError(
+                    f"topics.{setting}: {name!r} has {count} partitions and {records!r} has {source.partitions}; "
+                    "they must be equal: what partition p of the input produces goes to partition p of each output"
+                )
+        policy = found[self.outputs["checkpoints"]].config.get("cleanup.policy", "")
+        if "compact" not in policy:
+            raise UserError(
+                f"topics.checkpoints: {self.outputs['checkpoints']!r} has cleanup.policy={policy}: snapshots would be deleted; set it to compact"
+            )
+        return {"records": source} | {setting: found[name] for setting, name in self.outputs.items()}
+
+    def create(self, names: list[str], source: Topic) -> None:
+        """Create output topics with the partitions of the records topic and the settings that each needs."""
+        limit = int(source.config.get("max.message.bytes", "1048588"))
+        configs = {
+            self.outputs["checkpoints"]: _CHECKPOINT_CONFIG,
+            self.outputs["dead_letters"]: {"max.message.bytes": str(limit + _DEAD_LETTER_HEADROOM)},
+        }
+        self.create_topics([(name, source.partitions, configs.get(name, {})) for name in names])
+
+    def create_topics(self, topics: list[tuple[str, int, Mapping[str, str]]]) -> None:
+        replication = self._settings.topics.replication_factor
+        new = [NewTopic(name, count, replication, config=dict(config)) for name, count, config in topics]
+        for name, future in self._admin.create_topics(new, request_timeout=CONNECT_SECONDS).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another worker was faster
+                    raise UserError(
+                        f"topics: {name!r} cannot be created: {error.args[0].str()}; create it by hand, or grant the right"
+                    ) from None
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Give an output topic the partitions that the records topic gained."""
+        for future in self._admin.create_partitions(
+            [NewPartitions(name, partitions)], request_timeout=CONNECT_SECONDS
+        ).values():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.INVALID_PARTITIONS:  # another worker was faster
+                    raise UserError(
+                        f"topics: {name!r} needs {partitions} partitions and cannot be given them: {error.args[0].str()}; "
+                        f"run kafka-topics.sh --alter --topic {name} --partitions {partitions}"
+                    ) from None
+
+
+def denied(name: str, error: KafkaException) -> UserError:
+    return UserError(
+        f"topic {name!r}: {error.args[0].str()}; grant this user DESCRIBE and DESCRIBE_CONFIGS, see the README for all rights"
+    )
+
+
+def retention_warning(source: Topic, settings: Settings) -> str | None:
+    """What to say where the input is deleted too soon for a replay."""
+    retention = int(source.config.get("retention.ms", "-1"))
+    wanted = 10 * settings.checkpoint.max_age * 1000
+    if 0 <= retention < wanted:
+        return (
+            f"topics.records: {source.name!r} keeps records for {retention / 1000:g} s; a replay needs them from the last snapshot on, "
+            f"so keep them for at least {wanted / 1000:g} s (10 × checkpoint.max_age)"
+        )
+    return None

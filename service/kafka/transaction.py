@@ -1,0 +1,191 @@
+"""One open transaction at a time: outputs, snapshots and input offsets, committed together or not at all.
+
+An aborted transaction loses nothing: the state depends on the input alone, so its outputs are kept until a commit and
+sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from service.errors import UserError
+from service.messages import Output
+from service.settings import Settings
+
+CALL_SECONDS = 5.0
+"""Longest wait of one call; a retriable one is called again."""
+
+MAX_KEPT_BYTES = 64 * 2**20
+"""Outputs kept for sending again; a transaction is committed before it has more."""
+
+_REFUSALS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the dead-letters topic above that of the records topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; create it again",
+    KafkaError._UNKNOWN_TOPIC: "the topic was deleted; create it again",
+    KafkaError._UNKNOWN_PARTITION: "the topic has fewer partitions than the records topic; give it as many",
+}
+"""Answers that sending again cannot change, and what can."""
+
+log = logging.getLogger(__name__)
+
+
+class Aborted(Exception):
+    """The transaction was aborted; its outputs are kept."""
+
+
+class Fatal(UserError):
+    """The producer cannot go on; the process must end and start again."""
+
+
+class Sent(NamedTuple):
+    """A message of the open transaction; ``on_delivery`` is for those whose offset must be known."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Any
+    on_delivery: Callable[[KafkaError | None, Message], None] | None = None
+
+
+class Transaction:
+    """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort."""
+
+    def __init__(self, producer: Producer, settings: Settings, alive: Callable[[], None]) -> None:
+        self._producer = producer
+        self._topics = {
+            name: getattr(settings.topics, name) for name in ("explanations", "drift", "dead_letters")
+        }
+        self._alive = alive
+        self._instance = settings.instance_id
+        self.open = False
+        self.kept: list[Sent] = []
+        self.kept_bytes = 0
+        self._refused: KafkaError | None = None
+        self._call("init_transactions", producer.init_transactions)
+
+    def publish(self, partition: int, outputs: list[Output]) -> None:
+        """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
+        new = [
+            Sent(
+                self._topics[one.destination],
+                partition,
+                one.key,
+                one.value,
+                list(one.headers),
+                self._delivered,
+            )
+            for one in outputs
+        ]
+        self.kept += new
+        self.kept_bytes += sum(len(sent.value or b"") + 200 for sent in new)
+        if self.open:
+            for sent in new:
+                self.send(sent)
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Open a transaction, with everything kept in it."""
+        if not self.open:
+            self._call("begin_transaction", lambda _: self._producer.begin_transaction())
+            self.open = True
+            for sent in self.kept:
+                self.send(sent)
+
+    def send(self, sent: Sent) -> None:
+        arguments: dict[str, Any] = {} if sent.on_delivery is None else {"on_delivery": sent.on_delivery}
+        while True:
+            try:
+                self._producer.produce(
+                    sent.topic,
+                    sent.value,
+                    sent.key,
+                    partition=sent.partition,
+                    headers=sent.headers,
+                    **arguments,
+                )
+                return
+            except BufferError:
+                self._alive()
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                self._failed("produce", error)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() in _REFUSALS:
+            self._refused = self._refused or error
+
+    def flush(self) -> None:
+        """Wait until all messages are acknowledged, so that their offsets are known. Raises ``Aborted``."""
+        deadline = time.monotonic() + 2 * CALL_SECONDS
+        while self._producer.flush(0.5):
+            self._alive()
+            if time.monotonic() > deadline:
+                self.abort()
+                raise Aborted("messages were not acknowledged in time")
+
+    def commit(self, offsets: list[TopicPartition], group: Consumer) -> None:
+        """Commit what was sent together with the input offsets. Raises ``Aborted``."""
+        if offsets:
+            metadata = group.consumer_group_metadata()
+            self._call(
+                "send_offsets_to_transaction",
+                lambda seconds: self._producer.send_offsets_to_transaction(offsets, metadata, seconds),
+            )
+        self._call("commit_transaction", self._producer.commit_transaction)
+        self.open = False
+        self.kept, self.kept_bytes = [], 0
+
+    def abort(self) -> None:
+        if self.open:
+            self.open = False
+            self._call("abort_transaction", self._producer.abort_transaction)
+
+    def discard(self, partition: int) -> None:
+        """Forget the outputs of a partition that is no longer ours; the transaction must not be open."""
+        self.kept = [sent for sent in self.kept if sent.partition != partition]
+
+    def _call(self, name: str, call: Callable[[float], Any]) -> None:
+        """Call until the outcome is known: a retriable error or a time-out is answered by the same call."""
+        while True:
+            self._alive()
+            try:
+                call(CALL_SECONDS)
+                return
+            except KafkaException as error:
+                if error.args[0].retriable() and not error.args[0].txn_requires_abort():
+                    log.debug("%s: %s; calling it again", name, error.args[0].str())
+                    time.sleep(0.01)
+                    continue
+                self._failed(name, error)
+
+    def _failed(self, name: str, error: KafkaException) -> None:
+        cause = error.args[0]
+        if self._refused is not None:
+            raise Fatal(
+                f"an output topic refuses a message: {self._refused.str()}; {_REFUSALS[self._refused.code()]}"
+            )
+        if cause.txn_requires_abort() and name != "abort_transaction":
+            log.info(
+                "%s: %s; aborting, its %d messages will be sent again", name, cause.str(), len(self.kept)
+            )
+            self.open = True
+            self.abort()
+            raise Aborted(cause.str()) from None
+        if cause.code() in (
+            KafkaError._FENCED,
+            KafkaError.PRODUCER_FENCED,
+            KafkaError.INVALID_PRODUCER_EPOCH,
+        ):
+            raise Fatal(
+                f"duplicate instance id: another worker runs under instance_id {self._instance!r} ({name}: {cause.str()}); "
+                "give each instance an id of its own"
+            )
+        raise Fatal(f"{name}: {cause.str()}; the producer cannot go on, start the sidecar again")

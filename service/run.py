@@ -1,0 +1,69 @@
+"""``explain-sidecar run``: starts the worker processes and ends with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from service.settings import Settings
+
+PINNED = {
+    # Sets and dicts of strings in user code iterate in the same order in every process.
+    "PYTHONHASHSEED": "0",
+    # numpy's exp and log differ in the last bit between instruction sets; pods of one deployment may meet several.
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4",
+    "NUMBA_CPU_NAME": "generic",
+    # One interpreter, one core: parallel reductions would add in another order.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""Environment of every worker, so that a replay gives the same bytes on the same class of CPU."""
+
+
+def run(
+    settings: Settings, config: Path | None = None, workers: int = 1, until_caught_up: bool = False
+) -> int:
+    """Start ``workers`` processes, pass on SIGTERM and SIGINT, and return the exit status.
+
+    A worker that fails ends the others too: the platform that runs the sidecar starts it again.
+    """
+    settings.servers  # noqa: B018  the message about a missing address, before any process
+    children = [_start(config, slot, until_caught_up) for slot in range(workers)]
+    stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        while any(child.poll() is None for child in children):
+            failed = [child for child in children if child.returncode not in (None, 0)]
+            if failed and not stopping:
+                stop(signal.SIGTERM, None)
+            time.sleep(0.05)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    codes = [child.returncode for child in children if child.returncode]
+    return (1 if codes[0] < 0 else codes[0]) if codes else 0
+
+
+def worker_environment() -> dict[str, str]:
+    return {**os.environ, **PINNED}
+
+
+def _start(config: Path | None, slot: int, until_caught_up: bool) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "service.worker", "--slot", str(slot)]
+    command += ["--config", str(config)] if config else []
+    command += ["--until-caught-up"] if until_caught_up else []
+    # A session of its own: Ctrl-C reaches the supervisor, which stops the workers in order.
+    return subprocess.Popen(command, env=worker_environment(), stdin=subprocess.PIPE, start_new_session=True)

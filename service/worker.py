@@ -1,0 +1,96 @@
+"""``python -m service.worker``: the process of one worker, started by ``run`` with its environment pinned."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+from service.errors import SettingsError, UserError
+from service.kafka.loop import Worker
+from service.logs import set_up_logging
+from service.settings import load_settings
+
+HANG_SECONDS = 120.0
+"""A loop that shows no sign of life for this long hangs in a client call; the process is ended so that it can start anew."""
+
+STOP_SECONDS = 25.0
+"""How long a stop may take while Kafka does not answer; what is not committed is folded again later."""
+
+log = logging.getLogger(__name__)
+
+
+class Life:
+    """Signs of life of the loop, and the watchdog that looks for them."""
+
+    def __init__(self) -> None:
+        self._seen = time.monotonic()
+        self._stop_by: float | None = None
+
+    def __call__(self) -> None:
+        """The loop lives. Raises ``UserError`` where a stop has taken too long."""
+        self._seen = now = time.monotonic()
+        if self._stop_by is not None and now > self._stop_by:
+            self._stop_by = None
+            raise UserError(
+                f"stopped without a last commit: Kafka did not answer for {STOP_SECONDS:g} s; nothing is lost"
+            )
+
+    def stop(self) -> None:
+        self._stop_by = time.monotonic() + STOP_SECONDS
+
+    def watch(self) -> None:
+        while True:
+            time.sleep(1.0)
+            if time.monotonic() - self._seen > HANG_SECONDS:
+                log.error("the loop has hung for %g s in a client call; ending the process", HANG_SECONDS)
+                faulthandler.dump_traceback()
+                os._exit(70)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--slot", type=int, required=True)
+    parser.add_argument("--until-caught-up", action="store_true")
+    arguments = parser.parse_args()
+    life = Life()
+    try:
+        settings = load_settings(arguments.config)
+        set_up_logging(settings.log, worker=arguments.slot)
+        worker = Worker(settings, arguments.slot, life)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            worker.stopping = True
+            life.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        threading.Thread(target=life.watch, daemon=True).start()
+        threading.Thread(target=_stop_with_parent, daemon=True).start()
+        worker.run(arguments.until_caught_up)
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2 if isinstance(error, SettingsError) else 1
+    return 0
+
+
+def _stop_with_parent() -> None:
+    """The supervisor holds the other end of stdin: when it is gone, however it went, so is the worker."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # librdkafka's threads may outlive a failed client; nothing is left to do for them.
+    os._exit(code)
