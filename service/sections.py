@@ -1,0 +1,340 @@
+"""The sections of the settings: each setting is declared once, with its meaning, unit, bounds and default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from explain_core import losses as known_losses
+from service.sources import SettingPath, refuse
+
+TRANSACTION_TIMEOUT_MS = 10_000
+"""The broker aborts a transaction of this age; a killed worker holds its readers back no longer."""
+
+OWNED_KEYS = {
+    "bootstrap.servers": "set kafka.bootstrap_servers",
+    "metadata.broker.list": "set kafka.bootstrap_servers",
+    "group.id": "set app_id",
+    "group.instance.id": "set kafka.group_instance_id",
+    "transactional.id": "set app_id and instance_id",
+    "transaction.timeout.ms": "it is part of the exactly-once protocol",
+    "enable.idempotence": "it is part of the exactly-once protocol",
+    "enable.auto.commit": "offsets are committed in the transaction, see commit.interval_ms",
+    "auto.commit.enable": "offsets are committed in the transaction, see commit.interval_ms",
+    "enable.auto.offset.store": "offsets are committed in the transaction, see commit.interval_ms",
+    "auto.offset.reset": "every assignment has an explicit offset; to start anew use `explain-sidecar reset`",
+    "isolation.level": "the sidecar reads committed records",
+    "partition.assignment.strategy": "it is cooperative-sticky",
+    "group.protocol": "it is classic",
+    "enable.partition.eof": "the sidecar needs the ends of partitions",
+}
+"""Properties of librdkafka that the service sets itself, and what to do instead."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _topic_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
+        raise ValueError("a topic's name has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
+    return name
+
+
+def _replication_factor(number: int) -> int:
+    if number < 1 and number != -1:
+        raise ValueError("it must be at least 1, or -1")
+    return number
+
+
+def _kafka_config(config: dict[str, Any]) -> dict[str, Any]:
+    refuse(
+        ((key,), f"belongs to the sidecar: {OWNED_KEYS[key]}; take it out")
+        if key in OWNED_KEYS
+        else ((key,), f"a {type(value).__name__} is not allowed; use a string, a number or a boolean")
+        for key, value in config.items()
+        if key in OWNED_KEYS or not isinstance(value, str | bool | int | float)
+    )
+    return config
+
+
+def _loss(name: str) -> str:
+    return known_losses.get(name).name
+
+
+def _duplicates(names: Sequence[str]) -> list[str]:
+    return [name for position, name in enumerate(names) if name in names[:position]]
+
+
+TopicName = Annotated[str, AfterValidator(_topic_name)]
+LossName = Annotated[str, AfterValidator(_loss)]
+
+
+class KafkaSettings(_Section):
+    """The cluster."""
+
+    bootstrap_servers: str | None = Field(
+        None,
+        description="Brokers to start from, host:port[,host:port…]. Required by every command that connects.",
+    )
+    config: Annotated[dict[str, Any], AfterValidator(_kafka_config)] = Field(
+        default_factory=dict,
+        description="Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean.",
+    )
+    group_instance_id: str | None = Field(
+        None, description="Static membership: stable name of this instance; the worker's slot is appended."
+    )
+
+
+class TopicSettings(_Section):
+    """Names of the topics; all of them have the partitions of the records topic."""
+
+    records: TopicName = Field("records", description="Input: labelled records.")
+    explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
+    drift: TopicName = Field("drift", description="Output: drift attributions.")
+    checkpoints: TopicName = Field("checkpoints", description="Compacted topic of the snapshots.")
+    dead_letters: TopicName = Field("dead-letters", description="Output: records that could not be folded.")
+    create: bool = Field(True, description="Create missing output topics with the settings they need.")
+    replication_factor: Annotated[int, AfterValidator(_replication_factor)] = Field(
+        -1, le=32_767, description="Replicas of created topics; -1 is the broker's default."
+    )
+
+    @model_validator(mode="after")
+    def _different(self) -> TopicSettings:
+        names = {
+            key: getattr(self, key)
+            for key in ("records", "explanations", "drift", "checkpoints", "dead_letters")
+        }
+        first = {name: key for key, name in reversed(names.items())}
+        refuse(
+            ((key,), f"{name!r} is topics.{first[name]} too; every topic needs a name of its own")
+            for key, name in names.items()
+            if first[name] != key
+        )
+        return self
+
+
+class RecordSettings(_Section):
+    """What a record looks like: a JSON object; fields are named by paths such as `customer.age`."""
+
+    features: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Field paths of the features; without it every top-level field that is not named here.",
+    )
+    label: str = Field("label", min_length=1, description="Field path of the label.")
+    timestamp: str | None = Field(
+        None,
+        description="Field path of the event time (ms since 1970 or ISO 8601); without it Kafka's timestamp.",
+    )
+    weight: str | None = Field(
+        None, description="Field path of the sample weight for learning, a number above 0."
+    )
+    id: str | None = Field(None, description="Field path of the record's id, repeated in the messages.")
+    max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
+    max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
+    max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
+    on_bad: Literal["dead_letter", "skip", "fail"] = Field(
+        "dead_letter", description="What happens to a record that cannot be folded."
+    )
+
+    @model_validator(mode="after")
+    def _label_is_no_feature(self) -> RecordSettings:
+        features = self.features or []
+        problems: list[tuple[SettingPath, str]] = [
+            (("features",), f"names {name!r} twice; take one out") for name in _duplicates(features)
+        ]
+        if self.label in features:
+            problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))
+        refuse(problems)
+        return self
+
+
+class ModelSettings(_Section):
+    """The model that is kept and explained."""
+
+    factory: str | None = Field(
+        None,
+        pattern=r"^[\w.]+:[\w.]+$",
+        description="`module:Class` or `module:function` that makes it, e.g. river.forest:ARFClassifier; without it a pipeline for mixed features.",
+    )
+    params: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the factory.")
+    task: Literal["binary", "multiclass", "regression"] = Field("binary", description="What the label is.")
+    static: bool = Field(False, description="Explain the model, never teach it.")
+    modules: list[str] = Field(
+        default_factory=list,
+        description="Modules of your own whose classes a snapshot may hold, besides the factory's.",
+    )
+
+
+class ReservoirSettings(_Section):
+    """The rows that perturbed copies take their values from."""
+
+    kind: Literal["geometric", "uniform"] = Field(
+        "geometric", description="geometric follows drift; uniform is the whole past."
+    )
+    size: int = Field(100, ge=1, le=100_000, description="Rows.")
+
+
+class ExplainerSettings(_Section):
+    """One estimator of feature importance."""
+
+    kind: Literal["ipfi", "isage"] = Field(
+        description="Incremental permutation importance, or incremental SAGE."
+    )
+    name: str | None = Field(None, min_length=1, description="Name in the messages; by default the kind.")
+    alpha: float | None = Field(None, gt=0, le=1, description="Smoothing parameter; by default 0.001.")
+    window: float | None = Field(
+        None, ge=1, description="In place of alpha: as smooth as a window of this many records."
+    )
+    n_samples: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Draws per copy; by default 1 (ipfi), 10 or two in product form (isage).",
+    )
+    losses: list[LossName] | None = Field(
+        None,
+        min_length=1,
+        description=f"Any of {', '.join(known_losses.NAMED)} that fit the task; by default cross_entropy, in a regression squared.",
+    )
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict, description="Features that are perturbed together, by name of the group."
+    )
+    reservoir: ReservoirSettings = Field(default_factory=ReservoirSettings)
+    band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
+    confidence: float = Field(0.95, gt=0, lt=1, description="Of the band.")
+    empty: Literal["ema", "reservoir"] = Field("ema", description="isage: the prediction of no feature.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ExplainerSettings:
+        problems: list[tuple[SettingPath, str]] = []
+        if self.alpha is not None and self.window is not None:
+            problems.append(
+                (
+                    ("alpha",),
+                    f"{self.alpha:g} and window {self.window:g} are both given and say the same; keep one",
+                )
+            )
+        if self.kind != "isage" and self.empty != "ema":
+            problems.append((("empty",), "is a setting of isage alone; take it out"))
+        problems += [
+            (("losses",), f"names {loss!r} twice; take one out") for loss in _duplicates(self.losses or [])
+        ]
+        problems += [
+            (("groups", name), "is empty; name at least one feature")
+            for name, features in self.groups.items()
+            if not features
+        ]
+        problems += [
+            (("groups",), f"name {feature!r} twice; groups must be disjoint")
+            for feature in _duplicates([feature for features in self.groups.values() for feature in features])
+        ]
+        refuse(problems)
+        return self
+
+
+class ExplainSettings(_Section):
+    """When to explain."""
+
+    every: int = Field(1, ge=1, description="Explain each k-th record; all are learnt.")
+    warm_up: int | None = Field(
+        None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
+    )
+
+
+class EmitSettings(_Section):
+    """When to publish."""
+
+    every: int = Field(100, ge=1, description="Folded records per explanation message.")
+
+
+class CommitSettings(_Section):
+    """How often a transaction is committed."""
+
+    interval_ms: int = Field(
+        100,
+        ge=1,
+        le=TRANSACTION_TIMEOUT_MS // 2,
+        description="Milliseconds; well below the transaction timeout of 10 s.",
+    )
+    max_records: int = Field(10_000, ge=1, description="Records in one transaction at the most.")
+
+
+class CheckpointSettings(_Section):
+    """When snapshots are taken. The caps win over the wishes, with a warning."""
+
+    max_replay_seconds: float = Field(
+        10, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
+    )
+    max_age: float = Field(
+        60, gt=0, description="A partition with new records has a snapshot within this many seconds."
+    )
+    max_overhead: float = Field(
+        0.05, gt=0, le=1, description="Share of the processing time that snapshots may take."
+    )
+    max_bytes_per_second: float = Field(1_000_000, gt=0, description="Snapshot bytes per second of a worker.")
+    hmac_key_file: Path | None = Field(
+        None, description="File with one key a line: the first signs manifests, all are accepted."
+    )
+    on_mismatch: Literal["fail", "reset"] = Field(
+        "fail",
+        description="What to do when settings that the fold depends on changed: fail with the difference, or begin a new epoch.",
+    )
+
+
+class RecoverySettings(_Section):
+    """What to accept after a divergence."""
+
+    on_divergence: Literal["fail", "continue"] = Field(
+        "fail", description="continue accepts a replay that differs, for the partition and offset named here."
+    )
+    partition: int | None = Field(None, ge=0, description="Partition whose divergence is accepted.")
+    offset: int | None = Field(None, ge=0, description="Committed offset whose divergence is accepted.")
+
+    @model_validator(mode="after")
+    def _named(self) -> RecoverySettings:
+        if self.on_divergence == "continue":
+            refuse(
+                (
+                    (name,),
+                    "is missing; recovery.on_divergence continue needs the one that the error message gave",
+                )
+                for name in ("partition", "offset")
+                if getattr(self, name) is None
+            )
+        return self
+
+
+class DriftSettings(_Section):
+    """The windowed attribution of risk change."""
+
+    enabled: bool = Field(False, description="Reserved: attribute the change of risk between windows.")
+    window: int = Field(5_000, ge=10, description="Records per window.")
+    loss: LossName | None = Field(
+        None, description="Loss whose change is attributed; by default the first of the explainers'."
+    )
+    max_cells: int = Field(100_000, ge=1, description="Cells of the exact computation at the most.")
+    max_samples: int = Field(20_000, ge=1, description="Samples of the Monte-Carlo route.")
+
+
+class HttpSettings(_Section):
+    """Metrics and health."""
+
+    enabled: bool = Field(False, description="Reserved: serve metrics and health.")
+    host: str = Field("127.0.0.1", description="Address to bind.")
+    port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one.")
+    token: SecretStr | None = Field(None, description="Bearer token that requests must carry.")
+
+
+class LogSettings(_Section):
+    """Logs go to stderr."""
+
+    format: Literal["console", "json"] = Field(
+        "console", description="For people, or one JSON object a line."
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level.")
