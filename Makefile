@@ -1,0 +1,56 @@
+PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,$(shell command -v $(python))))
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip-extras --generate-hashes \
+  --all-build-deps --unsafe-package explanation-sidecar \
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: .venv/dev ## .venv with everything that development needs, as locked
+
+.PHONY: demo
+demo: .venv/demo ## real flights through the sidecar on a local broker, in the terminal
+	$(BIN)/explain-sidecar demo
+
+.PHONY: test
+test: setup ## every test, on a real broker
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: setup ## style and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: types
+types: setup ## static types
+	$(BIN)/mypy
+
+.PHONY: schemas
+schemas: setup ## write schemas/ anew from the code
+	$(BIN)/python -m service.messages schemas
+
+.PHONY: lock
+lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra demo --output-file requirements/demo.txt pyproject.toml
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra dev --constraint requirements/demo.txt \
+	  --output-file requirements/dev.txt pyproject.toml
+
+.PHONY: clean
+clean: ## remove .venv and every cache
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+
+.venv/bin/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12 …")'
+	"$(PYTHON)" -m venv .venv
+
+# The package itself is installed as it stands, by the locked build tool. Whoever has `dev` has `demo` too.
+.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+	$(PIP) install --require-hashes --requirement $<
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ .venv/demo
