@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -138,7 +139,9 @@ class Broker:
         """Stop in order. The data stays unless it is temporary."""
         if self._watcher is not None:
             assert self._watcher.stdin is not None
-            self._watcher.stdin.close()
+            with suppress(BrokenPipeError):  # it has ended by itself
+                # Said, and not by closing alone: a process forked from this one holds the pipe open.
+                os.write(self._watcher.stdin.fileno(), b"\n")
             self.wait()
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)

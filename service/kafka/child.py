@@ -1,7 +1,8 @@
 """``python child.py FOLDER COMMAND …``: run a command that must not outlive the process that started this one.
 
-That process, the owner, holds the other end of our stdin. When it closes, because the owner closed it or was killed, the
-command is ended, and then FOLDER is removed, unless it is "". The command's process id is the first line on stdout.
+That process, the owner, holds the other end of our stdin. At the first byte, or when it closes because the owner was
+killed, the command is ended, and then FOLDER is removed, unless it is "". The command's process id is the first line on
+stdout.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def main(folder: str, *command: str) -> int:
     owner_gone = threading.Event()
 
     def end_with_owner() -> None:
-        sys.stdin.buffer.read()
+        sys.stdin.buffer.read(1)
         owner_gone.set()
         child.terminate()
         time.sleep(STOP_SECONDS)

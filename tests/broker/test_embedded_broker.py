@@ -1,0 +1,250 @@
+"""The embedded broker: what it promises to the tests, the demo and ``explain-sidecar kafka run``."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from service.errors import UserError
+from service.kafka.broker import Broker
+from service.kafka.jars import KAFKA_VERSION, kafka_jars
+
+WAIT_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that a test may kill."""
+    with Broker(tmp_path_factory.mktemp("broker") / "data") as running:
+        yield running
+
+
+def create_topic(broker: Broker, topic: str, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(WAIT_SECONDS)
+
+
+def produce(broker: Broker, topic: str, messages: list[tuple[bytes, bytes]]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, value in messages:
+        producer.produce(topic, value, key, 0)
+    assert producer.flush(WAIT_SECONDS) == 0
+
+
+def consume(broker: Broker, topic: str) -> list[tuple[bytes, bytes]]:
+    """Everything that is committed in partition 0, from its start to its end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        }
+    )
+    partition = TopicPartition(topic, 0)
+    low, high = consumer.get_watermark_offsets(partition, WAIT_SECONDS)
+    consumer.assign([TopicPartition(topic, 0, low)])
+    found = []
+    while low < high and consumer.position([partition])[0].offset < high:
+        message = consumer.poll(0.2)
+        if message is not None:
+            assert message.error() is None
+            found.append((message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (held := condition()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return held
+
+
+def is_alive(pid: int) -> bool:
+    # A zombie that its reaper has not collected yet is dead.
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_records_survive_a_kill_and_a_restart_on_the_same_port(
+    own: Broker, unique_name: Callable[[str], str]
+) -> None:
+    topic, port, pid = unique_name("records"), own.port, own.pid
+    create_topic(own, topic)
+    produce(own, topic, [(b"k", b"before")])
+    crash(own)
+    assert not is_alive(pid)
+    own.start()
+    assert own.port == port
+    produce(own, topic, [(b"k", b"after")])
+    assert consume(own, topic) == [(b"k", b"before"), (b"k", b"after")]
+
+
+def test_records_survive_an_orderly_stop_and_a_new_broker_on_the_same_folder(
+    tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    topic = unique_name("records")
+    with Broker(tmp_path) as first:
+        create_topic(first, topic)
+        produce(first, topic, [(b"k", b"v")])
+    with Broker(tmp_path, first.port) as second:
+        assert second.bootstrap_servers == first.bootstrap_servers
+        assert consume(second, topic) == [(b"k", b"v")]
+
+
+def test_an_aborted_transaction_is_not_read(broker: Broker, unique_name: Callable[[str], str]) -> None:
+    topic = unique_name("records")
+    create_topic(broker, topic)
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": unique_name("id")}
+    )
+    producer.init_transactions(WAIT_SECONDS)
+    for value in (b"aborted", b"committed"):
+        producer.begin_transaction()
+        producer.produce(topic, value, b"k", 0)
+        producer.flush(WAIT_SECONDS)
+        if value == b"aborted":
+            producer.abort_transaction(WAIT_SECONDS)
+        else:
+            producer.commit_transaction(WAIT_SECONDS)
+    assert consume(broker, topic) == [(b"k", b"committed")]
+
+
+def test_compaction_can_be_forced(broker: Broker, unique_name: Callable[[str], str]) -> None:
+    topic = unique_name("checkpoints")
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
+    create_topic(broker, topic, **config)
+    produce(broker, topic, [(b"k", str(number).encode()) for number in range(10)])
+
+    def is_compacted() -> bool:
+        produce(broker, topic, [(b"other", b"rolls the segment")])  # the active segment is never compacted
+        return [value for key, value in consume(broker, topic) if key == b"k"] == [b"9"]
+
+    assert wait_for(is_compacted)
+
+
+def test_a_topic_is_never_created_by_asking_for_it(broker: Broker, unique_name: Callable[[str], str]) -> None:
+    topic = unique_name("absent")
+    delivered: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "message.timeout.ms": 2000})
+    producer.produce(topic, b"v", on_delivery=lambda error, _: delivered.append(error))
+    producer.flush(WAIT_SECONDS)
+    assert delivered[0].code() in (
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._MSG_TIMED_OUT,
+    )
+    assert (
+        topic
+        not in AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        .list_topics(timeout=WAIT_SECONDS)
+        .topics
+    )
+
+
+def test_stop_ends_the_broker_though_a_forked_process_lives_on(tmp_path: Path) -> None:
+    with Broker(tmp_path) as running:
+        fork = multiprocessing.get_context("fork").Process(
+            target=time.sleep, args=(WAIT_SECONDS,), daemon=True
+        )
+        fork.start()
+    assert fork.is_alive()
+    assert running.pid == 0
+    fork.kill()
+
+
+def test_a_port_in_use_is_named(own: Broker) -> None:
+    with pytest.raises(UserError, match=f"port {own.port} is in use"):
+        Broker(port=own.port).start()
+
+
+def test_a_broker_that_cannot_start_names_its_log_and_the_reason() -> None:
+    broken = Broker(config={"process.roles": "broker,janitor"})
+    with pytest.raises(UserError, match="janitor") as raised:
+        broken.start()
+    assert str(broken.log) in str(raised.value)
+    assert "janitor" in broken.log.read_text()
+    broken.stop()
+    assert not broken.data.exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_broker_and_its_temporary_data_end_with_a_parent_that_is_killed(how: signal.Signals) -> None:
+    code = (
+        "from service.kafka.broker import *; b = Broker().start(); print(b.pid, b.data, flush=True); b.wait()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid, data = parent.stdout.readline().split()
+    assert is_alive(int(pid)) and Path(data).exists()
+    parent.send_signal(how)
+    parent.communicate()
+    assert wait_for(lambda: not is_alive(int(pid)) and not Path(data).exists())
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_kafka_run_prints_where_it_listens_and_ends_cleanly(how: signal.Signals, tmp_path: Path) -> None:
+    code = f"from service.kafka.broker import *; run_foreground(None, Path({str(tmp_path)!r}))"
+    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert runner.stdout is not None
+    name, _, address = runner.stdout.readline().strip().partition("=")
+    assert name == "bootstrap.servers"
+    assert AdminClient({"bootstrap.servers": address}).list_topics(timeout=WAIT_SECONDS).brokers
+    runner.send_signal(how)
+    assert runner.communicate(timeout=WAIT_SECONDS) == ("", None)
+    assert runner.returncode == 0
+    assert (tmp_path / "log" / ".kafka_cleanshutdown").exists()
+
+
+def test_an_altered_jar_is_refused(tmp_path: Path) -> None:
+    good = kafka_jars()[0]
+    folder = tmp_path / f"kafka-{KAFKA_VERSION}"
+    shutil.copytree(good.parent, folder)
+    assert [jar.name for jar in kafka_jars(cache=tmp_path)] == [jar.name for jar in kafka_jars()]
+    altered = folder / good.name
+    altered.write_bytes(altered.read_bytes()[:-1] + b"!")
+    with pytest.raises(UserError, match=f"{altered}: its sha256 is .* altered or damaged; remove it"):
+        kafka_jars(cache=tmp_path)
+
+
+def test_a_jar_that_was_removed_is_downloaded_again_by_one_process_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / f"kafka-{KAFKA_VERSION}"
+    shutil.copytree(kafka_jars()[0].parent, folder)
+    removed = min(folder.glob("*.jar"), key=lambda jar: jar.stat().st_size)
+    removed.unlink()
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(kafka_jars, cache=tmp_path) for _ in range(2)]
+    assert all(removed in one.result() for one in both)
+    assert capsys.readouterr().err.count("downloading 1 jars") == 1
+
+
+def test_a_version_without_pins_is_said_to_be_unverified_and_then_pinned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = kafka_jars("4.2.0", tmp_path)
+    assert "kafka_2.13-4.2.0.jar" in [jar.name for jar in found]
+    assert "no checksums are pinned for Kafka 4.2.0" in capsys.readouterr().err
+    found[0].write_bytes(b"altered")
+    with pytest.raises(UserError, match="altered or damaged"):
+        kafka_jars("4.2.0", tmp_path)
+
+
+def test_a_version_that_does_not_exist_is_an_error_in_words(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Apache Kafka cannot be downloaded"):
+        kafka_jars("0.0.0", tmp_path)
