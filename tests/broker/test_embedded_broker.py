@@ -80,8 +80,16 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_records_survive_a_kill_and_a_restart_on_the_same_port(
-    own: Broker, unique_name: Callable[[str], str]
+def crash_by_itself(broker: Broker) -> None:
+    pid = broker.pid
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for(lambda: not is_alive(pid))
+    broker.stop()
+
+
+@pytest.mark.parametrize("crash", [Broker.kill, crash_by_itself])
+def test_records_survive_a_crash_and_a_start_on_the_same_port(
+    crash: Callable[[Broker], None], own: Broker, unique_name: Callable[[str], str]
 ) -> None:
     topic, port, pid = unique_name("records"), own.port, own.pid
     create_topic(own, topic)
