@@ -4,64 +4,42 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import numbers
 from typing import Any
 
+from explain_core.losses import Task
+from explain_core.models import Model, wrap
+from service.default_models import default_model
 from service.errors import UserError
 from service.settings import ModelSettings
 
 
-def load_model(settings: ModelSettings, seed: int) -> Any:
-    """A new model.
+def load_model(settings: ModelSettings, seed: int) -> Model:
+    """A new model, wrapped for its task.
 
     A factory with a parameter ``seed`` or ``random_state`` gets ``seed`` unless ``model.params`` has it: a model that
-    seeds itself from the clock could not be replayed.
+    seeds itself from the clock could not be replayed. Raises ``UserError`` where the factory cannot be imported or
+    refuses its parameters, and where what it makes is no model for the task, or cannot learn and is not static.
     """
-    if settings.factory is None:
-        if settings.params:
-            raise UserError(
-                f"model.params: {settings.params!r} without model.factory; the default pipeline takes none"
-            )
-        return default_model(settings.task)
-    factory, params = _import(settings.factory), dict(settings.params)
-    try:
-        signature: inspect.Signature | None = inspect.signature(factory)
-    except (TypeError, ValueError):
-        signature = None
-    if signature is not None:
-        for name in ("seed", "random_state"):
-            if name in signature.parameters:
-                params.setdefault(name, seed % 2**31)
-        try:
-            signature.bind(**params)
-        except TypeError as error:
-            known = ", ".join(signature.parameters) or "none"
-            raise UserError(f"model.params: {settings.factory} {error}; it takes {known}") from None
-    try:
-        return factory(**params)
-    except Exception as error:
+    if settings.factory is None and settings.params:
         raise UserError(
-            f"model.params: {settings.factory} failed with {settings.params!r}: {type(error).__name__}: {error}"
-        ) from error
-
-
-def default_model(task: str) -> Any:
-    """A river pipeline for mixed features: numbers are standardised, strings one-hot encoded, missing ones left out.
-
-    Classes are 0, 1, …; binary: logistic regression; multiclass: softmax regression; regression: linear regression on
-    the standardised target.
-    """
-    from river import compose, linear_model, preprocessing
-
-    estimators: dict[str, Any] = {
-        "binary": linear_model.LogisticRegression,
-        "multiclass": linear_model.SoftmaxRegression,
-        "regression": lambda: preprocessing.TargetStandardScaler(linear_model.LinearRegression()),
-    }
-    features = (compose.SelectType(numbers.Number) | preprocessing.StandardScaler()) + (
-        compose.SelectType(str) | preprocessing.OneHotEncoder(drop_zeros=True)
+            f"model.params: {', '.join(settings.params)} without model.factory; the default pipeline takes none"
+        )
+    made = (
+        _make(settings.factory, settings.params, seed) if settings.factory else default_model(settings.task)
     )
-    return features | estimators[task]()
+    task: Task = "regression" if settings.task == "regression" else "classification"
+    try:
+        model = wrap(made, task)
+    except ValueError as error:
+        raise UserError(
+            f"model.factory: {settings.factory} with model.task {settings.task}: {error}"
+        ) from None
+    if not settings.static and type(model).learn is Model.learn:
+        raise UserError(
+            f"model.factory: {settings.factory} makes a {type(made).__name__}, which cannot learn one record at a time; "
+            "set model.static to true to explain it as it is"
+        )
+    return model
 
 
 def trusted_modules(settings: ModelSettings) -> list[str]:
@@ -89,3 +67,26 @@ def _import(factory: str) -> Any:
     if not callable(found):
         raise UserError(f"model.factory: {factory!r} is a {type(found).__name__}; name a class or a function")
     return found
+
+
+def _make(factory: str, given: dict[str, Any], seed: int) -> Any:
+    make, params = _import(factory), dict(given)
+    try:
+        signature: inspect.Signature | None = inspect.signature(make)
+    except (TypeError, ValueError):
+        signature = None
+    if signature is not None:
+        for name in ("seed", "random_state"):
+            if name in signature.parameters:
+                params.setdefault(name, seed % 2**31)
+        try:
+            signature.bind(**params)
+        except TypeError as error:
+            known = ", ".join(signature.parameters) or "none"
+            raise UserError(f"model.params: {factory} {error}; it takes {known}") from None
+    try:
+        return make(**params)
+    except Exception as error:
+        raise UserError(
+            f"model.params: {factory} failed with {given!r}: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,305 @@
+"""The command line. Nothing heavy is imported before a command runs, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from service.errors import SettingsError, UserError
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+
+NAME = "explain-sidecar"
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_COUNT = click.IntRange(min=1)
+_as_json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, for programs.")
+
+
+def main() -> None:
+    """Run a command. Exit status: 0 done, 1 failed, 2 wrong usage or setting, 130 interrupted."""
+    try:
+        sys.exit(cli.main(prog_name=NAME, standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except SettingsError as error:
+        _end(f"error: {error}", USAGE)
+    except UserError as error:
+        _end(f"error: {error}", FAILED)
+    except (KeyboardInterrupt, click.Abort):
+        _end("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output is gone; Python must not find that out again when it flushes.
+        sys.stdout = None
+        sys.exit(FAILED)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--config",
+    type=_FILE,
+    metavar="FILE",
+    help="Settings, YAML or TOML. The environment (EXPLAIN_…) wins over it.",
+)
+@click.version_option(package_name="explanation-sidecar", prog_name=NAME)
+@click.pass_context
+def cli(context: click.Context, config: Path | None) -> None:
+    """Keep an online model and its explanations up to date, beside a Kafka topic of labelled records.
+
+    Settings come from the environment (EXPLAIN_KAFKA__BOOTSTRAP_SERVERS=…, `__` nests) or from a file;
+    `config show` lists them all. To look around on this machine: `explain-sidecar demo`.
+    """
+    context.obj = config
+
+
+@cli.command()
+@click.option(
+    "--workers", type=_COUNT, default=1, show_default=True, help="Processes that share the partitions."
+)
+@click.option(
+    "--until-caught-up",
+    is_flag=True,
+    help="Stop cleanly at the end offsets seen at the start; otherwise run on.",
+)
+@click.pass_context
+def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
+    """Fold records into explanations, exactly once.
+
+    State is restored from the checkpoints topic. SIGTERM and Ctrl-C stop it in order.
+    """
+    from service.run import run
+
+    return run(_load(context), config=context.obj, workers=workers, until_caught_up=until_caught_up)
+
+
+@cli.command()
+@click.option(
+    "--input", "file", type=_FILE, required=True, metavar="FILE", help="CSV with a header, .csv or .csv.gz."
+)
+@click.option(
+    "--label", required=True, metavar="COLUMN", help="Column of the label; its field is record.label."
+)
+@click.option("--topic", metavar="T", help="Topic to write to; by default topics.records.")
+@click.option("--key", metavar="COLUMN", help="Column of the Kafka key; by default records have no key.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="R",
+    help="Records per second; by default as fast as it goes.",
+)
+@click.option("--limit", type=_COUNT, metavar="N", help="Stop after this many records.")
+@click.option(
+    "--partitions", type=_COUNT, metavar="N", help="Partitions of the topic, if it has to be created."
+)
+@click.pass_context
+def produce(
+    context: click.Context,
+    file: Path,
+    label: str,
+    topic: str | None,
+    key: str | None,
+    rate: float | None,
+    limit: int | None,
+    partitions: int | None,
+) -> None:
+    """Write the rows of a CSV file to a topic, in order.
+
+    Each row becomes a labelled record: a JSON object with a field for each column. Empty cells are missing values.
+    """
+    from service.produce import produce
+
+    produce(
+        _load(context),
+        file=file,
+        label=label,
+        topic=topic,
+        key=key,
+        rate=rate,
+        limit=limit,
+        partitions=partitions,
+    )
+
+
+@cli.command()
+@_as_json
+@click.option(
+    "--until-caught-up", is_flag=True, help="Stop at the end offsets seen at the start; otherwise follow."
+)
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest message, not with the next one.")
+@click.pass_context
+def tail(context: click.Context, as_json: bool, until_caught_up: bool, from_beginning: bool) -> None:
+    """Follow the explanations as they are published.
+
+    A table that refreshes; with --json one message a line.
+    """
+    from service.tail import tail
+
+    tail(_load(context), as_json=as_json, until_caught_up=until_caught_up, from_beginning=from_beginning)
+
+
+@cli.group()
+def topics() -> None:
+    """Create the topics, or show what they are."""
+
+
+@topics.command("create")
+@click.option(
+    "--partitions", type=_COUNT, metavar="N", help="Partitions of the records topic, if it is missing."
+)
+@click.pass_context
+def topics_create(context: click.Context, partitions: int | None) -> None:
+    """Create the missing topics with the settings that they need."""
+    from service.kafka.topics import create
+
+    create(_load(context), partitions=partitions)
+
+
+@topics.command("show")
+@_as_json
+@click.pass_context
+def topics_show(context: click.Context, as_json: bool) -> None:
+    """Show each topic: partitions, settings, what is wrong."""
+    from service.kafka.topics import show
+
+    show(_load(context), as_json=as_json)
+
+
+@cli.command()
+@click.option(
+    "--partition", type=click.IntRange(min=0), required=True, metavar="P", help="Partition to reset."
+)
+@click.option("--yes", is_flag=True, help="Do it; without it only say what would be lost.")
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(["earliest", "committed", "latest"]),
+    default="committed",
+    show_default=True,
+    help="First record of the new epoch.",
+)
+@click.pass_context
+def reset(context: click.Context, partition: int, yes: bool, start: str) -> None:
+    """Begin a new epoch of a partition.
+
+    It starts with a new model and new explainers. The old state is lost; messages that were published stay. Stop the sidecar first.
+    """
+    from service.reset import reset
+
+    reset(_load(context), partition=partition, yes=yes, start=start)
+
+
+@cli.group()
+def checkpoint() -> None:
+    """Look at the snapshots."""
+
+
+@checkpoint.command("show")
+@_as_json
+@click.option(
+    "--clean",
+    is_flag=True,
+    help="Fail unless every snapshot is at its committed offset: safe to deploy a new build.",
+)
+@click.pass_context
+def checkpoint_show(context: click.Context, as_json: bool, clean: bool) -> None:
+    """Show the snapshot of each partition.
+
+    Size, age, offsets, and whether it verifies.
+    """
+    from service.checkpoint_command import show
+
+    show(_load(context), as_json=as_json, clean=clean)
+
+
+@cli.group()
+def kafka() -> None:
+    """A local broker, for development."""
+
+
+@kafka.command("run")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="P", help="Port on 127.0.0.1; by default a free one."
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder that keeps the data; by default a temporary one.",
+)
+@click.option(
+    "--kafka-version", "release", metavar="V", help="Apache Kafka's release; by default the pinned one."
+)
+def kafka_run(port: int | None, data: Path | None, release: str | None) -> None:
+    """Run Apache Kafka in the foreground, until Ctrl-C.
+
+    The first line on stdout is bootstrap.servers=127.0.0.1:PORT, once the broker answers.
+    """
+    from service.kafka.broker import run_foreground
+    from service.kafka.jars import KAFKA_VERSION
+
+    run_foreground(port, data, release or KAFKA_VERSION)
+
+
+@cli.command()
+@click.option("--follow", is_flag=True, help="Keep the broker and the sidecar up at the end, until Ctrl-C.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Stop after this many flights.")
+def demo(follow: bool, limit: int | None) -> None:
+    """Watch real flights being explained: who is late, and why.
+
+    A year of departures from New York, read in time order, in under three minutes. Starts a local broker unless EXPLAIN_KAFKA__BOOTSTRAP_SERVERS names one.
+    """
+    from service.demo import demo
+
+    demo(follow=follow, limit=limit)
+
+
+@cli.group()
+def config() -> None:
+    """Show the settings in force, or check them."""
+
+
+@config.command("show")
+@_as_json
+@click.pass_context
+def config_show(context: click.Context, as_json: bool) -> None:
+    """Show every setting with its source.
+
+    Passwords, keys and tokens are hidden.
+    """
+    from service.config_command import show
+
+    show(_load(context), config=context.obj, as_json=as_json)
+
+
+@config.command("check")
+@_as_json
+@click.pass_context
+def config_check(context: click.Context, as_json: bool) -> None:
+    """As show, and make the model once.
+
+    Fails where `run` could not start for a setting or the model. Does not connect to Kafka.
+    """
+    from service.config_command import check
+
+    check(_load(context), config=context.obj, as_json=as_json)
+
+
+def _load(context: click.Context) -> Settings:
+    """The settings in force, with logging set up from them."""
+    from service.logs import set_up_logging
+    from service.settings import load_settings
+
+    settings = load_settings(context.obj)
+    set_up_logging(settings.log)
+    return settings
+
+
+def _end(message: str, status: int) -> None:
+    click.echo(message, err=True)
+    sys.exit(status)

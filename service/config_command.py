@@ -1,0 +1,46 @@
+"""``explain-sidecar config``: the settings in force, with the source of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from service.settings import Effective, Settings, effective
+from service.sources import DEFAULT
+
+
+def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
+    """Print every setting, its value and its source on stdout; ``config`` is the file they were loaded from."""
+    rows = effective(settings, config)
+    if as_json:
+        data = {row.name: {"value": row.value, "source": row.source} for row in rows}
+        sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
+    else:
+        Console(soft_wrap=not sys.stdout.isatty()).print(_table(rows))
+
+
+def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
+    """As ``show``, and make the model once. Raises ``UserError`` where that fails."""
+    from service.models import load_model
+
+    show(settings, config=config, as_json=as_json)
+    model = load_model(settings.model, settings.seed)
+    sys.stderr.write(
+        f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task}\n"
+    )
+
+
+def _table(rows: Iterable[Effective]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("setting", "value", "source"):
+        table.add_column(heading, overflow="fold")
+    for name, value, source in rows:
+        shown = "-" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+        table.add_row(escape(name), escape(shown), escape(source), style="dim" if source == DEFAULT else None)
+    return table
