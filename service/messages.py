@@ -156,8 +156,12 @@ def dead_letter(
         seq=str(chain.seq),
         digest="",
     ).model_dump(by_alias=True)
-    own = [(name, value if value is None else value.hex()) for name, value in record.headers]
-    content = [record.key and record.key.hex(), record.value and record.value.hex(), own, headers]
+    own = [(name, _hex(value)) for name, value in record.headers]
+    content = [_hex(record.key), _hex(record.value), own, headers]
     headers["__explain.digest"] = chain.seal(orjson.dumps(content))
     added = tuple((name, text.encode()) for name, text in headers.items())
     return Output("dead_letters", record.key, record.value, (*record.headers, *added))
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()

@@ -79,6 +79,9 @@ def main() -> int:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2 if isinstance(error, SettingsError) else 1
+    except Exception:
+        log.exception("a defect of the sidecar; nothing that is not committed was published")
+        return 1
     return 0
 
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from service.errors import UserError
+from service.kafka.transaction import Ends, Keyed
 from service.partition import PartitionState
 from service.snapshot import Manifest, Snapshot, SnapshotError, check_signature, sign
 
@@ -26,9 +27,6 @@ MAX_POINTER_BYTES = 1_000
 
 MANIFEST = "manifest"
 SIGNATURE_HEADER = "hmac-sha256"
-
-CheckpointRecord = tuple[bytes, bytes | None, list[tuple[str, bytes]]]
-"""Key, value (None is a tombstone) and headers."""
 
 
 @checked_dataclass(frozen=True)
@@ -61,12 +59,11 @@ class Pointer:
             return None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Place:
-    """Where the current snapshot of a partition is, once Kafka said so."""
+    """Where a snapshot is: the offsets of its first and last record, once Kafka said so, and the state's next offset."""
 
-    first_chunk: int
-    manifest: int
+    acknowledged: Ends
     next_offset: int
 
 
@@ -75,8 +72,8 @@ def point(topic_id: str, state: PartitionState, place: Place) -> Pointer:
     return Pointer(
         topic_id=topic_id,
         epoch=state.epoch,
-        first_chunk=place.first_chunk,
-        manifest=place.manifest,
+        first_chunk=place.acknowledged.first,
+        manifest=place.acknowledged.last,
         next_offset=place.next_offset,
         fold_digest=state.fold_digest.hex(),
         chains={name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()},
@@ -87,11 +84,11 @@ def key_prefix(app_id: str, topic_id: str, partition: int) -> str:
     return f"{app_id}/{topic_id}/{partition}/"
 
 
-def to_records(snapshot: Snapshot, chunks_before: int, keys: Sequence[bytes]) -> list[CheckpointRecord]:
+def to_records(snapshot: Snapshot, chunks_before: int, keys: Sequence[bytes]) -> list[Keyed]:
     """The records that store a snapshot: chunks, tombstones for chunks that the one before had more, the manifest last."""
     manifest = snapshot.manifest
     prefix = key_prefix(manifest.app_id, manifest.topic_id, manifest.partition)
-    records: list[CheckpointRecord] = [
+    records: list[Keyed] = [
         (f"{prefix}{index}".encode(), chunk, []) for index, chunk in enumerate(snapshot.chunks)
     ]
     records += [
@@ -205,22 +202,3 @@ def read_all(consumer: Consumer, topic: str, partition: int, start: int) -> Iter
             if message is None:
                 return
             yield message
-
-
-def last_messages(consumer: Consumer, topic: str, partition: int, matches: Any = None) -> Message | None:
-    """The last committed message of a partition (that ``matches``), found by walking back over control and aborted records."""
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-    step = 64
-    start = high
-    while start > low:
-        end, start = start, max(low, start - step)
-        step *= 4
-        found = None
-        for message in read_all(consumer, topic, partition, start):
-            if (message.offset() or 0) >= end:
-                break
-            if matches is None or matches(message):
-                found = message
-        if found is not None:
-            return found
-    return None

@@ -12,29 +12,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.errors import UserError
-from service.kafka.checkpoints import (
-    MANIFEST,
-    Place,
-    Pointer,
-    SnapshotReader,
-    Superseded,
-    key_prefix,
-    last_messages,
-    read_all,
-    signature_of,
-)
+from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded
+from service.kafka.past import find_snapshot, last_published
+from service.kafka.transaction import Ends
 from service.messages import Output
 from service.models import trusted_modules
 from service.partition import PartitionState, fold_settings
 from service.records import InputRecord
 from service.settings import Settings
-from service.snapshot import Manifest, Versions, check_signature, load
+from service.snapshot import Manifest, Versions, load
 
 SLICE_SECONDS = 0.1
+
+SUPERSEDED_SECONDS = 10.0
+"""A snapshot that was replaced while it was read is found again at once; one that stays missing is lost."""
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +82,7 @@ class OwnedPartition:
         self._reader: SnapshotReader | None = None
         self._pointer: Pointer | None = None
         self._target: Target | None = None
+        self._retry_until: float | None = None
         self._topic = cluster.settings.topics.records
         self._who = f"{self._topic} partition {partition}"
 
@@ -192,8 +187,8 @@ class OwnedPartition:
     def _without_offset(self, low: int, high: int) -> None:
         """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
         cluster, settings = self._cluster, self._cluster.settings
-        published = self._last_published()
-        found = self._find_snapshot()
+        published = last_published(cluster.reader, settings, self.partition)
+        found = find_snapshot(cluster.reader, settings, self.partition, cluster.keys)
         if found is None and published is None:
             self.state = PartitionState(settings, self.partition, start=low)
             self._run()
@@ -207,7 +202,7 @@ class OwnedPartition:
         if pointer.topic_id != cluster.topic_id:
             self._check_log(pointer, pointer.next_offset, low, high)
         self._target = (
-            published
+            Target(published.offset, None, published.chains)
             if published and published.offset > pointer.next_offset
             else Target(pointer.next_offset, None, {})
         )
@@ -218,64 +213,6 @@ class OwnedPartition:
         )
         self._pointer = pointer
         self._start_restore(pointer)
-
-    def _last_published(self) -> Target | None:
-        """What downstream has seen last: the input offset after it, and the chains of the outputs."""
-        settings, offset = self._cluster.settings, -1
-        chains: dict[str, tuple[int, str]] = {}
-
-        def ours(message: Message) -> bool:
-            return _json(message.value()).get("app_id") == settings.app_id
-
-        for name in ("explanations", "drift"):
-            message = last_messages(
-                self._cluster.reader, getattr(settings.topics, name), self.partition, ours
-            )
-            if message is not None:
-                body = _json(message.value())
-                chains[name] = (body["seq"] + 1, body["digest"])
-                offset = max(offset, body["offset"])
-        message = last_messages(self._cluster.reader, settings.topics.dead_letters, self.partition)
-        if message is not None:
-            headers = {str(pair[0]): _text(pair[1]) for pair in message.headers() or []}
-            if headers.get("__explain.errors.topic") == self._topic:
-                chains["dead_letters"] = (int(headers["__explain.seq"]) + 1, headers["__explain.digest"])
-                offset = max(offset, int(headers["__explain.errors.offset"]))
-        return Target(offset + 1, None, chains) if chains else None
-
-    def _find_snapshot(self) -> tuple[Pointer, Manifest] | None:
-        """The newest snapshot of this partition on the checkpoints topic, of whatever topic id."""
-        settings = self._cluster.settings
-        low, _ = self._cluster.reader.get_watermark_offsets(
-            TopicPartition(settings.topics.checkpoints, self.partition), timeout=10
-        )
-        first: dict[str, int] = {}
-        found = None
-        for message in read_all(self._cluster.reader, settings.topics.checkpoints, self.partition, low):
-            key = (message.key() or b"").decode(errors="replace")
-            prefix, _, part = key.rpartition("/")
-            if not key.startswith(settings.app_id + "/") or prefix.rpartition("/")[2] != str(self.partition):
-                continue
-            value, offset = message.value(), message.offset() or 0
-            if part == "0" and value is not None:
-                first[prefix] = offset
-            elif part == MANIFEST and value is not None:
-                check_signature(value, signature_of(message), self._cluster.keys)
-                manifest = Manifest.decode(value)
-                if key_prefix(settings.app_id, manifest.topic_id, self.partition) == prefix + "/":
-                    found = (
-                        Pointer(
-                            manifest.topic_id,
-                            manifest.epoch,
-                            first.get(prefix, offset),
-                            offset,
-                            manifest.next_offset,
-                            manifest.fold_digest,
-                            {},
-                        ),
-                        manifest,
-                    )
-        return found
 
     def _start_restore(self, pointer: Pointer) -> None:
         settings = self._cluster.settings
@@ -294,7 +231,13 @@ class OwnedPartition:
         try:
             snapshot = self._reader.advance(SLICE_SECONDS)
         except Superseded:
-            log.info("the snapshot was superseded; reading the committed offset again", extra=self._extra())
+            self._retry_until = self._retry_until or time.monotonic() + SUPERSEDED_SECONDS
+            if time.monotonic() > self._retry_until:
+                raise RecoveryError(
+                    f"{self._who}: the snapshot that the committed offset points to is not at offset {self._pointer.manifest} of "
+                    f"{self._cluster.settings.topics.checkpoints!r}; that topic was emptied or created again. {self._remedy()}"
+                ) from None
+            log.debug("the snapshot was superseded; reading the committed offset again", extra=self._extra())
             self.phase = "waiting"
             return
         if snapshot is None:
@@ -334,7 +277,7 @@ class OwnedPartition:
                 extra=self._extra(),
             )
         self.state = state
-        self.place = Place(self._pointer.first_chunk, self._pointer.manifest, manifest.next_offset)
+        self.place = Place(Ends(self._pointer.first_chunk, self._pointer.manifest), manifest.next_offset)
         log.info(
             "restored a snapshot of %d bytes; %d offsets to replay",
             snapshot.size,
@@ -435,15 +378,3 @@ def settings_difference(before: Any, now: Any, path: str = "") -> str:
         ]
         return "\n".join(line for line in lines if line)
     return "" if before == now else f"  {path}: was {json.dumps(before)}, is {json.dumps(now)}"
-
-
-def _text(value: str | bytes | None) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
-
-
-def _json(value: bytes | None) -> dict[str, Any]:
-    try:
-        data = orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
-        return {}
-    return data if isinstance(data, dict) else {}

@@ -9,7 +9,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -26,11 +25,11 @@ from service.kafka.clients import (
 )
 from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
 from service.kafka.topics import Topics, retention_warning
-from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Sent, Transaction
+from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
 from service.partition import fold_settings
 from service.records import InputRecord
 from service.settings import Settings
-from service.snapshot import Snapshot, take
+from service.snapshot import take
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
@@ -338,9 +337,6 @@ class Worker:
         places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
         if places:
             self._transaction.flush()
-        if any(place.first_chunk < 0 or place.manifest < 0 for place in places.values()):
-            self._transaction.abort()
-            raise Aborted("a snapshot's chunk was not stored")
         offsets = []
         for owned in moved:
             state, place = owned.state, places.get(owned.partition, owned.place)
@@ -373,27 +369,10 @@ class Worker:
             owned.state, self._settings.app_id, self._topic.name, self._topic.id, self._fold_settings
         )
         owned.new_chunks = len(snapshot.chunks)
-        place = self._produce_snapshot(snapshot, owned)
-        self._cadence.spent(owned.partition, time.perf_counter() - started, snapshot.size)
-        return place
-
-    def _produce_snapshot(self, snapshot: Snapshot, owned: OwnedPartition) -> Place:
-        place = Place(-1, -1, snapshot.manifest.next_offset)
         records = checkpoints.to_records(snapshot, owned.stored_chunks, self._keys)
-
-        def first(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                place.first_chunk = message.offset()  # type: ignore[assignment]
-
-        def last(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                place.manifest = message.offset()  # type: ignore[assignment]
-
-        callbacks: dict[int, Any] = {0: first, len(records) - 1: last}
-        topic = self._settings.topics.checkpoints
-        for index, (key, value, headers) in enumerate(records):
-            self._transaction.send(Sent(topic, owned.partition, key, value, headers, callbacks.get(index)))
-        return place
+        offsets = self._transaction.send_all(self._settings.topics.checkpoints, owned.partition, records)
+        self._cadence.spent(owned.partition, time.perf_counter() - started, snapshot.size)
+        return Place(offsets, snapshot.manifest.next_offset)
 
     # --- ends ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -54,6 +55,18 @@ class Sent(NamedTuple):
     on_delivery: Callable[[KafkaError | None, Message], None] | None = None
 
 
+Keyed = tuple[bytes, bytes | None, list[tuple[str, bytes]]]
+"""Key, value (None is a tombstone) and headers."""
+
+
+@dataclass
+class Ends:
+    """Offsets of the first and the last of several messages; −1 until Kafka has acknowledged them."""
+
+    first: int = -1
+    last: int = -1
+
+
 class Transaction:
     """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort."""
 
@@ -65,6 +78,7 @@ class Transaction:
         self._alive = alive
         self._instance = settings.instance_id
         self.open = False
+        self._ends: list[Ends] = []
         self.kept: list[Sent] = []
         self.kept_bytes = 0
         self._refused: KafkaError | None = None
@@ -94,6 +108,7 @@ class Transaction:
     def begin(self) -> None:
         """Open a transaction, with everything kept in it."""
         if not self.open:
+            self._ends = []
             self._call("begin_transaction", lambda _: self._producer.begin_transaction())
             self.open = True
             for sent in self.kept:
@@ -118,18 +133,40 @@ class Transaction:
             except KafkaException as error:
                 self._failed("produce", error)
 
+    def send_all(self, topic: str, partition: int, records: Sequence[Keyed]) -> Ends:
+        """Send records in order; ``flush`` fills in the offsets of the first and the last."""
+        ends = Ends()
+        self._ends.append(ends)
+
+        def first(error: KafkaError | None, message: Message) -> None:
+            ends.first = -1 if error else message.offset() or 0
+
+        def last(error: KafkaError | None, message: Message) -> None:
+            ends.last = -1 if error else message.offset() or 0
+
+        callbacks = {len(records) - 1: last, 0: first}
+        for index, (key, value, headers) in enumerate(records):
+            self.send(Sent(topic, partition, key, value, headers, callbacks.get(index)))
+        return ends
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and error.code() in _REFUSALS:
             self._refused = self._refused or error
 
     def flush(self) -> None:
-        """Wait until all messages are acknowledged, so that their offsets are known. Raises ``Aborted``."""
+        """Wait until all messages are acknowledged, so that the offsets of ``send_all`` are known. Raises ``Aborted``."""
         deadline = time.monotonic() + 2 * CALL_SECONDS
-        while self._producer.flush(0.5):
-            self._alive()
-            if time.monotonic() > deadline:
-                self.abort()
-                raise Aborted("messages were not acknowledged in time")
+        try:
+            while self._producer.flush(0.5):
+                self._alive()
+                if time.monotonic() > deadline:
+                    self.abort()
+                    raise Aborted("messages were not acknowledged in time")
+        except KafkaException as error:
+            self._failed("flush", error)
+        if any(min(ends.first, ends.last) < 0 for ends in self._ends):
+            self.abort()
+            raise Aborted("a snapshot's record was not stored")
 
     def commit(self, offsets: list[TopicPartition], group: Consumer) -> None:
         """Commit what was sent together with the input offsets. Raises ``Aborted``."""

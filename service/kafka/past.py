@@ -1,0 +1,125 @@
+"""What the topics still know of a partition: the last messages published, and the newest snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from service.kafka.checkpoints import MANIFEST, Pointer, key_prefix, read_all, signature_of
+from service.settings import Settings
+from service.snapshot import Manifest, check_signature
+
+FIRST_STEP = 64
+"""Offsets that the search for a last message goes back at first; four times as many at each further step."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What downstream has seen last: epoch, the input offset after it, and the chains of the output topics."""
+
+    epoch: int
+    offset: int
+    chains: dict[str, tuple[int, str]]
+
+
+def last_published(reader: Consumer, settings: Settings, partition: int) -> Published | None:
+    """None where nothing of this sidecar is on the output topics."""
+    found: list[tuple[int, int, str, tuple[int, str]]] = []
+
+    def ours(message: Message) -> bool:
+        return _json(message.value()).get("app_id") == settings.app_id
+
+    for name in ("explanations", "drift"):
+        message = last_message(reader, getattr(settings.topics, name), partition, ours)
+        if message is not None:
+            body = _json(message.value())
+            found.append((body["epoch"], body["offset"], name, (body["seq"] + 1, body["digest"])))
+    message = last_message(reader, settings.topics.dead_letters, partition)
+    if message is not None:
+        headers = {str(pair[0]): _text(pair[1]) for pair in message.headers() or []}
+        if headers.get("__explain.errors.topic") == settings.topics.records:
+            chain = int(headers["__explain.seq"]) + 1, headers["__explain.digest"]
+            found.append(
+                (
+                    int(headers["__explain.epoch"]),
+                    int(headers["__explain.errors.offset"]),
+                    "dead_letters",
+                    chain,
+                )
+            )
+    if not found:
+        return None
+    epoch = max(found)[0]
+    current = [one for one in found if one[0] == epoch]
+    return Published(
+        epoch, max(one[1] for one in current) + 1, {name: chain for _, _, name, chain in current}
+    )
+
+
+def find_snapshot(
+    reader: Consumer, settings: Settings, partition: int, keys: Sequence[bytes]
+) -> tuple[Pointer, Manifest] | None:
+    """The newest snapshot of a partition on the checkpoints topic, of whatever topic id; its signature is checked."""
+    topic = settings.topics.checkpoints
+    low, _ = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+    first: dict[str, int] = {}
+    found = None
+    for message in read_all(reader, topic, partition, low):
+        key = (message.key() or b"").decode(errors="replace")
+        prefix, _, part = key.rpartition("/")
+        if not key.startswith(settings.app_id + "/") or prefix.rpartition("/")[2] != str(partition):
+            continue
+        value, offset = message.value(), message.offset() or 0
+        if part == "0" and value is not None:
+            first[prefix] = offset
+        elif part == MANIFEST and value is not None:
+            check_signature(value, signature_of(message), keys)
+            manifest = Manifest.decode(value)
+            if key_prefix(settings.app_id, manifest.topic_id, partition) == prefix + "/":
+                pointer = Pointer(
+                    topic_id=manifest.topic_id,
+                    epoch=manifest.epoch,
+                    first_chunk=first.get(prefix, offset),
+                    manifest=offset,
+                    next_offset=manifest.next_offset,
+                    fold_digest=manifest.fold_digest,
+                    chains={},
+                )
+                found = pointer, manifest
+    return found
+
+
+def last_message(
+    reader: Consumer, topic: str, partition: int, matches: Callable[[Message], bool] | None = None
+) -> Message | None:
+    """The last committed message of a partition (that ``matches``), found by walking back over control and aborted records."""
+    low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+    step, start = FIRST_STEP, high
+    while start > low:
+        end, start = start, max(low, start - step)
+        step *= 4
+        found = None
+        for message in read_all(reader, topic, partition, start):
+            if (message.offset() or 0) >= end:
+                break
+            if matches is None or matches(message):
+                found = message
+        if found is not None:
+            return found
+    return None
+
+
+def _json(value: bytes | None) -> dict[str, Any]:
+    try:
+        data = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""

@@ -1,0 +1,267 @@
+"""The service as a process on a real broker, and the oracle: the same fold in a plain loop, without any of the service."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from service.kafka.broker import Broker
+from service.partition import PartitionState
+from service.records import InputRecord
+from service.run import worker_environment
+from service.settings import Settings, load_settings
+
+OUTPUTS = ("explanations", "dead_letters")
+SMALL = [
+    {"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}},
+    {"kind": "isage", "alpha": 0.01, "n_samples": 2, "reservoir": {"size": 20}},
+]
+
+Published = list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]
+
+
+@dataclass
+class Pipeline:
+    """Topics and settings of one test: an input of some partitions, and a sidecar configured for it."""
+
+    broker: Broker
+    name: str
+    partitions: int = 4
+    environment: dict[str, str] = field(default_factory=dict)
+    inputs: dict[int, list[InputRecord]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        topics = {
+            key: f"{key}-{self.name}"
+            for key in ("records", "explanations", "drift", "checkpoints", "dead_letters")
+        }
+        self.topics = topics
+        self.environment = {
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": self.broker.bootstrap_servers,
+            "EXPLAIN_APP_ID": self.name,
+            "EXPLAIN_INSTANCE_ID": "test",
+            "EXPLAIN_EXPLAINERS": json.dumps(SMALL),
+            "EXPLAIN_EMIT__EVERY": "10",
+            **{f"EXPLAIN_TOPICS__{key.upper()}": name for key, name in topics.items()},
+            **self.environment,
+        }
+        self.inputs = {partition: [] for partition in range(self.partitions)}
+        self.admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        # Their timestamps are of 2023: the oracle has to know them, and retention by age must not see them.
+        self.create(topics["records"], retention_ms="-1")
+
+    def create(self, topic: str, partitions: int | None = None, **config: str) -> None:
+        new = NewTopic(
+            topic,
+            partitions or self.partitions,
+            1,
+            config={k.replace("_", "."): v for k, v in config.items()},
+        )
+        self.admin.create_topics([new])[topic].result()
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(environ=self.environment)
+
+    def feed(
+        self, records: Iterable[tuple[int, bytes | None]], headers: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
+        """Produce (partition, value) pairs, each with a key and a timestamp that the oracle knows."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, "linger.ms": 5})
+        for partition, value in records:
+            log = self.inputs[partition]
+            record = InputRecord(
+                len(log), 1_700_000_000_000 + 1_000 * len(log), b"k%d" % partition, value, tuple(headers)
+            )
+            log.append(record)
+            producer.produce(
+                self.topics["records"],
+                value,
+                record.key,
+                partition=partition,
+                timestamp=record.timestamp,
+                headers=list(headers),
+            )
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    def oracle(self, epoch: int = 0, start: int = 0) -> dict[str, dict[int, Published]]:
+        """What each output topic must contain, from the input alone."""
+        expected: dict[str, dict[int, Published]] = {name: {p: [] for p in self.inputs} for name in OUTPUTS}
+        for partition, log in self.inputs.items():
+            state = PartitionState(self.settings, partition, epoch=epoch, start=start)
+            for record in log[start:]:
+                for output in state.step(record):
+                    expected[output.destination][partition].append((output.key, output.value, output.headers))
+        return expected
+
+    def published(self) -> dict[str, dict[int, Published]]:
+        """What the output topics contain, for a reader of committed records."""
+        found: dict[str, dict[int, Published]] = {}
+        for name in OUTPUTS:
+            found[name] = {partition: [] for partition in self.inputs}
+            for message in self.read(self.topics[name]):
+                headers = tuple((key, value) for key, value in message.headers() or ())
+                found[name][message.partition()].append((message.key(), message.value(), headers))
+        return found
+
+    def explanations(self) -> list[dict[str, Any]]:
+        return [json.loads(value) for log in self.published()["explanations"].values() for _, value, _ in log]
+
+    def read(self, topic: str, isolation: str = "read_committed") -> list[Message]:
+        """All messages of a topic; none where it does not exist."""
+        metadata = self.admin.list_topics(timeout=10).topics
+        if topic not in metadata:
+            return []
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.broker.bootstrap_servers,
+                "group.id": "harness",
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        left = len(metadata[topic].partitions)
+        reader.assign([TopicPartition(topic, partition, 0) for partition in range(left)])
+        messages, deadline = [], time.monotonic() + 30
+        while left:
+            message = reader.poll(1.0)
+            assert time.monotonic() < deadline, f"{topic} could not be read to its end"
+            if message is not None and message.error() is None:
+                messages.append(message)
+            elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+                left -= 1
+        reader.close()
+        return messages
+
+    def committed(self) -> dict[int, TopicPartition]:
+        """Committed offsets of the sidecar's group, with their metadata."""
+        reader = self._group_member()
+        found = reader.committed([TopicPartition(self.topics["records"], p) for p in self.inputs], timeout=20)
+        reader.close()
+        return {one.partition: one for one in found}
+
+    def commit(self, partition: int, offset: int, metadata: str = "") -> None:
+        """Commit an offset by hand, as an operator would with the group stopped."""
+        reader = self._group_member()
+        reader.commit(
+            offsets=[TopicPartition(self.topics["records"], partition, offset, metadata=metadata)],
+            asynchronous=False,
+        )
+        reader.close()
+
+    def _group_member(self) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.broker.bootstrap_servers,
+                "group.id": self.name,
+                "enable.auto.commit": False,
+            }
+        )
+
+    def worker(self, slot: int = 0, until_caught_up: bool = False, **environment: str) -> "Process":
+        arguments = [
+            "-m",
+            "service.worker",
+            "--slot",
+            str(slot),
+            *(["--until-caught-up"] if until_caught_up else []),
+        ]
+        return Process(arguments, {**self.environment, **environment})
+
+    def run_to_end(self, **environment: str) -> "Process":
+        """Run one worker until it has caught up; the test fails where it does not end well."""
+        process = self.worker(until_caught_up=True, **environment)
+        assert process.wait() == 0, process.log()
+        return process
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come true in time"
+            time.sleep(0.1)
+
+
+class Process:
+    """A child process whose stdin stays open, as its supervisor would hold it; its stderr goes to a file."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        self._log = Path(tempfile.mkstemp(prefix="explain-test-")[1])
+        clean = {
+            name: value for name, value in worker_environment().items() if not name.startswith("EXPLAIN_")
+        }
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *arguments],
+                env={**clean, **environment},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def wait(self, seconds: float = 120) -> int:
+        try:
+            return self._process.wait(seconds)
+        finally:
+            if self._process.poll() is None:
+                self.kill()
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+
+def mixed_records(
+    partitions: int, count: int, seed: int = 0, bad_every: int = 0
+) -> Iterator[tuple[int, bytes | None]]:
+    """Records with numeric, categorical, missing and late features whose label depends on two of them; some are bad."""
+    rng = random.Random(seed)
+    for index in range(count):
+        partition = index % partitions
+        if bad_every and rng.random() < 1 / bad_every:
+            yield (
+                partition,
+                rng.choice(
+                    [b"{", b"[1]", None, b'{"label": 1}', b'{"a": 1}', b'{"a": {"b": 1}, "label": 0}']
+                ),
+            )
+            continue
+        x: dict[str, Any] = {
+            "a": rng.gauss(0, 1),
+            "b": rng.randrange(5),
+            "color": rng.choice(["red", "green", "blue"]),
+        }
+        if rng.random() < 0.8:
+            x["c"] = rng.random()
+        if index > count // 2:
+            x["late"] = rng.random() < 0.5
+        x["label"] = int(x["a"] + (x["color"] == "red") + 0.3 * rng.gauss(0, 1) > 0.3)
+        yield partition, json.dumps(x).encode()

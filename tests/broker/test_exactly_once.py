@@ -1,0 +1,229 @@
+"""The promise: what is published after kills, rebalances and aborts is what an uninterrupted run publishes, byte for byte."""
+
+import json
+import random
+import re
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from service.kafka.broker import Broker
+from service.kafka.checkpoints import Pointer
+from tests.broker.harness import Pipeline, mixed_records
+
+Factory = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def pipeline(broker: Broker, unique_name: Callable[[str], str]) -> Factory:
+    def make(partitions: int = 4, **environment: str) -> Pipeline:
+        return Pipeline(broker, unique_name("app"), partitions, dict(environment))
+
+    return make
+
+
+def test_every_record_is_explained_once_with_exact_counts_offsets_and_sequence_numbers(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(4)
+    line.feed(mixed_records(4, 2_000))
+    line.run_to_end()
+    assert line.published() == line.oracle()
+    messages = line.explanations()
+    assert [(m["partition"], m["offset"], m["records"], m["seq"]) for m in messages] == [
+        (partition, 10 * k + 9, 10 * k + 10, k) for partition in range(4) for k in range(50)
+    ]
+    assert {m["status"] for m in messages[2:50]} == {"ready"}
+    assert messages[0]["status"] == "warming"
+    assert {partition: one.offset for partition, one in line.committed().items()} == dict.fromkeys(
+        range(4), 500
+    )
+
+
+def test_a_second_run_publishes_nothing(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 400, bad_every=20))
+    line.run_to_end()
+    before = line.published()
+    assert before == line.oracle()
+    line.run_to_end()
+    assert line.published() == before
+
+
+def test_bad_records_go_to_dead_letters_and_leave_the_others_as_they_are(pipeline: Factory) -> None:
+    line = pipeline(1)
+    good = [value for _, value in mixed_records(1, 200)]
+    bad = [
+        b"",
+        b"{",
+        None,
+        b"[]",
+        b'{"a": 1}',
+        b'{"a": 1, "label": null}',
+        b'{"a": NaN, "label": 1}',
+        b'{"a": [1], "label": 1}',
+    ]
+    bad += [
+        b'{"a": 1, "label": {}}',
+        b'{"a": "text", "label": 1}',
+        json.dumps({"a": "x" * 2_000, "label": 1}).encode(),
+        b'{"label": 1}',
+    ]
+    values: list[bytes | None] = [*good[:50], *bad, *good[50:]]
+    line.feed([(0, value) for value in values], headers=[("trace", b"1")])
+    line.run_to_end()
+    assert line.published() == line.oracle()
+    letters = line.published()["dead_letters"][0]
+    assert [value for _, value, _ in letters] == list(bad)
+    assert [dict(headers)["trace"] for _, _, headers in letters] == [b"1"] * len(bad)
+    assert [dict(headers)["__explain.errors.class"] for _, _, headers in letters] == [
+        b"not_json", b"not_json", b"null_value", b"not_object", b"missing_label", b"missing_label", b"not_json", b"nested_feature",
+        b"bad_label", b"feature_type", b"string_too_long", b"no_features",
+    ]  # fmt: skip
+    alone = pipeline(1)
+    alone.feed([(0, value) for value in good])
+    drop = ("app_id", "topic", "offset", "timestamp", "rejected", "digest", "importance", "performance")
+    kept = [{k: v for k, v in m.items() if k not in drop} for m in line.explanations()]
+    alone.run_to_end()
+    assert kept == [{k: v for k, v in m.items() if k not in drop} for m in alone.explanations()]
+
+
+@pytest.mark.parametrize(("membership", "kills"), [("dynamic", 2), ("static", 6)])
+def test_killed_again_and_again_it_publishes_the_same_bytes(
+    pipeline: Factory, membership: str, kills: int
+) -> None:
+    line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="50", EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="0.2")
+    if membership == "static":  # a restart need not wait for the session timeout of the one that was killed
+        line.environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"] = line.name
+    line.feed(mixed_records(4, 6_000, kills, bad_every=50))
+    rng = random.Random(kills)
+    replayed = 0
+    for _ in range(kills):
+        process = line.worker()
+        line.wait_for(lambda: process.log().count("running from") == 4)  # noqa: B023
+        time.sleep(rng.uniform(0.05, 0.4))
+        process.kill()
+        replayed += sum(int(n) for n in re.findall(r"(\d+) offsets to replay", process.log()))
+        line.feed(mixed_records(4, 1_000, rng.randrange(99), bad_every=50))
+    line.run_to_end()
+    assert replayed > 0
+    assert line.published() == line.oracle()
+
+
+def test_a_rebalance_in_the_middle_changes_nothing(pipeline: Factory) -> None:
+    line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="20")
+    line.feed(mixed_records(4, 6_000, bad_every=100))
+    first = line.worker(0)
+    line.wait_for(lambda: len(line.read(line.topics["explanations"])) > 20)
+    second = line.worker(1)
+    line.wait_for(lambda: second.log().count("running from") >= 2)
+    line.feed(mixed_records(4, 2_000, seed=1))
+    time.sleep(0.5)
+    assert first.stop() == 0, first.log()
+    line.feed(mixed_records(4, 400, seed=2))
+    line.wait_for(lambda: second.log().count("running from") >= 4)
+    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 8_400)
+    assert second.stop() == 0, second.log()
+    assert "Traceback" not in first.log() + second.log()
+    assert line.published() == line.oracle()
+
+
+def test_outputs_of_aborted_transactions_are_sent_again(pipeline: Factory) -> None:
+    """Workers that join and leave during 20 ms commits abort some of them; the state is kept and nothing is missing."""
+    line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="20", EXPLAIN_EMIT__EVERY="1", EXPLAIN_LOG__LEVEL="debug")
+    line.feed(mixed_records(4, 4_000))
+    first = line.worker(0)
+    line.wait_for(lambda: "running from" in first.log())
+    aborted = False
+    for seed in range(1, 8):
+        line.feed(mixed_records(4, 2_000, seed=seed))
+        other = line.worker(1)
+        line.wait_for(lambda: other.log().count("assigned") > 0)  # noqa: B023
+        time.sleep(0.3)
+        other.stop()
+        if aborted := "will be sent again" in first.log():
+            break
+    total = sum(map(len, line.inputs.values()))
+    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == total, 120)
+    assert first.stop() == 0, first.log()
+    assert aborted, "no transaction was aborted: the test did not see what it is about"
+    assert line.published() == line.oracle()
+
+
+def test_a_stopped_worker_that_wakes_up_publishes_nothing(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 1_000))
+    zombie = line.worker(0)
+    line.wait_for(lambda: len(line.read(line.topics["explanations"])) > 5)
+    zombie.signal(signal.SIGSTOP)
+    successor = line.worker(1)
+    line.feed(mixed_records(2, 1_000, seed=1))
+    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 2_000)
+    zombie.signal(signal.SIGCONT)
+    time.sleep(2)
+    line.feed(mixed_records(2, 200, seed=2))
+    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 2_200)
+    if zombie.running():
+        zombie.stop()
+    successor.stop()
+    assert line.published() == line.oracle()
+
+
+def test_a_second_worker_under_the_same_instance_id_fences_the_first_in_words(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 200))
+    first = line.worker(0)
+    line.wait_for(lambda: "running from" in first.log())
+    second = line.worker(0)
+    line.wait_for(lambda: "assigned" in second.log())
+    line.feed(mixed_records(2, 200, seed=1))
+    line.wait_for(lambda: not first.running())
+    assert first.wait() == 1
+    assert "duplicate instance id" in first.log(), first.log()
+    assert "Traceback" not in first.log()
+    second.stop()
+    line.run_to_end()
+    assert line.published() == line.oracle()
+
+
+def test_every_commit_names_a_snapshot_in_less_than_a_kilobyte(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 500))
+    line.run_to_end()
+    for partition, committed in line.committed().items():
+        pointer = Pointer.decode(committed.metadata)
+        assert pointer is not None and len(committed.metadata.encode()) < 1_000
+        assert pointer.next_offset == committed.offset == 250
+        assert pointer.chains["explanations"][0] == 25
+        keys = {
+            m.offset(): m.key() for m in line.read(line.topics["checkpoints"]) if m.partition() == partition
+        }
+        assert keys[pointer.first_chunk].endswith(f"/{partition}/0".encode())
+        assert keys[pointer.manifest].endswith(b"/manifest")
+
+
+def test_a_compacted_checkpoint_topic_still_restores(pipeline: Factory) -> None:
+    line = pipeline(
+        1,
+        EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="0.02",
+        EXPLAIN_CHECKPOINT__MAX_OVERHEAD="1",
+        EXPLAIN_COMMIT__MAX_RECORDS="100",
+    )
+    line.create(
+        line.topics["checkpoints"], 1,
+        cleanup_policy="compact", min_cleanable_dirty_ratio="0.001", segment_ms="200", max_compaction_lag_ms="100", delete_retention_ms="0",
+    )  # fmt: skip
+    line.feed(mixed_records(1, 1_500))
+    line.run_to_end()
+    stored = len(line.read(line.topics["checkpoints"]))
+    assert stored > 6
+    time.sleep(0.5)
+    line.feed(mixed_records(1, 10, seed=1))
+    line.run_to_end()  # a new segment, so that the old one can be compacted
+    line.wait_for(lambda: len(line.read(line.topics["checkpoints"])) < stored)
+    line.feed(mixed_records(1, 300, seed=2))
+    process = line.run_to_end()
+    assert "restored a snapshot" in process.log()
+    assert line.published() == line.oracle()
