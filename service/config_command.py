@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import orjson
@@ -14,6 +15,8 @@ from rich.table import Table
 from service.settings import Effective, Settings, effective
 from service.sources import DEFAULT
 
+_PIPE_WIDTH = 10_000
+
 
 def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
     """Print every setting, its value and its source on stdout; ``config`` is the file they were loaded from."""
@@ -22,7 +25,8 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
         data = {row.name: {"value": row.value, "source": row.source} for row in rows}
         sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
-        Console(soft_wrap=not sys.stdout.isatty()).print(_table(rows))
+        # Folded cells are for eyes; in a pipe a setting is a line.
+        Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(_table(rows))
 
 
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
@@ -30,7 +34,9 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     from service.models import load_model
 
     show(settings, config=config, as_json=as_json)
-    model = load_model(settings.model, settings.seed)
+    # Some models print what they think of their parameters; stdout is for our data.
+    with redirect_stdout(sys.stderr):
+        model = load_model(settings.model, settings.seed)
     sys.stderr.write(
         f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task}\n"
     )
