@@ -3,7 +3,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip-extras --generate-hashes \
   --all-build-deps --unsafe-package explanation-sidecar \
-  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
 
@@ -37,8 +37,10 @@ schemas: setup ## write schemas/ anew from the code
 
 .PHONY: lock
 lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
-	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra demo --output-file requirements/demo.txt pyproject.toml
-	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra dev --constraint requirements/demo.txt \
+	$(COMPILE) --output-file requirements/service.txt pyproject.toml
+	$(COMPILE) --extra demo --constraint requirements/service.txt \
+	  --output-file requirements/demo.txt pyproject.toml
+	$(COMPILE) --extra dev --constraint requirements/demo.txt \
 	  --output-file requirements/dev.txt pyproject.toml
 
 .PHONY: clean
