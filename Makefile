@@ -33,7 +33,7 @@ types: setup ## static types
 
 .PHONY: schemas
 schemas: setup ## write schemas/ anew from the code
-	$(BIN)/python -m service.messages schemas
+	$(BIN)/python -m service.schemas
 
 .PHONY: lock
 lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
