@@ -38,7 +38,8 @@ def labels(y: Any, rows: Sequence[Row], model: Model, predictions: Sequence[Pred
     """The truth of each row as a list, checked against what the model predicted for them.
 
     Raises ``ValueError`` where a length differs, a prediction is not finite or not of the task's shape, or a label
-    has a probability in no prediction: the labels of model and data are then not the same.
+    has a probability in no prediction: the labels of model and data are then not the same. (A model that names one
+    label alone need not name them all.)
     """
     ys = y.tolist() if hasattr(y, "tolist") else list(y)
     if len(ys) != len(rows):
@@ -47,12 +48,13 @@ def labels(y: Any, rows: Sequence[Row], model: Model, predictions: Sequence[Pred
         check_prediction(prediction, model.task)
     if model.task == "classification":
         known = {label: None for prediction in predictions for label in prediction}  # type: ignore[union-attr]
-        for label in dict.fromkeys(ys):
-            if label not in known:
-                raise ValueError(
-                    f"y: the label {label!r} is in no prediction; the model's classes are "
-                    f"{', '.join(map(repr, known))}: use the model's own labels, or fit it with all classes"
-                )
+        unknown = [label for label in dict.fromkeys(ys) if label not in known]
+        named_alone = all(len(prediction) == 1 for prediction in predictions)  # type: ignore[arg-type]
+        if unknown and not (named_alone and len(unknown) < len(set(ys))):
+            raise ValueError(
+                f"y: the label {unknown[0]!r} is in no prediction; the model's classes are "
+                f"{', '.join(map(repr, known))}: use the model's own labels, or fit it with all classes"
+            )
     return ys
 
 

@@ -65,8 +65,9 @@ class WindowedEstimator:
     def explain_one(self, x: Row, y: Any) -> Self:
         """Take the record in, and compute the importance anew if it is time."""
         self.players.meet(x)
-        held = [*self._records, (x, y)][-self.window :]
-        if len(held) == self.window and (self._seen + 1 - self.window) % self.stride == 0:
+        full_for = self._seen + 1 - self.window
+        if full_for >= 0 and full_for % self.stride == 0:
+            held = [*self._records, (x, y)][-self.window :]
             state = self._rng.state
             try:
                 delta = self._contributions([x for x, _ in held], [y for _, y in held])

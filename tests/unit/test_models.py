@@ -244,6 +244,10 @@ def test_truths_are_checked_against_the_predictions():
     assert labels(np.array(["yes"]), rows, model, [{"yes": 1.0}]) == ["yes"]
     with pytest.raises(ValueError, match="y: the label 1 is in no prediction; the model's classes are 'yes'"):
         labels([1], rows, model, [{"yes": 1.0}])
+    names_one = [{"yes": 1.0}, {"yes": 1.0}]
+    assert labels(["yes", "no"], rows * 2, model, names_one) == ["yes", "no"]
+    with pytest.raises(ValueError, match="y: the label 'no' is in no prediction"):
+        labels(["yes", "no"], rows * 2, model, [{"yes": 0.9, "maybe": 0.1}] * 2)
     with pytest.raises(ValueError, match="y: 2 values for 1 rows"):
         labels(["yes", "no"], rows, model, [{"yes": 1.0}])
     with pytest.raises(ValueError, match=r"model: predicted .*nan.* must be finite"):
