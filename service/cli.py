@@ -303,3 +303,7 @@ def _load(context: click.Context) -> Settings:
 def _end(message: str, status: int) -> None:
     click.echo(message, err=True)
     sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

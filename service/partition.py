@@ -17,7 +17,7 @@ from explain_core.importance.base import IncrementalEstimator
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import Prediction, Task
-from explain_core.models import Model, check_prediction, wrap
+from explain_core.models import Model, check_prediction
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Reservoir, make_reservoir
 from explain_core.smoothing import alpha_of
@@ -77,7 +77,11 @@ class PartitionState:
         self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
         self.labels: dict[Any, int] = {}
         self.kinds: dict[str, str] = {}
-        self.model: Model = wrap(load_model(settings.model, derive_seed(seed, "model")), task)
+        self.model: Model = load_model(settings.model, derive_seed(seed, "model"))
+        if settings.record.weight is not None and not settings.model.static and not self.model.takes_weight:
+            raise UserError(
+                f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
+            )
         self.reservoirs: dict[tuple[str, int], Reservoir] = {}
         self.explainers = {
             one.name or one.kind: self._explainer(settings, one, seed) for one in settings.explainers

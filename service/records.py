@@ -15,6 +15,9 @@ from service.settings import RecordSettings
 Task = Literal["binary", "multiclass", "regression"]
 Headers = tuple[tuple[str, bytes | None], ...]
 
+MAX_NUMBER = 1e100
+"""Squares and sums of larger numbers overflow inside models, records later."""
+
 _ABSENT: Any = object()
 
 
@@ -117,9 +120,10 @@ class Decoder:
         for name, value in found.items():
             kind = type(value)
             if kind is float:
-                if not math.isfinite(value):
+                if not -MAX_NUMBER <= value <= MAX_NUMBER:
                     raise BadRecord(
-                        "not_finite", f"feature {_short(name)} is {value}; features are finite numbers"
+                        "not_finite",
+                        f"feature {_short(name)} is {value}; features are numbers between ±{MAX_NUMBER:g}",
                     )
             elif kind is str:
                 if len(value) > settings.max_string:
@@ -147,9 +151,10 @@ class Decoder:
                 raise BadRecord(
                     "bad_label", f"the label {name!r} is {_short(label)}; a regression needs a number"
                 )
-            if not math.isfinite(label):
+            if not -MAX_NUMBER <= label <= MAX_NUMBER:
                 raise BadRecord(
-                    "not_finite", f"the label {name!r} is {label}; a regression needs a finite number"
+                    "not_finite",
+                    f"the label {name!r} is {label}; a regression needs a number between ±{MAX_NUMBER:g}",
                 )
             return float(label)
         if kind is float and label.is_integer():

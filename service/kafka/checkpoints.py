@@ -142,6 +142,7 @@ class SnapshotReader:
         self._keys = keys
         self._prefix = key_prefix(app_id, pointer.topic_id, partition)
         self._values: dict[str, bytes] = {}
+        self.written_at = 0  # milliseconds since 1970, by the broker or the writer
         self._where = f"partition {partition}: the snapshot at offset {pointer.manifest} of {topic!r}"
         consumer.assign([TopicPartition(topic, partition, pointer.first_chunk)])
 
@@ -154,6 +155,7 @@ class SnapshotReader:
             if key.startswith(self._prefix) and value is not None:
                 self._values[key.removeprefix(self._prefix)] = value
             if message.offset() == self._pointer.manifest:
+                self.written_at = message.timestamp()[1]
                 return self._assemble(message)
         return None
 

@@ -52,11 +52,13 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
     return _made(Consumer, config | settings.kafka.config)
 
 
-def reading_consumer(settings: Settings, errors: ErrorLog | None = None) -> Consumer:
-    """A consumer without a group, for reading topics at offsets of our own choice."""
+def reading_consumer(
+    settings: Settings, errors: ErrorLog | None = None, group: str | None = None
+) -> Consumer:
+    """A consumer that joins no group, for reading at offsets of our own choice; ``group`` is whose offsets it can ask for."""
     config = _common(settings, errors or ErrorLog()) | {
         # librdkafka wants a name even where no group is joined; nothing is ever committed under it.
-        "group.id": f"{settings.app_id}.reader",
+        "group.id": group or f"{settings.app_id}.reader",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

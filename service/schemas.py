@@ -1,0 +1,56 @@
+"""``python -m service.schemas``: the JSON Schemas of everything on the topics, written from the code into schemas/."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, RootModel
+
+from service.messages import DeadLetterHeaders, ExplanationMessage
+from service.snapshot import Manifest
+
+Scalar = float | int | str | bool | None
+
+
+class LabelledRecord(RootModel[dict[str, Scalar | dict[str, Any]]]):
+    """A record of the input with the default settings: a flat object of features and a field `label`.
+
+    Features are numbers, strings and booleans; null and absent are a missing value. With `record.features` fields may be
+    nested, and are named by paths such as `customer.age`.
+    """
+
+    root: dict[str, Scalar | dict[str, Any]] = Field(
+        min_length=1,
+        examples=[{"age": 31, "country": "PT", "returning": True, "income": None, "label": "bought"}],
+    )
+
+
+MODELS: dict[str, type[BaseModel]] = {
+    "record": LabelledRecord,
+    "explanation": ExplanationMessage,
+    "dead-letter-headers": DeadLetterHeaders,
+    "checkpoint-manifest": Manifest,
+}
+
+
+def schemas() -> dict[str, str]:
+    """File name and text of every schema."""
+    return {f"{name}.schema.json": _schema(name, model) for name, model in MODELS.items()}
+
+
+def _schema(name: str, model: type[BaseModel]) -> str:
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"explanation-sidecar/{name}"}
+    return json.dumps(schema | model.model_json_schema(by_alias=True), indent=2, ensure_ascii=False) + "\n"
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in schemas().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("schemas"))

@@ -1,0 +1,25 @@
+"""Rows on stdout: a table for people, or JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+
+def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
+    """Print rows that have the same keys."""
+    if as_json:
+        sys.stdout.write(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2).decode() + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0] if rows else ():
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("–" if value is None else str(value)) for value in row.values()))
+    Console(file=sys.stdout).print(table)
