@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -76,7 +77,7 @@ class Broker:
         version: str = KAFKA_VERSION,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        self.data = Path(tempfile.mkdtemp(prefix="explain-broker-") if data is None else data).resolve()
+        self.data = (data or Path(tempfile.gettempdir(), f"explain-broker-{uuid.uuid4()}")).resolve()
         self.port = port or _free_port()
         self.log = self.data / "broker.log"
         self.pid = 0  # of the Java process, while it runs
@@ -98,7 +99,7 @@ class Broker:
             raise UserError(f"port {self.port} is in use; name another one, or none for a free one")
         java = _java()
         class_path = os.pathsep.join(map(str, kafka_jars(self._version)))
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         properties = self.data / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
         command = [java, *_JVM, "-cp", class_path]

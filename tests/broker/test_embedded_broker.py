@@ -176,8 +176,10 @@ def test_stop_ends_the_broker_though_a_forked_process_lives_on(tmp_path: Path) -
 
 
 def test_a_port_in_use_is_named(own: Broker) -> None:
+    other = Broker(port=own.port)
     with pytest.raises(UserError, match=f"port {own.port} is in use"):
-        Broker(port=own.port).start()
+        other.start()
+    assert not other.data.exists()
 
 
 def test_a_broker_that_cannot_start_names_its_log_and_the_reason() -> None:
