@@ -8,44 +8,44 @@ from typing import Any
 import numpy as np
 
 from explain_core.losses import Loss, Prediction
-from explain_core.smoothing import Smoother
+from explain_core.smoothing import Smoother, decay
 
 
 class EmptyModel:
     """Smoothed mean of a model's predictions, y₀ of iSAGE Alg. 1, bias-corrected and renormalised.
 
-    With ``alpha=None`` it is the plain mean. ``after(prediction)`` is the mean that includes the prediction;
-    ``keep`` makes it the state, so that a failure in between changes nothing.
+    With ``alpha=None`` it is the plain mean. It does not change: ``after(prediction)`` is the empty model that has
+    also seen the prediction.
     """
 
     def __init__(self, alpha: float | None) -> None:
-        self._alpha = alpha
-        self._n = 0
-        self._weight = 1.0
-        self._mean: Prediction = {}
+        self._decay = decay(alpha)
+        self._weights = 0.0
+        self._mean: Prediction | None = None
 
-    def after(self, prediction: Prediction) -> Prediction:
-        """The mean of all kept predictions and this one."""
-        if self._n == 0:
-            return dict(prediction) if isinstance(prediction, Mapping) else prediction
-        if self._alpha is None:
-            step = 1.0 / (self._n + 1)
-        else:
-            step = self._alpha / (1.0 - self._weight * (1.0 - self._alpha))
-        mean = self._mean
+    def after(self, prediction: Prediction) -> EmptyModel:
+        new = EmptyModel.__new__(EmptyModel)
+        new._decay = self._decay
+        new._weights = 1.0 + self._decay * self._weights
+        step = 1.0 / new._weights
         if not isinstance(prediction, Mapping):
-            return mean + step * (prediction - mean)  # type: ignore[operator]
-        new = {label: (1.0 - step) * p for label, p in mean.items()}  # type: ignore[union-attr]
+            mean = self._mean or 0.0
+            new._mean = mean + step * (prediction - mean)  # type: ignore[operator]
+            return new
+        rest = 1.0 - step
+        new._mean = {label: rest * p for label, p in (self._mean or {}).items()}  # type: ignore[union-attr]
         for label, p in prediction.items():
-            new[label] = new.get(label, 0.0) + step * p
-        return normalised(new)
+            new._mean[label] = new._mean.get(label, 0.0) + step * p
+        return new
 
-    def keep(self, mean: Prediction) -> None:
-        """Make what ``after`` returned the state."""
-        self._n += 1
-        if self._alpha is not None:
-            self._weight *= 1.0 - self._alpha
-        self._mean = mean
+    @property
+    def prediction(self) -> Prediction:
+        """The mean; probabilities sum to 1 where there is any mass. No class at all before the first prediction."""
+        mean = {} if self._mean is None else self._mean
+        if not isinstance(mean, Mapping):
+            return mean
+        total = sum(mean.values())
+        return {label: p / total for label, p in mean.items()} if total > 0.0 else mean
 
 
 class Performance:
@@ -58,10 +58,10 @@ class Performance:
 
     def update(self, y: Any, prediction: Prediction) -> list[float]:
         """Take in one prequential prediction; returns its losses."""
-        mean = self._empty.after(prediction)
-        own = [loss(y, prediction) for loss in self.losses]
+        after = self._empty.after(prediction)
+        own, mean = [loss(y, prediction) for loss in self.losses], after.prediction
         self._smoother.update(np.array([own, [loss(y, mean) for loss in self.losses]]))
-        self._empty.keep(mean)
+        self._empty = after
         return own
 
     @property
@@ -73,12 +73,6 @@ class Performance:
         column = [known.name for known in self.losses].index(loss)
         model, empty = self._smoother.value[:, column].tolist()
         return model, empty
-
-
-def normalised(mean: dict[Any, float]) -> dict[Any, float]:
-    """Probabilities that sum to 1, where there is any mass."""
-    total = sum(mean.values())
-    return {label: p / total for label, p in mean.items()} if total > 0.0 else mean
 
 
 def mean_prediction(predictions: Iterable[Prediction]) -> Prediction:

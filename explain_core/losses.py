@@ -25,12 +25,14 @@ class Loss:
     """A named per-sample loss, ``loss(y_true, prediction) -> float``; smaller is better.
 
     ``reads`` says what the function gets: the most probable ``label``, the ``probabilities`` mapping, or
-    the predicted ``number``.
+    the predicted ``number``. ``quadratic`` says that it is a quadratic form of what it reads: its value at a mean of
+    infinitely many predictions then has an unbiased estimate from two (see ``IncrementalSAGE``).
     """
 
     name: str
     reads: Reads
     function: Callable[[Any, Any], float]
+    quadratic: bool = False
 
     @property
     def task(self) -> Task:
@@ -44,7 +46,7 @@ class Loss:
     def __reduce__(self) -> Any:
         if NAMED.get(self.name) is self:
             return get, (self.name,)
-        return Loss, (self.name, self.reads, self.function)
+        return Loss, (self.name, self.reads, self.function, self.quadratic)
 
 
 def argmax(probabilities: Probabilities) -> Any:
@@ -113,31 +115,14 @@ def huber(y_true: float, y_pred: float) -> float:
     return 0.5 * r * r if r <= 1.0 else r - 0.5
 
 
-def brier_pair(y_true: Any, p: Probabilities, q: Probabilities) -> float:
-    """Σ_k (p_k − 1[y = k]) (q_k − 1[y = k]): unbiased for the Brier score of the mean of independent p and q."""
-    total = 0.0 if y_true in p or y_true in q else 1.0
-    for label in {**p, **q}:
-        truth = label == y_true
-        total += (p.get(label, 0.0) - truth) * (q.get(label, 0.0) - truth)
-    return total
-
-
-def squared_pair(y_true: float, a: float, b: float) -> float:
-    """(a − y)(b − y): unbiased for the squared loss of the mean of independent a and b."""
-    return (a - y_true) * (b - y_true)
-
-
-PAIRED: dict[str, Callable[[Any, Any, Any], float]] = {"brier": brier_pair, "squared": squared_pair}
-"""Losses whose value at a mean prediction has an unbiased estimate from two draws."""
-
 NAMED: dict[str, Loss] = {
     loss.name: loss
     for loss in (
         Loss("cross_entropy", "probabilities", cross_entropy),
         Loss("zero_one", "label", zero_one),
-        Loss("brier", "probabilities", brier),
+        Loss("brier", "probabilities", brier, quadratic=True),
         Loss("hinge", "probabilities", hinge),
-        Loss("squared", "number", squared),
+        Loss("squared", "number", squared, quadratic=True),
         Loss("absolute", "number", absolute),
         Loss("huber", "number", huber),
     )

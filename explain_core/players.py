@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Player(NamedTuple):
@@ -17,8 +18,8 @@ class Players:
     """A partition of the features: each group is one player, every other feature is its own.
 
     ``features`` fixes them and their order; without it they are met in the stream, in order of appearance.
-    Raises ``ValueError`` for a group that is empty, overlaps another, has the name of a feature outside it, or
-    names an unknown feature where ``features`` fixes them.
+    Raises ``ValueError`` for a feature named twice and for a group that is empty, overlaps another, has the name of a
+    feature outside it, or names an unknown feature where ``features`` fixes them.
 
     >>> players = Players(groups={"location": ["lat", "lon"]})
     >>> players.meet({"lat": 1.0, "lon": 2.0, "size": 3})
@@ -30,6 +31,14 @@ class Players:
         self, features: Sequence[str] | None = None, groups: Mapping[str, Sequence[str]] | None = None
     ) -> None:
         groups = groups or {}
+        for argument, names in (
+            ("features", features),
+            *((f"groups: {name!r}", g) for name, g in groups.items()),
+        ):
+            if isinstance(names, str):
+                raise ValueError(f"{argument}: {names!r} is one string; pass a list of names")
+            if names is not None and len(set(names)) < len(names):
+                raise ValueError(f"{argument}: {', '.join(names)} names a feature twice; name each once")
         self._group_of: dict[str, str] = {}
         for name, members in groups.items():
             if not members:
@@ -45,29 +54,41 @@ class Players:
                     )
                 self._group_of[feature] = name
         self._groups = {name: tuple(members) for name, members in groups.items()}
-        self._fixed = features is not None
+        self.fixed = features is not None
         self._seen: dict[str, None] = {}
         self._players: list[Player] = []
         self._met: dict[str, None] = {}
         self._add(features or ())
 
-    def meet(self, features: Iterable[str]) -> None:
+    def meet(self, row: Mapping[str, object]) -> None:
         """Take in the features of a record that were not met before (none where they are fixed)."""
-        if not self._fixed:
-            seen = self._seen
-            for feature in features:
-                if feature not in seen:
-                    self._add((feature,))
+        if not self.fixed:
+            self._add(self.outside(row))
 
-    def _add(self, features: Iterable[str]) -> None:
+    def after(self, row: Mapping[str, object]) -> Self:
+        """These players once they have met the record: themselves where it has no new feature, else others."""
+        if self.fixed or row.keys() <= self._seen.keys():
+            return self
+        new = copy.copy(self)
+        new._seen, new._players, new._met = dict(self._seen), list(self._players), dict(self._met)
+        new.meet(row)
+        return new
+
+    def outside(self, features: Iterable[str]) -> tuple[str, ...]:
+        """Those of the features that belong to no player."""
+        seen = self._seen
+        return tuple(feature for feature in features if feature not in seen)
+
+    def _add(self, features: Sequence[str]) -> None:
+        for feature in features:
+            if feature in self._groups and feature not in self._group_of:
+                raise ValueError(
+                    f"groups: {feature!r} is also the name of a feature outside the group; rename the group"
+                )
         for feature in features:
             self._seen[feature] = None
             name = self._group_of.get(feature)
             if name is None:
-                if feature in self._groups:
-                    raise ValueError(
-                        f"groups: {feature!r} is also the name of a feature outside the group; rename the group"
-                    )
                 self._players.append(Player(feature, (feature,)))
             elif name not in self._met:
                 self._met[name] = None

@@ -82,7 +82,8 @@ class UniformReservoir:
     def _draw_skip(self) -> None:
         # The skip uses the W of this round, already multiplied: with the old one late rows come too rarely.
         self._w *= (1.0 - self._rng.uniform()) ** (1.0 / self.size)
-        log = math.log1p(-self._w)
+        # W may round to 1 (never skip) or fall below 2⁻¹⁰⁷⁴ (skip for good).
+        log = math.log1p(-self._w) if self._w < 1.0 else -math.inf
         self._skip = math.floor(math.log(1.0 - self._rng.uniform()) / log) if log else 2**62
 
 

@@ -16,8 +16,8 @@ class Smoother:
     """Exponentially weighted mean of each cell of an array, its variance, and the variance of the mean.
 
     The raw value is φ_t = (1−α) φ_{t−1} + α Δ_t from zero (iPFI journal Def. 4, iSAGE Alg. 1). The reported value
-    is bias-corrected, φ_t / (1 − (1−α)ⁿ), which is the weighted mean with step a_t = α / (1 − (1−α)ᵗ); with
-    ``alpha=None`` (static setting) a_t = 1/t gives the plain mean by Welford's recursion, the same code.
+    is bias-corrected, φ_t / (1 − (1−α)ⁿ): the mean with weights that sum to W_t = 1 + (1−α) W_{t−1}, by Welford's
+    recursion with step 1/W_t. ``alpha=None`` (static setting) forgets nothing: W_t = t, the plain mean.
 
     The variance of the mean is σ² · Σ w², where Σ w² = α/(2−α) · (1+q)/(1−q), q = (1−α)ⁿ (iPFI Thm 3). That is right
     for independent Δ. Draws from a shared geometric reservoir of L rows correlate the Δ: a row stays L steps on
@@ -42,7 +42,8 @@ class Smoother:
         self.n = 0
         self.value: Array = np.zeros(shape)
         self._variance: Array = np.zeros(shape)
-        self._weight = 1.0  # q = (1−α)ⁿ, the weight of the zero that the raw value started from
+        self._decay = decay(alpha)
+        self._weights = 0.0  # W, in units of the newest observation's weight
         self._squares = 1.0  # Σ w²
         self._keep = None if memory is None else 1.0 - 1.0 / memory
         self._recent: Array = np.zeros(shape if memory else (0,))
@@ -51,11 +52,8 @@ class Smoother:
     def update(self, delta: Array) -> None:
         """Take in one observation per cell."""
         self.n += 1
-        if self.alpha is None:
-            step = 1.0 / self.n
-        else:
-            self._weight *= 1.0 - self.alpha
-            step = self.alpha / (1.0 - self._weight)
+        self._weights = 1.0 + self._decay * self._weights
+        step = 1.0 / self._weights
         rest = 1.0 - step
         self._squares = rest * rest * self._squares + step * step
         if self.n == 1:
@@ -84,7 +82,7 @@ class Smoother:
     @property
     def raw(self) -> Array:
         """The value that started from zero, without the correction (the one that the theorems speak of)."""
-        return self.value if self.alpha is None else self.value * (1.0 - self._weight)
+        return self.value.copy() if self.alpha is None else self.value * (self.alpha * self._weights)
 
     @property
     def variance(self) -> Array:
@@ -102,6 +100,11 @@ class Smoother:
             sigma2 = np.maximum(sigma2, sigma2 + 4.0 * self._covariance)
         result: Array = np.sqrt(sigma2 * self._squares)
         return result
+
+
+def decay(alpha: float | None) -> float:
+    """The weight that a step takes from what came before it, relative to its own: 1 − α, in the static setting 1."""
+    return 1.0 if alpha is None else 1.0 - alpha
 
 
 def alpha_of(window: float) -> float:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explain_core.losses import Prediction
-from explain_core.models import Model, Row
+from explain_core.models import Model, Row, check_prediction
 from explain_core.players import Player
 
 _ABSENT: Any = object()
 
 
 class GenericEvaluator:
-    """Builds each copy and asks the model, unless the copy equals one whose prediction is known."""
+    """Builds each copy and asks the model, unless the copy equals one whose prediction is known.
+
+    Raises ``ValueError`` where the prediction for a copy is not finite or not of the task's shape.
+    """
 
     name = "generic"
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
+    def predict(self, x: Row) -> Prediction:
+        """The model's prediction, checked."""
+        prediction = self.model.predict(x)
+        check_prediction(prediction, self.model.task)
+        return prediction
+
     def replaced(self, x: Row, base: Prediction, player: Player, rows: Sequence[Row]) -> list[Prediction]:
         """Predictions for x with the player's features taken from each row (iPFI's copies).
 
         A feature that a row lacks is absent from the copy too: absence is a value.
         """
-        predict = self.model.predict
+        predict = self.predict
         out = []
         for row in rows:
             changed = False
@@ -44,14 +53,14 @@ class GenericEvaluator:
 
     def start(self, rows: Sequence[Row]) -> Joining:
         """Predictions for the rows themselves, the empty coalition, before features of x join them."""
-        return Joining(self.model, [dict(row) for row in rows])
+        return Joining(self.predict, [dict(row) for row in rows])
 
 
 class Joining:
     """Reservoir rows that take over the features of a record, player by player (iSAGE's copies)."""
 
-    def __init__(self, model: Model, copies: list[dict[str, Any]]) -> None:
-        self._predict = model.predict
+    def __init__(self, predict: Callable[[Row], Prediction], copies: list[dict[str, Any]]) -> None:
+        self._predict = predict
         self._copies = copies
         self._known: list[Prediction | None] = [None] * len(copies)
 

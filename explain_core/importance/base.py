@@ -96,15 +96,16 @@ class IncrementalEstimator:
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
         """Explain the model's prediction for x against the truth y.
 
-        ``prediction`` is the model's own for x where the caller has it already.
+        ``prediction`` is the model's own for x where the caller has it already. Raises ``ValueError`` for predictions
+        and losses that are not finite and for a feature that has the name of a group.
         """
-        self.meet(x)
+        players = self.players.after(x)
         if self.ready:
             state = self._rng.state
             try:
                 base = self.model.predict(x) if prediction is None else prediction
                 check_prediction(base, self.task)
-                delta = self._contributions(x, y, base)
+                delta = self._contributions(players, x, y, base)
                 if not np.isfinite(delta).all():
                     raise ValueError(
                         f"losses: a loss of {[loss.name for loss in self.losses]} is not finite for y = {y!r}"
@@ -112,16 +113,18 @@ class IncrementalEstimator:
             except BaseException:
                 self._rng.state = state
                 raise
-            self._smoother.grow(len(self.players))
+            self._take(players)
             self._smoother.update(delta)
-            self._explained(base)
+            self._explained(y, base, delta)
+        else:
+            self._take(players)
         if self._owns_reservoir:
-            self.reservoir.add(x)
+            self.reservoir.add(dict(x))
         return self
 
     def meet(self, x: Row) -> None:
-        """Take notice of the features of a record that is not explained."""
-        self.players.meet(x)
+        """Take notice of a record that is not explained."""
+        self._take(self.players.after(x))
 
     @property
     def ready(self) -> bool:
@@ -131,17 +134,16 @@ class IncrementalEstimator:
     @property
     def explanation(self) -> Explanation:
         """The current values with their bands, one row per loss, one column per feature or group."""
-        smoother = self._smoother
-        smoother.grow(len(self.players))
-        unknown = np.full_like(smoother.value, np.nan)
+        values, std = self._estimate()
+        n = self._smoother.n
         return Explanation(
             estimator=self.name,
             features=tuple(player.name for player in self.players),
             losses=tuple(loss.name for loss in self.losses),
-            values=smoother.value.copy() if smoother.n else unknown,
-            std=smoother.std,
-            n=smoother.n,
-            status="ready" if smoother.n else "warming",
+            values=values if n else np.full_like(values, np.nan),
+            std=std,
+            n=n,
+            status="ready" if n else "warming",
             width=self._width,
             metadata=self._metadata(),
         )
@@ -166,12 +168,21 @@ class IncrementalEstimator:
         rows = self.reservoir.rows
         return rows[self._rng.below(len(rows))]
 
-    def _contributions(self, x: Row, y: Any, base: Prediction) -> Array:
-        """Δ of this record, losses × players."""
+    def _take(self, players: Players) -> None:
+        if players is not self.players:
+            self.players = players
+            self._smoother.grow(len(players))
+
+    def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
+        """Δ of this record, losses × players. Changes no state but the generator's."""
         raise NotImplementedError
 
-    def _explained(self, base: Prediction) -> None:
-        """State besides the smoother that an explained record changes."""
+    def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
+        """Change the state besides the smoother that an explained record changes. Does not fail."""
+
+    def _estimate(self) -> tuple[Array, Array]:
+        """Values and their standard errors, losses × players."""
+        return self._smoother.value.copy(), self._smoother.std
 
     def _checked_samples(self, n_samples: int | None) -> int:
         raise NotImplementedError

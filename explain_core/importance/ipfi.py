@@ -9,6 +9,7 @@ import numpy as np
 from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
+from explain_core.players import Players
 from explain_core.smoothing import Array
 
 
@@ -35,11 +36,11 @@ class IncrementalPFI(IncrementalEstimator):
     def _checked_samples(self, n_samples: int | None) -> int:
         return 1 if n_samples is None else at_least_one(n_samples)
 
-    def _contributions(self, x: Row, y: Any, base: Prediction) -> Array:
+    def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
         replaced, draw, m = self._evaluator.replaced, self._draw_row, self.n_samples
-        delta = np.empty((len(self.losses), len(self.players)))
+        delta = np.empty((len(self.losses), len(players)))
         own = [loss(y, base) for loss in self.losses]
-        for j, player in enumerate(self.players):
+        for j, player in enumerate(players):
             predictions = replaced(x, base, player, [draw() for _ in range(m)])
             for row, loss in enumerate(self.losses):
                 total = 0.0

@@ -8,8 +8,9 @@ import numpy as np
 
 from explain_core.empty import EmptyModel, mean_prediction
 from explain_core.importance.base import IncrementalEstimator, at_least_one
-from explain_core.losses import PAIRED, Prediction
+from explain_core.losses import Prediction
 from explain_core.models import Row
+from explain_core.players import Player, Players
 from explain_core.smoothing import Array
 
 Empty = Literal["ema", "reservoir"]
@@ -26,9 +27,12 @@ class IncrementalSAGE(IncrementalEstimator):
     ``empty="ema"``: y₀ is the smoothed mean prediction of the stream; "reservoir": the mean over the same m rows,
     predicted by the current model.
 
-    The value depends on m: the loss of a mean over m draws exceeds that over all. With ``n_samples=None`` the losses
-    ``brier`` and ``squared`` use two draws in their product form, (f₁ − y)(f₂ − y), which is unbiased for m → ∞; other
-    losses use m = 10. A stated ``n_samples`` is Alg. 1 for every loss.
+    The value depends on m: the loss of a mean over m draws exceeds that over all. With ``n_samples=None`` the
+    quadratic losses (``brier``, ``squared``) do not: theirs is the mean of the products (f_k − y)(f_l − y) over the
+    pairs k ≠ l, which is unbiased for m → ∞, and m = 2 is enough where all losses are quadratic; else m = 10. A stated
+    ``n_samples`` is Alg. 1 for every loss.
+
+    A feature outside ``features``, where these are given, has the value of x in every coalition.
 
     >>> sage = IncrementalSAGE(lambda x: 2.0 * x["a"], task="regression", size=10)
     >>> for i in range(200):
@@ -46,22 +50,26 @@ class IncrementalSAGE(IncrementalEstimator):
         super().__init__(model, **settings)
         self.empty = empty
         self._y0 = EmptyModel(self._smoother.alpha)
-        self._next_y0: Prediction = {}
 
     def _checked_samples(self, n_samples: int | None) -> int:
-        self.paired = n_samples is None and all(loss.name in PAIRED for loss in self.losses)
-        return (2 if self.paired else 10) if n_samples is None else at_least_one(n_samples)
+        self._pairs = [n_samples is None and loss.quadratic for loss in self.losses]
+        return (2 if all(self._pairs) else 10) if n_samples is None else at_least_one(n_samples)
 
     def _metadata(self) -> dict[str, Any]:
-        return super()._metadata() | {"empty": self.empty, "form": "pairs" if self.paired else "mean"}
+        pairs = [loss.name for loss, pairs in zip(self.losses, self._pairs, strict=True) if pairs]
+        return super()._metadata() | {"empty": self.empty, "pairs": pairs}
 
-    def _contributions(self, x: Row, y: Any, base: Prediction) -> Array:
-        players = self.players
+    def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
         delta = np.zeros((len(self.losses), len(players)))
-        self._next_y0 = self._y0.after(base)
-        joining = self._evaluator.start([self._draw_row() for _ in range(self.n_samples)])
+        if not players:
+            return delta
+        rows = [self._draw_row() for _ in range(self.n_samples)]
+        joining = self._evaluator.start(rows)
+        if players.fixed and (others := players.outside({name: None for row in (x, *rows) for name in row})):
+            joining.join(x, Player("", others))
         if self.empty == "ema":
-            before = [loss(y, self._next_y0) for loss in self.losses]
+            y0 = self._y0.after(base).prediction
+            before = [loss(y, y0) for loss in self.losses]
         else:
             before = self._losses_of(y, joining.predictions())
         order = self._rng.permutation(len(players))
@@ -76,11 +84,15 @@ class IncrementalSAGE(IncrementalEstimator):
         return delta
 
     def _losses_of(self, y: Any, predictions: list[Prediction]) -> list[float]:
-        if self.paired:
-            first, second = predictions
-            return [PAIRED[loss.name](y, first, second) for loss in self.losses]
-        mean = mean_prediction(predictions)
-        return [loss(y, mean) for loss in self.losses]
+        """Losses of the mean prediction; where pairs are wanted, those of the mean without its m equal pairs."""
+        mean, m = mean_prediction(predictions), len(predictions)
+        losses = []
+        for loss, pairs in zip(self.losses, self._pairs, strict=True):
+            value = loss(y, mean)
+            if pairs:
+                value = (m * value - sum(loss(y, prediction) for prediction in predictions) / m) / (m - 1)
+            losses.append(value)
+        return losses
 
-    def _explained(self, base: Prediction) -> None:
-        self._y0.keep(self._next_y0)
+    def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
+        self._y0 = self._y0.after(base)
