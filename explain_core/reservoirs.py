@@ -80,7 +80,7 @@ class UniformReservoir:
             self._draw_skip()
 
     def _draw_skip(self) -> None:
-        # The skip uses the W of this round, already multiplied: with the old one late rows come too rarely.
+        # The skip uses the W of this round, already multiplied.
         self._w *= (1.0 - self._rng.uniform()) ** (1.0 / self.size)
         # W may round to 1 (never skip) or fall below 2⁻¹⁰⁷⁴ (skip for good).
         log = math.log1p(-self._w) if self._w < 1.0 else -math.inf
