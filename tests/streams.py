@@ -29,7 +29,7 @@ def mixed_stream(n: int, seed: int, task: str = "classification") -> Iterator[tu
 
 def number(x: dict[str, Any]) -> float:
     """A regression that uses every feature."""
-    colour = COLOURS.index(x["colour"]) if "colour" in x else -1
+    colour = COLOURS.index(x["colour"]) if x.get("colour") in COLOURS else -1
     return (
         2.0 * x.get("a", 0.1)
         + x.get("b", 0.7) * (colour - 0.5)
@@ -40,7 +40,7 @@ def number(x: dict[str, Any]) -> float:
 
 def probabilities(x: dict[str, Any]) -> dict[str, float]:
     """Three classes; one of them is left out where it has next to no probability."""
-    score = number(x)
+    score = max(-50.0, min(50.0, number(x)))
     weights = [math.exp(score), math.exp(-score), math.exp(0.3 * x.get("b", 0.0))]
     total = sum(weights)
     return {label: w / total for label, w in zip(CLASSES, weights, strict=True) if w / total > 0.05}
