@@ -1,0 +1,77 @@
+"""Σφ of iSAGE is the smoothed gain over the empty model, at every step and for any stream."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explain_core.importance.isage import IncrementalSAGE
+from tests.streams import CLASSES, model_for
+
+LOSSES = {
+    "classification": ["cross_entropy", "zero_one", "brier", "hinge"],
+    "regression": ["squared", "absolute", "huber"],
+}
+VALUES = {
+    "a": st.floats(-1e3, 1e3),
+    "b": st.floats(-1, 1),
+    "colour": st.sampled_from(["red", "green", "violet"]),
+    "flag": st.booleans(),
+    "late": st.integers(-5, 5),
+}
+ROW = st.fixed_dictionaries({}, optional=VALUES)
+
+
+def records(task):
+    label = st.floats(-100, 100) if task == "regression" else st.sampled_from([*CLASSES, "unheard of"])
+    return st.lists(st.tuples(ROW, label), min_size=8, max_size=25)
+
+
+@st.composite
+def cases(draw):
+    task = draw(st.sampled_from(list(LOSSES)))
+    losses = draw(st.lists(st.sampled_from(LOSSES[task]), min_size=1, unique=True))
+    sage = {
+        "losses": losses,
+        "alpha": draw(st.one_of(st.none(), st.floats(1e-4, 1.0))),
+        "n_samples": draw(st.sampled_from([None, 1, 3])),
+        "groups": draw(
+            st.sampled_from([{}, {"g": ["a", "late"]}, {"g": ["a", "b"], "h": ["flag", "colour"]}])
+        ),
+        "reservoir": draw(st.sampled_from(["geometric", "uniform"])),
+        "features": draw(st.sampled_from([None, list(VALUES)])),
+        "seed": draw(st.integers(0, 99)),
+    }
+    return task, sage, draw(records(task))
+
+
+def mean_of(predictions, w):
+    """Weighted mean, renormalised, written out over the whole past."""
+    if isinstance(predictions[0], float):
+        return float(w @ predictions)
+    mean = {label: float(w @ [p.get(label, 0.0) for p in predictions]) for label in CLASSES}
+    total = sum(mean.values())
+    return {label: p / total for label, p in mean.items() if p > 0}
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_the_values_sum_to_the_smoothed_gain_over_the_empty_model_at_every_step(case):
+    task, arguments, stream = case
+    model, size = model_for(task), 4
+    sage = IncrementalSAGE(model, task=task, size=size, **arguments)
+    predictions, gains = [], []
+    for n, (x, y) in enumerate(stream, start=1 - size):
+        sage.explain_one(x, y)
+        if n < 1:
+            continue
+        if not x and not sage.explanation.features:
+            return  # there is nobody yet to share the gain with
+        predictions.append(model(x))
+        decay = 1.0 if arguments["alpha"] is None else 1.0 - arguments["alpha"]
+        w = decay ** np.arange(n)[::-1]
+        w /= w.sum()
+        y0 = mean_of(predictions, w)
+        gains.append([loss(y, y0) - loss(y, predictions[-1]) for loss in sage.losses])
+        expected, values = w @ np.array(gains), sage.explanation.values
+        scale = np.abs(values).sum(axis=1) + w @ np.abs(gains) + 1e-6
+        assert (np.abs(values.sum(axis=1) - expected) <= 1e-9 * scale).all()

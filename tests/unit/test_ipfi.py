@@ -1,0 +1,156 @@
+"""iPFI against importances that are known by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from river.datasets import synth
+
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.reservoirs import GeometricReservoir
+
+RNG = np.random.Generator(np.random.PCG64(0))
+FEATURES = {"a": (2.0, 1.0), "b": (-1.0, 0.5), "ignored": (0.0, 1.0)}
+"""Coefficient and standard deviation of each feature of the linear model."""
+
+
+def linear(x):
+    return sum(coefficient * x[name] for name, (coefficient, _) in FEATURES.items())
+
+
+def linear_stream(n, seed=0, noise=0.3):
+    rng = np.random.Generator(np.random.PCG64(seed))
+    for z, e in zip(rng.normal(size=(n, len(FEATURES))).tolist(), rng.normal(size=n).tolist(), strict=True):
+        x = {name: sd * value for (name, (_, sd)), value in zip(FEATURES.items(), z, strict=True)}
+        yield x, linear(x) + noise * e
+
+
+def follow(estimator, stream):
+    for x, y in stream:
+        estimator.explain_one(x, y)
+    return estimator
+
+
+def granted(x):
+    """river's Agrawal function 1: who gets the loan."""
+    lows = (50_000, 75_000, 25_000)
+    low = lows[0 if x["age"] < 40 else 1 if x["age"] < 60 else 2]
+    return int(low <= x["salary"] <= low + 50_000)
+
+
+@pytest.mark.parametrize("reservoir", ["geometric", "uniform"])
+def test_on_agrawal_age_and_salary_carry_the_importance_of_the_paper(reservoir):
+    """Three ages of equal weight, a salary band of 5/13 each: age 2/3 · 20/39 ≈ 0.3419, salary 2 · 5/13 · 8/13 ≈ 0.4734."""
+    stream = list(itertools.islice(synth.Agrawal(classification_function=1, seed=1), 6_000))
+    assert all(granted(x) == y for x, y in stream)
+    pfi = IncrementalPFI(lambda x: {granted(x): 1.0}, losses="zero_one", alpha=None, reservoir=reservoir)
+    found = follow(pfi, stream).explanation.importance()
+    for name, truth in (("age", 2 / 3 * 20 / 39), ("salary", 80 / 169)):
+        assert found[name].value == pytest.approx(truth, abs=4 * found.pop(name).std)
+    assert len(found) == 7
+    assert all(one == (0.0, 0.0, 0.0, 0.0) for one in found.values())
+
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("reservoir", ["geometric", "uniform"])
+def test_of_a_linear_model_under_squared_loss_it_is_twice_the_explained_variance(reservoir, m):
+    """E(f(x with z_j) − y)² − E(f(x) − y)² = β² E(z − x)² = 2 β² s², for every number of draws.
+
+    The rows of a uniform reservoir hardly change, so that their own sampling error, √2 β² s² / √L, stays.
+    """
+    pfi = IncrementalPFI(linear, task="regression", alpha=None, n_samples=m, reservoir=reservoir)
+    found = follow(pfi, linear_stream(4_000)).explanation.importance()
+    for name, (coefficient, sd) in FEATURES.items():
+        truth = 2.0 * coefficient**2 * sd**2
+        error = math.hypot(found[name].std, truth / math.sqrt(2 * 100) if reservoir == "uniform" else 0.0)
+        assert found[name].value == pytest.approx(truth, abs=4 * error)
+        assert error <= 0.1 * truth
+
+
+def test_a_group_is_permuted_jointly():
+    """f = a·b with a = b: from the same row the product is z², from two rows it would have mean 0."""
+    pfi = IncrementalPFI(
+        lambda x: x["a"] * x["b"], task="regression", losses=signed, alpha=None, groups={"both": ["a", "b"]}
+    )
+    stream = [({"a": z, "b": z}, 0.0) for z in RNG.choice([-1.0, 1.0], size=400).tolist()]
+    assert follow(pfi, stream).explanation.importance() == {"both": (0.0, 0.0, 0.0, 0.0)}
+
+
+def signed(y, prediction):
+    return prediction - y
+
+
+def test_absence_is_a_value():
+    """What a copy lacks or has follows the row that is drawn."""
+    asked = []
+
+    def model(x):
+        asked.append(x)
+        return 0.0
+
+    pfi = IncrementalPFI(model, task="regression", size=1)
+    pfi.explain_one({"a": 1, "b": 2}, 0.0)
+    pfi.explain_one({"b": 3, "c": 4}, 0.0)
+    assert asked == [{"b": 3, "c": 4}, {"b": 3, "c": 4, "a": 1}, {"b": 2, "c": 4}, {"b": 3}]
+
+
+def test_more_draws_leave_the_value_and_narrow_the_band():
+    one, ten = (
+        follow(
+            IncrementalPFI(linear, task="regression", alpha=None, n_samples=m, reservoir="uniform"),
+            linear_stream(1_500),
+        ).explanation
+        for m in (1, 10)
+    )
+    assert ten.values[0, 0] == pytest.approx(one.values[0, 0], abs=4 * one.std[0, 0])
+    assert ten.std[0, 0] < 0.9 * one.std[0, 0]
+
+
+def test_raw_and_corrected_values_differ_by_the_weight_of_the_start():
+    pfi = follow(IncrementalPFI(linear, task="regression", alpha=0.01, size=10), linear_stream(60))
+    assert pfi.explanation.n == 50
+    np.testing.assert_allclose(pfi.raw, pfi.explanation.values * (1.0 - 0.99**50), rtol=1e-12)
+
+
+def deviations(kind):
+    """Median stated standard error over 100 streams, and what it is: ten draws a record of ten shared rows."""
+    stated, values = [], []
+    for seed in range(100):
+        reservoir = GeometricReservoir(10, seed)
+        reservoir.kind = kind
+        pfi = IncrementalPFI(
+            lambda x: x["a"], task="regression", alpha=0.005, n_samples=10, reservoir=reservoir, seed=seed
+        )
+        for a in np.random.Generator(np.random.PCG64(seed)).normal(size=500).tolist():
+            pfi.explain_one({"a": a}, a)
+            reservoir.add({"a": a})
+        stated.append(pfi.explanation.std[0, 0])
+        values.append(pfi.explanation.values[0, 0])
+    return float(np.median(stated)), float(np.std(values))
+
+
+def test_the_band_is_widened_for_the_rows_that_records_share():
+    """A reservoir of unknown kind gets the band of independent observations."""
+    stated, actual = deviations("geometric")
+    plain, same = deviations("custom")
+    assert same == actual
+    assert stated == pytest.approx(actual, rel=0.2)
+    assert plain < 0.7 * actual
+
+
+def test_a_constant_model_has_no_importance():
+    pfi = IncrementalPFI(lambda x: {"up": 0.3, "down": 0.7}, losses=["cross_entropy", "brier"], size=5)
+    explanation = follow(pfi, (({"a": i, "b": -i}, "up") for i in range(50))).explanation
+    assert (explanation.values == 0.0).all()
+    assert (explanation.std == 0.0).all()
+
+
+def test_the_chebyshev_band_is_wider_by_its_factor_alone():
+    normal, chebyshev = (
+        follow(IncrementalPFI(linear, task="regression", size=10, band=band), linear_stream(60)).explanation
+        for band in ("normal", "chebyshev")
+    )
+    np.testing.assert_array_equal(normal.std, chebyshev.std)
+    ratio = (chebyshev.high - chebyshev.values)[:, :2] / (normal.high - normal.values)[:, :2]
+    np.testing.assert_allclose(ratio, math.sqrt(20) / 1.959963984540054)
