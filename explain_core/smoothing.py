@@ -46,8 +46,8 @@ class Smoother:
         self._weights = 0.0  # W, in units of the newest observation's weight
         self._squares = 1.0  # Σ w²
         self._keep = None if memory is None else 1.0 - 1.0 / memory
-        self._recent: Array = np.zeros(shape if memory else (0,))
-        self._covariance: Array = np.zeros(shape if memory else (0,))
+        self._recent: Array = np.zeros(shape)
+        self._covariance: Array = np.zeros(shape)
 
     def update(self, delta: Array) -> None:
         """Take in one observation per cell."""
@@ -69,15 +69,15 @@ class Smoother:
             self._recent *= self._keep
             self._recent += r
 
-    def grow(self, columns: int) -> None:
-        """Append cells along the last axis, up to ``columns`` of them."""
+    def grow(self, columns: int, like: Smoother | None = None) -> None:
+        """Append cells along the last axis, up to ``columns`` of them; ``like`` has one column, whose past is theirs."""
         missing = columns - self.value.shape[-1]
         if missing <= 0:
             return
-        pad = [(0, 0)] * (self.value.ndim - 1) + [(0, missing)]
-        self.value, self._variance = np.pad(self.value, pad), np.pad(self._variance, pad)
-        if self._keep is not None:
-            self._recent, self._covariance = np.pad(self._recent, pad), np.pad(self._covariance, pad)
+        for name in ("value", "_variance", "_recent", "_covariance"):
+            array = getattr(self, name)
+            past = np.zeros((*array.shape[:-1], 1)) if like is None else getattr(like, name)
+            setattr(self, name, np.concatenate([array, np.repeat(past, missing, axis=-1)], axis=-1))
 
     @property
     def raw(self) -> Array:
@@ -95,11 +95,30 @@ class Smoother:
     @property
     def std(self) -> Array:
         """Standard error of ``value``; NaN until there are two observations."""
-        sigma2 = self.variance
+        return self._error(self.variance, self._covariance)
+
+    def _error(self, variance: Array, covariance: Array) -> Array:
         if self._keep is not None:
-            sigma2 = np.maximum(sigma2, sigma2 + 4.0 * self._covariance)
-        result: Array = np.sqrt(sigma2 * self._squares)
+            variance = np.maximum(variance, variance + 4.0 * covariance)
+        result: Array = np.sqrt(np.maximum(variance, 0.0) * self._squares)
         return result
+
+
+def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array, Array]:
+    """Mean of ``total`` = ``base`` + ``difference`` over the mean of ``base``, and its standard error.
+
+    With ρ = mean difference / mean base the ratio is 1 + ρ, and to first order (delta method) it errs as the mean of
+    (difference − ρ · base) / mean base does; the variance of that follows from those of the three, which were smoothed
+    alike. NaN where the mean of ``base`` is 0.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = np.where(base.value == 0.0, np.nan, difference.value / base.value)
+        parts = (1.0 + rho, -rho, rho * (1.0 + rho))
+        variance, covariance = (
+            sum(part * getattr(one, name) for part, one in zip(parts, (difference, total, base), strict=True))
+            for name in ("variance", "_covariance")
+        )
+        return 1.0 + rho, difference._error(variance, covariance) / np.abs(base.value)
 
 
 def decay(alpha: float | None) -> float:

@@ -39,7 +39,8 @@ class IncrementalEstimator:
         See ``Players``.
     reservoir
         "geometric" or "uniform" of ``size`` rows, owned by the estimator, which stores each record after explaining
-        it; or a reservoir object that is shared, and stays its owner's to add to.
+        it; or a reservoir object that is shared, and stays its owner's to add to. The band does not know the sampling
+        error of a uniform reservoir's rows, which stay: give it many.
     warm_up
         Rows that must be stored before explaining starts, by default the reservoir's size.
     band, confidence
@@ -87,10 +88,8 @@ class IncrementalEstimator:
         self.warm_up = self.reservoir.size if warm_up is None else warm_up
         self._band, self._confidence, self._width = band, confidence, half_width(band, confidence)
         self._rng = Generator(derive_seed(seed, self.name))
-        geometric = getattr(self.reservoir, "kind", None) == "geometric"
-        self._smoother = Smoother(
-            (len(self.losses), len(self.players)), alpha, memory=self.reservoir.size if geometric else None
-        )
+        self._alpha = alpha
+        self._smoother = self._new_smoother(len(self.players))
         self._evaluator = GenericEvaluator(self.model)
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
@@ -150,12 +149,12 @@ class IncrementalEstimator:
 
     @property
     def raw(self) -> Array:
-        """The values without bias correction, losses × features: what the papers' theorems speak of."""
+        """The smoothed Δ without bias correction, losses × features: what the papers' theorems speak of."""
         return self._smoother.raw
 
     def _metadata(self) -> dict[str, Any]:
         return {
-            "alpha": self._smoother.alpha,
+            "alpha": self._alpha,
             "n_samples": self.n_samples,
             "reservoir": getattr(self.reservoir, "kind", "custom"),
             "size": self.reservoir.size,
@@ -163,6 +162,11 @@ class IncrementalEstimator:
             "confidence": self._confidence,
             "evaluator": self._evaluator.name,
         }
+
+    def _new_smoother(self, columns: int) -> Smoother:
+        geometric = getattr(self.reservoir, "kind", None) == "geometric"
+        memory = self.reservoir.size if geometric else None
+        return Smoother((len(self.losses), columns), self._alpha, memory)
 
     def _draw_row(self) -> Row:
         rows = self.reservoir.rows

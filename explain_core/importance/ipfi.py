@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.players import Players
-from explain_core.smoothing import Array
+from explain_core.smoothing import Array, ratio
+
+PFIKind = Literal["difference", "ratio"]
 
 
 class IncrementalPFI(IncrementalEstimator):
@@ -20,7 +22,9 @@ class IncrementalPFI(IncrementalEstimator):
 
         Δ_j = 1/m Σ_k L(f(x with x_j := z_k,j), y) − L(f(x), y)
 
-    smoothed over the stream. A feature that is missing in x or z stays missing in the copy.
+    smoothed over the stream (``kind="difference"``). ``kind="ratio"`` is the smoothed loss of the copies over that of
+    the model, 1 for a feature that is not used, NaN while the model has not erred; its band is that of the delta
+    method. A feature that is missing in x or z stays missing in the copy.
 
     >>> from explain_core.importance.ipfi import IncrementalPFI
     >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)
@@ -32,6 +36,18 @@ class IncrementalPFI(IncrementalEstimator):
     """
 
     name = "ipfi"
+
+    def __init__(self, model: Any, *, kind: PFIKind = "difference", **settings: Any) -> None:
+        if kind not in ("difference", "ratio"):
+            raise ValueError(f"kind: {kind!r} is not one of difference, ratio")
+        super().__init__(model, **settings)
+        self.kind = kind
+        if kind == "ratio":
+            self._switched = self._new_smoother(len(self.players))
+            self._own = self._new_smoother(1)
+
+    def _metadata(self) -> dict[str, Any]:
+        return super()._metadata() | {"kind": self.kind}
 
     def _checked_samples(self, n_samples: int | None) -> int:
         return 1 if n_samples is None else at_least_one(n_samples)
@@ -48,3 +64,19 @@ class IncrementalPFI(IncrementalEstimator):
                     total += loss(y, prediction)
                 delta[row, j] = total / m - own[row]
         return delta
+
+    def _take(self, players: Players) -> None:
+        super()._take(players)
+        if self.kind == "ratio":
+            self._switched.grow(len(players), like=self._own)
+
+    def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
+        if self.kind == "ratio":
+            own = np.array([[loss(y, base)] for loss in self.losses])
+            self._own.update(own)
+            self._switched.update(own + delta)
+
+    def _estimate(self) -> tuple[Array, Array]:
+        if self.kind == "ratio":
+            return ratio(self._smoother, self._switched, self._own)
+        return super()._estimate()

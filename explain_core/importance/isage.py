@@ -49,7 +49,7 @@ class IncrementalSAGE(IncrementalEstimator):
             raise ValueError(f"empty: {empty!r} is not one of ema, reservoir")
         super().__init__(model, **settings)
         self.empty = empty
-        self._y0 = EmptyModel(self._smoother.alpha)
+        self._y0 = EmptyModel(self._alpha)
 
     def _checked_samples(self, n_samples: int | None) -> int:
         self._pairs = [n_samples is None and loss.quadratic for loss in self.losses]

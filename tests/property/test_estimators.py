@@ -20,6 +20,8 @@ from tests.streams import mixed_stream, model_for
 ESTIMATORS = {
     "ipfi": (IncrementalPFI, {}),
     "ipfi of several draws": (IncrementalPFI, {"n_samples": 3, "reservoir": "uniform"}),
+    "ipfi as a ratio": (IncrementalPFI, {"kind": "ratio", "n_samples": 2}),
+    "static ipfi as a ratio": (IncrementalPFI, {"kind": "ratio", "alpha": None, "reservoir": "uniform"}),
     "static ipfi": (IncrementalPFI, {"alpha": None}),
     "isage": (IncrementalSAGE, {}),
     "isage against the reservoir": (IncrementalSAGE, {"empty": "reservoir", "reservoir": "uniform"}),

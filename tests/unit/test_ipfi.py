@@ -154,3 +154,68 @@ def test_the_chebyshev_band_is_wider_by_its_factor_alone():
     np.testing.assert_array_equal(normal.std, chebyshev.std)
     ratio = (chebyshev.high - chebyshev.values)[:, :2] / (normal.high - normal.values)[:, :2]
     np.testing.assert_allclose(ratio, math.sqrt(20) / 1.959963984540054)
+
+
+class Recorder:
+    """A model that is f = x["a"] and counts the squared errors of what it is asked for."""
+
+    def __init__(self):
+        self.answers = []
+
+    def __call__(self, x):
+        self.answers.append(x["a"])
+        return x["a"]
+
+
+@pytest.mark.parametrize("alpha", [None, 0.03])
+def test_the_ratio_is_that_of_the_smoothed_losses_with_the_band_of_the_delta_method(alpha):
+    """Recomputed from every loss: R = Σ w N / Σ w D, variance Σ w (N − R D)² / (1 − Σ w²) · Σ w² / D̄²."""
+    model, totals, bases = Recorder(), [], []
+    pfi = IncrementalPFI(model, task="regression", alpha=alpha, kind="ratio", reservoir="uniform", size=5)
+    for i, a in enumerate(RNG.normal(size=85).tolist()):
+        y = a + 0.4 * RNG.normal()
+        pfi.explain_one({"a": a}, y)
+        if i >= 5:
+            bases.append((a - y) ** 2)
+            totals.append((model.answers[-1] - y) ** 2)
+    base, total = np.array(bases), np.array(totals)
+    w = np.ones(80) if alpha is None else (1 - alpha) ** np.arange(80)[::-1]
+    w /= w.sum()
+    ratio, mean = w @ total / (w @ base), w @ base
+    residual = total - ratio * base
+    variance = w @ residual**2 / (1 - w @ w) * (w @ w) / mean**2
+    explanation = pfi.explanation
+    assert explanation.values[0, 0] == pytest.approx(ratio)
+    assert explanation.std[0, 0] == pytest.approx(math.sqrt(variance))
+    assert explanation.metadata["kind"] == "ratio"
+
+
+def test_the_band_of_the_ratio_covers_the_truth():
+    """f = a, y = a + e: the copies err by 2 s² + τ², the model by τ²."""
+    truth, inside = (2 * 1.0 + 0.49) / 0.49, 0
+    for seed in range(60):
+        rng = np.random.Generator(np.random.PCG64(seed))
+        pfi = IncrementalPFI(
+            lambda x: x["a"], task="regression", alpha=0.01, kind="ratio", size=50, seed=seed
+        )
+        for a, e in rng.normal(size=(450, 2)).tolist():
+            pfi.explain_one({"a": a}, a + 0.7 * e)
+        found = pfi.explanation.importance()["a"]
+        inside += found.low <= truth <= found.high
+    assert 51 <= inside <= 60
+
+
+def test_the_ratio_is_one_where_a_feature_is_not_used_and_unknown_while_nothing_was_wrong():
+    pfi = IncrementalPFI(lambda x: {int(x["a"] > 0): 1.0}, losses="zero_one", kind="ratio", size=2)
+    for a in (1, -1, 1, -1):
+        pfi.explain_one({"a": a}, int(a > 0))
+    assert np.isnan(pfi.explanation.values).all()
+    pfi.explain_one({"a": 1, "late": 7}, 0)
+    found = pfi.explanation.importance()
+    assert found["a"].value >= 1.0
+    assert found["late"] == (1.0, 0.0, 1.0, 1.0)
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ValueError, match="kind: 'quotient' is not one of difference, ratio"):
+        IncrementalPFI(linear, kind="quotient")  # type: ignore[arg-type]
