@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from explain_core.empty import EmptyModel, mean_prediction
+from explain_core.evaluation.generic import Joining
 from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.players import Player, Players
+from explain_core.random import derive_seed
+from explain_core.removal.conditional import Conditional, ConditionalJoining
 from explain_core.smoothing import Array
 
 Empty = Literal["ema", "reservoir"]
+Removal = Literal["marginal", "conditional"]
 
 
 class IncrementalSAGE(IncrementalEstimator):
@@ -32,6 +36,9 @@ class IncrementalSAGE(IncrementalEstimator):
     pairs k ≠ l, which is unbiased for m → ∞, and m = 2 is enough where all losses are quadratic; else m = 10. A stated
     ``n_samples`` is Alg. 1 for every loss.
 
+    ``removal="marginal"`` takes what is outside S from the rows z, drawn once per record; "conditional" draws it anew
+    for every S from its distribution given S, see ``explain_core.removal.conditional.Conditional``.
+
     A feature outside ``features``, where these are given, has the value of x in every coalition.
 
     >>> sage = IncrementalSAGE(lambda x: 2.0 * x["a"], task="regression", size=10)
@@ -44,12 +51,39 @@ class IncrementalSAGE(IncrementalEstimator):
 
     name = "isage"
 
-    def __init__(self, model: Any, *, empty: Empty = "ema", **settings: Any) -> None:
+    def __init__(
+        self, model: Any, *, empty: Empty = "ema", removal: Removal = "marginal", **settings: Any
+    ) -> None:
         if empty not in ("ema", "reservoir"):
             raise ValueError(f"empty: {empty!r} is not one of ema, reservoir")
+        if removal not in ("marginal", "conditional"):
+            raise ValueError(f"removal: {removal!r} is not one of marginal, conditional")
         super().__init__(model, **settings)
         self.empty = empty
+        self.removal = removal
+        self._trees = (
+            Conditional(self.reservoir.size, derive_seed(settings.get("seed", 0), "conditional"))
+            if removal == "conditional"
+            else None
+        )
         self._y0 = EmptyModel(self._alpha)
+
+    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
+        if self._trees:
+            self._trees.check(x)
+        super().explain_one(x, y, prediction)
+        self._learn(x)
+        return self
+
+    def meet(self, x: Row) -> None:
+        if self._trees:
+            self._trees.check(x)
+        super().meet(x)
+        self._learn(x)
+
+    def _learn(self, x: Row) -> None:
+        if self._trees:
+            self._trees.learn({name: x[name] for name in _features(self.players) if name in x})
 
     def _checked_samples(self, n_samples: int | None) -> int:
         self._pairs = [n_samples is None and loss.quadratic for loss in self.losses]
@@ -57,16 +91,13 @@ class IncrementalSAGE(IncrementalEstimator):
 
     def _metadata(self) -> dict[str, Any]:
         pairs = [loss.name for loss, pairs in zip(self.losses, self._pairs, strict=True) if pairs]
-        return super()._metadata() | {"empty": self.empty, "pairs": pairs}
+        return super()._metadata() | {"empty": self.empty, "removal": self.removal, "pairs": pairs}
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
         delta = np.zeros((len(self.losses), len(players)))
         if not players:
             return delta
-        rows = [self._draw_row() for _ in range(self.n_samples)]
-        joining = self._evaluator.start(rows)
-        if players.fixed and (others := players.outside({name: None for row in (x, *rows) for name in row})):
-            joining.join(x, Player("", others))
+        joining = self._start(players, x)
         if self.empty == "ema":
             y0 = self._y0.after(base).prediction
             before = [loss(y, y0) for loss in self.losses]
@@ -83,6 +114,19 @@ class IncrementalSAGE(IncrementalEstimator):
             delta[row, order[-1]] = before[row] - measure(y, base)
         return delta
 
+    def _start(self, players: Players, x: Row) -> Joining | ConditionalJoining:
+        """Copies that know nothing of x yet but the features of no player."""
+        if self._trees:
+            evaluate, m = self._evaluator.predict, self.n_samples
+            return ConditionalJoining(
+                self._trees, x, _features(players), m, evaluate, self._draw_row, self._rng
+            )
+        rows = [self._draw_row() for _ in range(self.n_samples)]
+        joining = self._evaluator.start(rows)
+        if players.fixed and (others := players.outside({name: None for row in (x, *rows) for name in row})):
+            joining.join(x, Player("", others))
+        return joining
+
     def _losses_of(self, y: Any, predictions: list[Prediction]) -> list[float]:
         """Losses of the mean prediction; where pairs are wanted, those of the mean without its m equal pairs."""
         mean, m = mean_prediction(predictions), len(predictions)
@@ -96,3 +140,7 @@ class IncrementalSAGE(IncrementalEstimator):
 
     def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
         self._y0 = self._y0.after(base)
+
+
+def _features(players: Players) -> list[str]:
+    return [feature for player in players for feature in player.features]

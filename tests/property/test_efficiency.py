@@ -39,6 +39,7 @@ def cases(draw):
         ),
         "reservoir": draw(st.sampled_from(["geometric", "uniform"])),
         "features": draw(st.sampled_from([None, list(VALUES)])),
+        "removal": draw(st.sampled_from(["marginal", "conditional"])),
         "seed": draw(st.integers(0, 99)),
     }
     return task, sage, draw(records(task))

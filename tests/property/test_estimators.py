@@ -25,6 +25,7 @@ ESTIMATORS = {
     "static ipfi": (IncrementalPFI, {"alpha": None}),
     "isage": (IncrementalSAGE, {}),
     "isage against the reservoir": (IncrementalSAGE, {"empty": "reservoir", "reservoir": "uniform"}),
+    "isage with conditional removal": (IncrementalSAGE, {"removal": "conditional"}),
     "static isage of one draw": (IncrementalSAGE, {"alpha": None, "n_samples": 1}),
 }
 GROUPS = {"look": ["colour", "flag"]}

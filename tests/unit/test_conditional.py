@@ -1,0 +1,188 @@
+"""Conditional removal (iSAGE Alg. 3 and 4) against conditional distributions that are known."""
+
+import numpy as np
+import pytest
+
+from explain_core.importance.isage import IncrementalSAGE
+from explain_core.random import Generator
+from explain_core.removal.conditional import Conditional
+
+
+def stream(kind, n, seed=0, flip=False):
+    """a of the kind, b = a (or its opposite), c independent of both."""
+    rng = Generator(seed)
+    for _ in range(n):
+        a = {"binary": rng.below(2), "category": ["no", "yes"][rng.below(2)], "uniform": rng.uniform()}[kind]
+        yield {"a": a, "b": 1 - a if flip else a, "c": rng.uniform()}
+
+
+def learned(records, size=100):
+    trees = Conditional(size, seed=1)
+    for x in records:
+        trees.learn(x)
+    return trees
+
+
+def draws(trees, name, x, known, n=400):
+    code, rng = trees.encoded(x), Generator(7)
+    values = [trees.draw(name, code, known, rng)[name] for _ in range(n)]
+    return np.array([float(value == "yes") if isinstance(value, str) else value for value in values])
+
+
+@pytest.mark.parametrize("kind", ["binary", "category"])
+def test_a_copy_is_known_from_its_original_and_not_from_an_independent_feature(kind):
+    trees = learned(stream(kind, 2_500), size=1_000)
+    for index, a in enumerate(("no", "yes") if kind == "category" else (0, 1)):
+        x = {"a": a, "c": 0.4}
+        assert (draws(trees, "b", x, {"a"}) == index).all()
+        assert (draws(trees, "b", x, {"a", "c"}) == index).all()
+        assert draws(trees, "b", x, {"c"}, 4_000).mean() == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_continuous_copy_is_known_within_the_width_of_the_leaves():
+    trees = learned(stream("uniform", 3_000))
+    errors = [abs(draws(trees, "b", {"a": a}, {"a"}).mean() - a) for a in np.linspace(0.02, 0.98, 33)]
+    assert np.mean(errors) <= 0.06
+    assert draws(trees, "b", {"a": 0.1}, set(), 4_000).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_without_a_coalition_the_draw_is_one_of_the_product_of_the_marginals():
+    trees = learned(stream("binary", 2_000))
+    rng = Generator(5)
+    pairs = [(trees.draw("a", {}, (), rng)["a"], trees.draw("b", {}, (), rng)["b"]) for _ in range(4_000)]
+    assert np.mean([a == b for a, b in pairs]) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_value_absent_from_the_record_tells_nothing_and_absence_is_drawn_as_a_value():
+    records = [
+        x if i % 4 else {k: v for k, v in x.items() if k != "b"}
+        for i, x in enumerate(stream("binary", 2_000))
+    ]
+    trees, rng = learned(records, size=400), Generator(3)
+    code = trees.encoded({"a": 1})
+    drawn = [trees.draw("b", code, {"a"}, rng).get("b") for _ in range(2_000)]
+    assert set(drawn) == {1, None}
+    assert drawn.count(None) / 2_000 == pytest.approx(0.25, abs=0.06)
+    assert draws(trees, "a", {"c": 0.2}, {"b", "c"}, 2_000).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_trees_follow_a_relation_that_changes():
+    trees = learned([*stream("binary", 1_500), *stream("binary", 1_500, flip=True)])
+    for a in (0, 1):
+        assert (draws(trees, "b", {"a": a}, {"a"}) == 1 - a).mean() > 0.95
+
+
+def in_step(node, river):
+    children = getattr(river, "children", [])
+    return (
+        node.river is river
+        and len(node.children) == len(node.weights) == len(children)
+        and all(in_step(one, other) for one, other in zip(node.children, children, strict=True))
+    )
+
+
+def test_reservoirs_live_and_die_with_the_nodes_of_the_trees():
+    """Splits, alternate trees that take over, new categories: after every record there is one reservoir per leaf."""
+    trees, rng, switches = Conditional(20, seed=1), Generator(2), 0
+    for i in range(4_000):
+        a = rng.uniform()
+        colours = "wxyz" if i > 500 else "xyz"
+        b = 1 - a if i // 1_000 % 2 else a
+        trees.learn({"a": a, "b": b, "colour": colours[int(len(colours) * a)], "c": rng.uniform()})
+        if i % 25 == 0:
+            for one in trees._trees.values():
+                one._model.drift_window_threshold = 40  # river's 300 makes a switch rare
+                assert in_step(one._root, one._model._root)
+    for one in trees._trees.values():
+        assert len(one._root.all_rows()) <= 20 * one._model.n_leaves
+        switches += one._model.n_switch_alternate_trees
+        weights = sum(one._root.weights)
+        assert weights == pytest.approx(20, abs=1e-3)  # decayed by 1 − 1/L
+    assert switches > 0
+    assert trees._trees["b"]._model.n_leaves > 4
+
+
+def test_an_empty_leaf_uses_the_rows_of_its_nearest_ancestor():
+    trees = learned(stream("binary", 1_000))
+    root = trees._trees["b"]._root
+    assert len(root.children) == 2
+    root.children[1].rows.clear()
+    assert (draws(trees, "b", {"a": 1}, {"a"}) == 0).all()
+
+
+def test_before_there_is_a_tree_the_marginal_reservoir_is_used():
+    asked = []
+
+    def model(x):
+        asked.append(dict(x))
+        return 0.0
+
+    sage = IncrementalSAGE(
+        model,
+        task="regression",
+        removal="conditional",
+        empty="reservoir",
+        n_samples=1,
+        size=1,
+        features=["a"],
+    )
+    sage.reservoir.add({"a": 5, "b": 9})
+    sage.explain_one({"a": 1, "b": 2}, 0.0)
+    assert asked == [{"a": 1, "b": 2}, {"b": 2, "a": 5}]
+    sage.explain_one({"a": 3, "b": 4}, 0.0)
+    assert asked[2:] == [{"a": 3, "b": 4}, {"b": 4, "a": 1}]
+    assert list(sage._trees._trees) == ["a"]
+
+
+def follow(records, removal="conditional", **settings):
+    sage = IncrementalSAGE(
+        lambda x: 2.0 * x["a"], task="regression", removal=removal, alpha=0.005, **settings
+    )
+    for x in records:
+        sage.explain_one(x, 2.0 * x["a"])
+    return sage.explanation.importance()
+
+
+@pytest.mark.parametrize(
+    ("removal", "truth"), [("conditional", (0.5, 0.5, 0.0)), ("marginal", (1.0, 0.0, 0.0))]
+)
+def test_copies_share_the_importance_that_marginal_removal_gives_to_the_one_used(removal, truth):
+    """f = 2a, b = a binary. Given either, the other is known: v({a}) = v({b}) = v({a, b}) = V[f] = 1."""
+    found = follow(stream("binary", 2_500), removal)
+    for one, value in zip(found.values(), truth, strict=True):
+        assert one.value == pytest.approx(value, abs=4 * one.std)
+        assert one.std < 0.1
+
+
+def test_a_group_is_known_or_not_as_a_whole():
+    found = follow(stream("binary", 1_500), groups={"both": ["a", "b"]})
+    assert list(found) == ["both", "c"]
+    assert found["both"].value == pytest.approx(1.0, abs=4 * found["both"].std)
+    assert found["both"].std < 0.15
+    assert abs(found["c"].value) < 4 * found["c"].std
+
+
+def test_a_record_that_is_not_explained_is_learned_from_all_the_same():
+    sage = IncrementalSAGE(lambda x: 0.0, task="regression", removal="conditional")
+    for x in stream("binary", 600):
+        sage.meet(x)
+    assert (draws(sage._trees, "b", {"a": 1}, {"a"}) == 1).all()
+
+
+def test_a_feature_that_changes_its_kind_is_refused():
+    sage = IncrementalSAGE(lambda x: 0.0, task="regression", removal="conditional")
+    sage.explain_one({"a": 1, "b": "red"}, 0.0)
+    for x, message in (
+        ({"a": "one"}, r"x: feature 'a' is a category \('one'\) and was a number before; give it one kind"),
+        ({"b": 2}, r"x: feature 'b' is a number \(2\) and was a category before"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sage.explain_one(x, 0.0)
+        with pytest.raises(ValueError, match=message):
+            sage.meet(x)
+    sage.explain_one({"a": None, "b": float("nan")}, 0.0)  # missing values have no kind
+
+
+def test_an_unknown_removal_is_refused():
+    with pytest.raises(ValueError, match="removal: 'joint' is not one of marginal, conditional"):
+        IncrementalSAGE(lambda x: 0.0, removal="joint")  # type: ignore[arg-type]
