@@ -84,7 +84,8 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
 
 
 def _check_stopped(settings: Settings) -> None:
-    described = admin_client(settings).describe_consumer_groups([settings.app_id], request_timeout=10)
+    admin = admin_client(settings)  # kept: without it the request is dropped
+    described = admin.describe_consumer_groups([settings.app_id], request_timeout=10)
     try:
         members = described[settings.app_id].result().members
     except KafkaException as error:

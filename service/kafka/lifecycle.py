@@ -83,6 +83,7 @@ class OwnedPartition:
         self._pointer: Pointer | None = None
         self._target: Target | None = None
         self._retry_until: float | None = None
+        self._delay = ""
         self._topic = cluster.settings.topics.records
         self._who = f"{self._topic} partition {partition}"
 
@@ -135,12 +136,14 @@ class OwnedPartition:
             # Blocks while a predecessor's transaction is open: its outcome decides where we start.
             committed = group.committed([where], timeout=SLICE_SECONDS)[0]
             low, high = group.get_watermark_offsets(where, timeout=1.0, cached=False)
-        except KafkaException:
+            if committed.offset < 0 and committed.error is None:
+                self._without_offset(low, high)
+                return
+        except KafkaException as error:
+            self._delayed(error.args[0].str())
             return
         if committed.error is not None:
-            return
-        if committed.offset < 0:
-            self._without_offset(low, high)
+            self._delayed(committed.error.str())
             return
         self._pointer = Pointer.decode(committed.metadata)
         if self._pointer is None:
@@ -152,6 +155,12 @@ class OwnedPartition:
         self._check_log(self._pointer, committed.offset, low, high)
         self._target = Target(committed.offset, self._pointer.fold_digest, self._pointer.chains)
         self._start_restore(self._pointer)
+
+    def _delayed(self, reason: str) -> None:
+        """Kafka cannot answer yet; the next slice asks again."""
+        if reason != self._delay:
+            self._delay = reason
+            log.info("waiting: %s", reason, extra=self._extra())
 
     def _check_log(self, pointer: Pointer, committed: int, low: int, high: int) -> None:
         if pointer.topic_id != self._cluster.topic_id:

@@ -24,6 +24,8 @@ CALL_SECONDS = 5.0
 MAX_KEPT_BYTES = 64 * 2**20
 """Outputs kept for sending again; a transaction is committed before it has more."""
 
+METADATA_TRIES = 20
+
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the dead-letters topic above that of the records topic",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics",
@@ -116,6 +118,7 @@ class Transaction:
 
     def send(self, sent: Sent) -> None:
         arguments: dict[str, Any] = {} if sent.on_delivery is None else {"on_delivery": sent.on_delivery}
+        asked = 0
         while True:
             try:
                 self._producer.produce(
@@ -131,7 +134,10 @@ class Transaction:
                 self._alive()
                 self._producer.poll(0.1)
             except KafkaException as error:
-                self._failed("produce", error)
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or asked == METADATA_TRIES:
+                    self._failed("produce", error)
+                asked += 1  # the topic was given more partitions since this client looked
+                self._producer.list_topics(sent.topic, timeout=CALL_SECONDS)
 
     def send_all(self, topic: str, partition: int, records: Sequence[Keyed]) -> Ends:
         """Send records in order; ``flush`` fills in the offsets of the first and the last."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from service.kafka.broker import Broker
+from tests.broker.harness import Factory, Pipeline
 
 # So that a test that forces compaction or retention waits milliseconds and not minutes.
 CONFIG = {
@@ -35,3 +36,13 @@ def unique_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """``unique_name("records")``: a name that no other test has, for a topic, a consumer group or an application."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60]
     return lambda name: f"{name}-{test}-{next(_numbers)}"
+
+
+@pytest.fixture
+def pipeline(broker: Broker, unique_name: Callable[[str], str]) -> Factory:
+    """``pipeline(partitions, EXPLAIN_…="…")``: topics of its own on the shared broker, and a sidecar configured for them."""
+
+    def make(partitions: int = 4, **environment: str) -> Pipeline:
+        return Pipeline(broker, unique_name("app"), partitions, dict(environment))
+
+    return make

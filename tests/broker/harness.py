@@ -1,5 +1,6 @@
 """The service as a process on a real broker, and the oracle: the same fold in a plain loop, without any of the service."""
 
+import itertools
 import json
 import os
 import random
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from service.kafka.broker import Broker
@@ -150,7 +151,15 @@ class Pipeline:
     def committed(self) -> dict[int, TopicPartition]:
         """Committed offsets of the sidecar's group, with their metadata."""
         reader = self._group_member()
-        found = reader.committed([TopicPartition(self.topics["records"], p) for p in self.inputs], timeout=20)
+        places = [TopicPartition(self.topics["records"], p) for p in self.inputs]
+        for attempt in itertools.count():
+            try:
+                found = reader.committed(places, timeout=20)
+                break
+            except KafkaException as error:  # a broker that has just started moves its coordinators
+                if attempt == 20 or not error.args[0].retriable():
+                    raise
+                time.sleep(0.2)
         reader.close()
         return {one.partition: one for one in found}
 
@@ -188,11 +197,38 @@ class Pipeline:
         assert process.wait() == 0, process.log()
         return process
 
+    def fails(self, **environment: str) -> str:
+        """Run one worker, which must end with a message and status 1, and publish nothing; returns its log."""
+        before = self.published()
+        process = self.worker(until_caught_up=True, **environment)
+        assert process.wait(60) == 1, process.log()
+        assert "Traceback" not in process.log()
+        assert "error: " in process.log()
+        assert self.published() == before
+        return process.log()
+
+    def cli(self, *arguments: str, status: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the command line with this pipeline's settings."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "service.cli", *arguments],
+            env={**clean, **self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "the condition did not come true in time"
             time.sleep(0.1)
+
+
+Factory = Callable[..., Pipeline]
 
 
 class Process:

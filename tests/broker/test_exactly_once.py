@@ -5,23 +5,11 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
-from service.kafka.broker import Broker
 from service.kafka.checkpoints import Pointer
-from tests.broker.harness import Pipeline, mixed_records
-
-Factory = Callable[..., Pipeline]
-
-
-@pytest.fixture
-def pipeline(broker: Broker, unique_name: Callable[[str], str]) -> Factory:
-    def make(partitions: int = 4, **environment: str) -> Pipeline:
-        return Pipeline(broker, unique_name("app"), partitions, dict(environment))
-
-    return make
+from tests.broker.harness import Factory, mixed_records
 
 
 def test_every_record_is_explained_once_with_exact_counts_offsets_and_sequence_numbers(

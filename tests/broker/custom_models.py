@@ -1,0 +1,29 @@
+"""Models of a user, named in the settings by module and class."""
+
+import os
+
+
+class Unpredictable:
+    """Predicts something that depends on the process it runs in: what no model may do."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def predict_proba_one(self, x):
+        p = ((os.getpid() * 31 + self.n) % 97) / 97
+        return {0: p, 1: 1 - p}
+
+    def predict_one(self, x):
+        return 0
+
+    def learn_one(self, x, y):
+        self.n += 1
+
+
+class Failing(Unpredictable):
+    """Fails on the hundredth record."""
+
+    def predict_proba_one(self, x):
+        if self.n == 99:
+            raise ZeroDivisionError("the model divides by zero")
+        return {0: 0.5, 1: 0.5}

@@ -1,0 +1,337 @@
+"""When the past does not fit: each row of the table fails with its remedy, or recovers exactly; nothing wrong is published."""
+
+import hashlib
+import json
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+
+from service.kafka.checkpoints import Pointer
+from tests.broker.harness import Factory, Pipeline, mixed_records
+
+
+@pytest.fixture
+def line(pipeline: Factory) -> Pipeline:
+    """A pipeline of one partition that has folded 300 records and was stopped in order."""
+    line = pipeline(1)
+    line.feed(mixed_records(1, 300))
+    line.run_to_end()
+    return line
+
+
+def delete_before(line: Pipeline, offset: int) -> None:
+    where = TopicPartition(line.topics["records"], 0, offset)
+    line.admin.delete_records([where])[where].result()
+
+
+def rewind_snapshot(line: Pipeline, records: int = 200) -> None:
+    """Fold on without a new snapshot at the end: killed, so that a restart has something to replay."""
+    line.feed(mixed_records(1, records, seed=1))
+    process = line.worker()
+    total = len(line.inputs[0])
+    line.wait_for(lambda: line.committed()[0].offset == total)
+    process.kill()
+    pointer = Pointer.decode(line.committed()[0].metadata)
+    assert pointer is not None and pointer.next_offset < total
+
+
+def test_retention_that_overtook_the_snapshot_fails_and_says_what_was_lost(line: Pipeline) -> None:
+    rewind_snapshot(line)
+    delete_before(line, 400)
+    log = line.fails()
+    assert "records 300 to 399, which a replay needs," in log
+    assert "the log starts at 400, the snapshot is at 300, the committed offset is 500" in log
+    assert "explain-sidecar reset --partition 0 --yes" in log
+
+
+def test_records_deleted_before_they_were_folded_fail(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    delete_before(line, 350)
+    assert "records 300 to 349, which were never folded," in line.fails()
+
+
+def test_a_reset_after_the_loss_begins_a_new_epoch_from_what_is_there(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    delete_before(line, 350)
+    before = line.oracle()["explanations"][0][:30]
+    refused = line.cli("reset", "--partition", "0", status=1)
+    assert "the model and its explanations after 300 records" in refused.stdout
+    assert "nothing was done" in refused.stderr
+    assert (
+        "epoch 1 with a new model, from offset 350" in line.cli("reset", "--partition", "0", "--yes").stdout
+    )
+    line.run_to_end()
+    assert line.published()["explanations"][0] == before + line.oracle(epoch=1, start=350)["explanations"][0]
+
+
+def test_reset_is_refused_while_the_sidecar_runs(line: Pipeline) -> None:
+    process = line.worker()
+    line.wait_for(lambda: "running from" in process.log())
+    assert "stop the sidecar first" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
+    process.stop()
+
+
+def test_reset_can_fold_the_whole_topic_again(line: Pipeline) -> None:
+    assert (
+        "records 0 to 299 are explained again"
+        in line.cli("reset", "--partition", "0", "--yes", "--from", "earliest").stdout
+    )
+    line.run_to_end()
+    assert line.published()["explanations"][0] == (
+        line.oracle()["explanations"][0] + line.oracle(epoch=1)["explanations"][0]
+    )
+
+
+def test_a_topic_deleted_and_created_again_fails(line: Pipeline) -> None:
+    line.admin.delete_topics([line.topics["records"]])[line.topics["records"]].result()
+    line.wait_for(lambda: line.topics["records"] not in line.admin.list_topics(timeout=5).topics)
+    line.create(line.topics["records"], retention_ms="-1")
+    line.inputs[0] = []
+    line.feed(mixed_records(1, 500))
+    assert "was deleted and created again" in line.fails()
+
+
+def test_an_offset_that_an_operator_moved_back_fails(line: Pipeline) -> None:
+    metadata = line.committed()[0].metadata
+    line.commit(0, 100, metadata)
+    assert "beyond the committed offset 100; the offset was moved back" in line.fails()
+
+
+def test_an_offset_without_our_metadata_fails(line: Pipeline) -> None:
+    line.commit(0, 100)
+    assert "is not ours: it has no pointer to a snapshot" in line.fails()
+
+
+def test_an_expired_group_goes_on_after_the_last_published_message(line: Pipeline) -> None:
+    line.feed([(0, b"bad")])
+    rewind_snapshot(line)
+    line.feed([(0, b"{")])
+    line.feed(mixed_records(1, 45, seed=2))
+    process = line.worker()
+    total = len(line.inputs[0])
+    line.wait_for(lambda: line.committed()[0].offset == total)
+    process.kill()
+    line.wait_for(lambda: not _members(line), 30)
+    for future in line.admin.delete_consumer_groups([line.name]).values():
+        future.result()
+    assert line.committed()[0].offset == OFFSET_INVALID
+    line.feed(mixed_records(1, 100, seed=3))
+    assert "no committed offset: recovering" in line.run_to_end().log()
+    assert line.published() == line.oracle()
+
+
+def _members(line: Pipeline) -> int:
+    return len(line.admin.describe_consumer_groups([line.name])[line.name].result().members)
+
+
+def test_explanations_without_offset_and_snapshot_fail(line: Pipeline) -> None:
+    for future in line.admin.delete_consumer_groups([line.name]).values():
+        future.result()
+    line.admin.delete_topics([line.topics["checkpoints"]])[line.topics["checkpoints"]].result()
+    line.wait_for(lambda: line.topics["checkpoints"] not in line.admin.list_topics(timeout=5).topics)
+    assert "going on would double them" in line.fails()
+
+
+def test_a_checkpoint_topic_that_was_emptied_fails(line: Pipeline) -> None:
+    topic = line.topics["checkpoints"]
+    line.admin.delete_topics([topic])[topic].result()
+    line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
+    assert "that topic was emptied or created again" in line.fails()
+
+
+def test_changed_settings_fail_with_their_difference(line: Pipeline) -> None:
+    log = line.fails(EXPLAIN_SEED="7", EXPLAIN_EMIT__EVERY="20")
+    assert "seed: was 0, is 7" in log
+    assert "emit.every: was 10, is 20" in log
+    assert "checkpoint.on_mismatch=reset" in log
+
+
+def test_settings_that_the_fold_does_not_depend_on_may_change(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end(
+        EXPLAIN_COMMIT__INTERVAL_MS="7", EXPLAIN_CHECKPOINT__MAX_AGE="5", EXPLAIN_LOG__LEVEL="debug"
+    )
+    assert line.published() == line.oracle()
+
+
+def test_changed_settings_begin_a_new_epoch_where_that_is_wished(line: Pipeline) -> None:
+    before = line.published()["explanations"][0]
+    line.feed(mixed_records(1, 100, seed=1))
+    line.environment |= {"EXPLAIN_SEED": "7", "EXPLAIN_CHECKPOINT__ON_MISMATCH": "reset"}
+    line.run_to_end()
+    new = [json.loads(value) for _, value, _ in line.published()["explanations"][0][len(before) :]]
+    assert [(m["epoch"], m["seq"], m["offset"], m["records"]) for m in new] == [
+        (1, k, 309 + 10 * k, 10 * k + 10) for k in range(10)
+    ]
+    assert new[0]["notices"] == ["settings changed: epoch 1 begins at offset 300"]
+    assert new[1]["notices"] == []
+    line.feed(mixed_records(1, 100, seed=2))
+    line.run_to_end()
+    assert len(line.published()["explanations"][0]) == len(before) + 20
+
+
+def test_a_replay_that_diverges_fails_and_names_both_sides(pipeline: Factory) -> None:
+    line = unpredictable(pipeline)
+    log = line.fails()
+    assert "the replay up to offset 500 gives another state than the one that published" in log
+    assert "recovery.on_divergence=continue, recovery.partition=0, recovery.offset=500" in log
+
+
+def test_a_divergence_accepted_by_name_is_said_in_the_next_message(pipeline: Factory) -> None:
+    line = unpredictable(pipeline)
+    accept = {"EXPLAIN_RECOVERY__ON_DIVERGENCE": "continue", "EXPLAIN_RECOVERY__PARTITION": "0"}
+    line.fails(**accept, EXPLAIN_RECOVERY__OFFSET="499")
+    before = line.explanations()
+    line.feed(mixed_records(1, 20, seed=5))
+    line.run_to_end(**accept, EXPLAIN_RECOVERY__OFFSET="500")
+    after = line.explanations()[len(before) :]
+    assert after[0]["notices"] == ["an operator accepted that the replay up to offset 500 diverged"]
+    assert [m["seq"] for m in line.explanations()] == list(range(52))
+    _check_chain(line)
+    line.feed(mixed_records(1, 20, seed=6))
+    line.run_to_end()
+
+
+def unpredictable(pipeline: Factory) -> Pipeline:
+    """A model whose predictions depend on the process, killed so that a restart must replay."""
+    line = pipeline(1, EXPLAIN_MODEL__FACTORY="tests.broker.custom_models:Unpredictable")
+    line.feed(mixed_records(1, 300))
+    line.run_to_end()
+    rewind_snapshot(line)
+    return line
+
+
+def _check_chain(line: Pipeline) -> None:
+    """Verify the digests as a foreign reader would, from the documentation alone."""
+    previous = hashlib.blake2b(
+        f"{line.name}/{line.topics['records']}/0/0/explanations".encode(), digest_size=16
+    ).digest()
+    for _, value, _ in line.published()["explanations"][0]:
+        assert value is not None
+        body = value[: value.rindex(b',"digest":"')]
+        previous = hashlib.blake2b(previous + body, digest_size=16).digest()
+        assert json.loads(value)["digest"] == previous.hex()
+
+
+def test_the_digest_chain_verifies_across_restarts(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end()
+    _check_chain(line)
+
+
+@pytest.mark.parametrize("damage", ["altered", "truncated", "missing", "manifest"])
+def test_a_damaged_snapshot_is_detected_before_anything_is_loaded(line: Pipeline, damage: str) -> None:
+    stored = line.read(line.topics["checkpoints"])
+    pointer = Pointer.decode(line.committed()[0].metadata)
+    assert pointer is not None
+    chunk = next(m for m in stored if m.offset() == pointer.first_chunk)
+    manifest = next(m for m in stored if m.offset() == pointer.manifest)
+    value = chunk.value()
+    changed = {
+        "altered": bytes([value[0]]) + bytes([value[1] ^ 1]) + value[2:],
+        "truncated": value[:-1],
+        "missing": None,
+        "manifest": value,
+    }[damage]
+    body = (
+        manifest.value()
+        if damage != "manifest"
+        else manifest.value().replace(b'"records":300', b'"records":"x"')
+    )
+    placed: list[int] = []
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    for key, new in ((chunk.key(), changed), (manifest.key(), body)):
+        producer.produce(
+            line.topics["checkpoints"],
+            new,
+            key,
+            partition=0,
+            on_delivery=lambda _, m: placed.append(m.offset()),
+        )
+        producer.flush()
+    moved = {**json.loads(line.committed()[0].metadata), "first_chunk": placed[0], "manifest": placed[1]}
+    line.commit(0, 300, json.dumps(moved))
+    shown = json.loads(line.cli("checkpoint", "show", "--json").stdout)[0]["state"]
+    expected = {
+        "altered": "sha256 is not the manifest's",
+        "truncated": "it is torn",
+        "missing": "it is torn",
+        "manifest": "checkpoint manifest: records",
+    }
+    assert expected[damage] in shown
+    assert expected[damage] in line.fails()
+
+
+def test_a_manifest_signed_with_another_key_is_refused(pipeline: Factory, tmp_path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("the-first-key-of-the-sidecar\n")
+    line = pipeline(1, EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=str(keys))
+    line.feed(mixed_records(1, 100))
+    line.run_to_end()
+    keys.write_text("a-new-key-that-signs-from-now\nthe-first-key-of-the-sidecar\n")
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end()
+    keys.write_text("a-key-that-has-never-been-used\n")
+    assert "fits none of the keys" in line.fails()
+    assert line.published() == line.oracle()
+
+
+def test_a_compacted_input_is_refused(pipeline: Factory) -> None:
+    line = pipeline(1)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource.add_incremental_config(entry)
+    for future in line.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    assert "is compacted" in line.fails()
+
+
+def test_a_short_retention_is_warned_about(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_CHECKPOINT__MAX_AGE="100000000000")
+    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])
+    resource.add_incremental_config(
+        ConfigEntry("retention.ms", "3600000000000", incremental_operation=AlterConfigOpType.SET)
+    )
+    for future in line.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    line.feed(mixed_records(1, 10))
+    assert "10 × checkpoint.max_age" in line.run_to_end().log()
+
+
+def test_unequal_partition_counts_are_an_error_and_missing_topics_can_be_forbidden(pipeline: Factory) -> None:
+    line = pipeline(2, EXPLAIN_TOPICS__CREATE="false")
+    assert "topics.create is false" in line.fails()
+    for topic in ("explanations", "drift", "dead_letters"):
+        line.create(line.topics[topic], 2)
+    line.create(line.topics["checkpoints"], 3, cleanup_policy="compact")
+    assert (
+        f"{line.topics['checkpoints']!r} has 3 partitions and {line.topics['records']!r} has 2"
+        in line.fails()
+    )
+
+
+def test_an_input_that_gains_partitions_while_running_has_them_folded_from_their_start(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"topic.metadata.refresh.interval.ms": 500}')
+    line.feed(mixed_records(1, 100))
+    process = line.worker()
+    line.wait_for(lambda: line.committed()[0].offset == 100)
+    for future in line.admin.create_partitions([NewPartitions(line.topics["records"], 2)]).values():
+        future.result()
+    line.partitions, line.inputs[1] = 2, []
+    line.wait_for(
+        lambda: (
+            len(
+                line.admin.list_topics(line.topics["records"], timeout=5)
+                .topics[line.topics["records"]]
+                .partitions
+            )
+            == 2
+        )
+    )
+    line.feed(mixed_records(2, 200, seed=1))
+    line.wait_for(lambda: line.committed()[1].offset == 100)
+    assert process.stop() == 0, process.log()
+    assert line.published() == line.oracle()
