@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ class Importance(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """What an estimator knows after ``n`` explained records.
 
@@ -44,6 +44,12 @@ class Explanation:
     width: float = 1.959963984540054
     samples: NDArray[np.float64] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """Variance of each value, losses × features, in squared units of the loss."""
+        result: NDArray[np.float64] = self.std**2
+        return result
 
     @property
     def low(self) -> NDArray[np.float64]:
@@ -87,10 +93,17 @@ class Explanation:
         }
 
     def to_json(self) -> str:
+        """``to_dict`` as JSON. Raises ``ValueError`` where the metadata holds a number that is not finite."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Explanation:
+        """The explanation that ``to_dict`` gave. Raises ``ValueError`` where a key is missing or a shape is wrong."""
+        missing = [key.name for key in fields(cls) if key.name not in data]
+        if missing:
+            raise ValueError(
+                f"explanation: {', '.join(missing)} is missing; pass what to_dict or to_json gave"
+            )
         shape = (len(data["losses"]), len(data["features"]))
         samples = data["samples"]
         return cls(
@@ -108,6 +121,7 @@ class Explanation:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Explanation:
+        """The explanation that ``to_json`` gave. Raises ``ValueError`` for anything else."""
         return cls.from_dict(json.loads(text))
 
     def to_frame(self) -> pd.DataFrame:
