@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def admin_client(settings: Settings, errors: ErrorLog | None = None) -> AdminClient:
-    return AdminClient(_common(settings, errors or ErrorLog()))
+    return _made(AdminClient, _common(settings, errors or ErrorLog()))
 
 
 def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
@@ -115,9 +115,14 @@ class ErrorLog:
         self.last: KafkaError | None = None
         self._logged: str | None = None
 
+    @property
+    def refused(self) -> bool:
+        """Whether a broker answered that it will not have us."""
+        return self.last is not None and self.last.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
     def __call__(self, error: KafkaError) -> None:
-        # "All brokers down" follows the error that says why.
-        if self.last is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+        # "All brokers down" and "transport failure" follow the error that says why.
+        if not self.refused and error.code() != KafkaError._ALL_BROKERS_DOWN:
             self.last = error
         if error.str() != self._logged:
             self._logged = error.str()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,8 +55,8 @@ class Topics:
 
     def describe(self, *names: str) -> dict[str, Topic]:
         """The topics that are there. Raises ``UserError`` where no broker answers or access is denied."""
+        self._connect()
         try:
-            self._admin.list_topics(timeout=CONNECT_SECONDS)
             described = self._admin.describe_topics(
                 TopicCollection(list(names)), request_timeout=CONNECT_SECONDS
             )
@@ -89,6 +90,18 @@ class Topics:
             name: Topic(name, str(topic.topic_id), len(topic.partitions), settings[name])
             for name, topic in found.items()
         }
+
+    def _connect(self) -> None:
+        """Raises ``UserError`` where no broker answers in time, or as soon as one refuses us."""
+        deadline = time.monotonic() + CONNECT_SECONDS
+        while True:
+            try:
+                self._admin.list_topics(timeout=1.0)
+                return
+            except KafkaException as error:
+                self._admin.poll(0)  # lets the client say why
+                if self._errors.refused or time.monotonic() > deadline:
+                    raise unreachable(self._settings, self._errors, error) from None
 
     def prepare(self) -> dict[str, Topic]:
         """Create what is missing, where allowed, and check the rest; returns every topic by its setting.

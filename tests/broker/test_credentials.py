@@ -1,0 +1,52 @@
+"""Credentials pass through kafka.config; wrong ones are named within ten seconds, and never shown."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from service.kafka.broker import Broker
+from tests.broker.harness import Pipeline, mixed_records
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_sidecar="right-password";'
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Broker]:
+    config = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+    }
+    with Broker(config=config, listener="SASL_PLAINTEXT") as running:
+        yield running
+
+
+def credentials(broker: Broker, password: str) -> dict[str, str]:
+    config = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "sidecar",
+        "sasl.password": password,
+    }
+    return {
+        "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.second_servers,
+        "EXPLAIN_KAFKA__CONFIG": json.dumps(config),
+    }
+
+
+def test_right_credentials_pass_through_to_every_client(guarded: Broker) -> None:
+    line = Pipeline(guarded, "right", 2)
+    line.feed(mixed_records(2, 100))
+    line.run_to_end(**credentials(guarded, "right-password"))
+    assert line.published() == line.oracle()
+
+
+@pytest.mark.parametrize("command", [["run"], ["topics", "show"], ["checkpoint", "show"]])
+def test_wrong_credentials_are_named_and_not_shown(guarded: Broker, command: list[str]) -> None:
+    line = Pipeline(guarded, f"wrong-{command[0]}", 1)
+    done = line.cli(*command, status=1, **credentials(guarded, "wrong-password"))
+    assert "the broker refused the credentials" in done.stderr
+    assert "sasl.password" in done.stderr
+    assert "wrong-password" not in done.stdout + done.stderr
+    shown = line.cli("config", "show", **credentials(guarded, "wrong-password"))
+    assert "wrong-password" not in shown.stdout + shown.stderr
