@@ -1,0 +1,240 @@
+"""The commands as a user types them, on a real broker: the main job from a CSV file, and what is said when it cannot be done."""
+
+import csv
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from service.records import InputRecord
+from service.schemas import MODELS, schemas
+from tests.broker.harness import Factory, Process, mixed_records
+
+SCHEMAS = {name: json.loads(text) for name, text in schemas().items()}
+
+
+def check(name: str, value: object) -> None:
+    jsonschema.validate(value, SCHEMAS[f"{name}.schema.json"], format_checker=jsonschema.FormatChecker())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """2,000 rows whose group depends on `signal` alone."""
+    path = tmp_path / "table.csv"
+    rng = random.Random(3)
+    rows = [
+        {"noise": rng.random(), "signal": rng.gauss(0, 1), "color": rng.choice(["red", "blue"])}
+        for _ in range(2_000)
+    ]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], "group"])
+        writer.writeheader()
+        writer.writerows(row | {"group": "A" if row["signal"] > 0 else "B"} for row in rows)
+    return path
+
+
+def test_from_a_csv_file_to_explanations_that_name_what_drives_the_model(
+    pipeline: Factory, table: Path
+) -> None:
+    line = pipeline(4, EXPLAIN_RECORD__LABEL="group")
+    line.cli("produce", "--input", str(table), "--label", "group")
+    line.cli("run", "--until-caught-up", "--workers", "2")
+    messages = [
+        json.loads(text) for text in line.cli("tail", "--json", "--until-caught-up").stdout.splitlines()
+    ]
+    assert sum(len([m for m in messages if m["partition"] == p]) for p in range(4)) == 4 * 50
+    for message in messages:
+        check("explanation", message)
+        assert message["rejected"] == 0
+    for last in (m for m in messages if m["records"] == 500):
+        for estimator in ("ipfi", "isage"):
+            values = {
+                name: cell["value"] for name, cell in last["importance"][estimator]["cross_entropy"].items()
+            }
+            assert max(values, key=values.__getitem__) == "signal", values
+    assert line.read(line.topics["dead_letters"]) == []
+    line.cli("run", "--until-caught-up")
+    assert len(line.read(line.topics["explanations"])) == len(messages)
+    shown = json.loads(line.cli("checkpoint", "show", "--json", "--clean").stdout)
+    assert [(row["state"], row["records"]) for row in shown] == [("verified", 500)] * 4
+    assert "500 records" in line.cli("tail", "--until-caught-up").stdout
+
+
+def test_every_message_fits_its_schema(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 600, bad_every=20), headers=[("own", b"1")])
+    line.run_to_end()
+    for record in (one for log in line.inputs.values() for one in log):
+        if _is_good(record):
+            check("record", json.loads(record.value or b""))
+    for message in line.explanations():
+        check("explanation", message)
+    letters = line.read(line.topics["dead_letters"])
+    assert len(letters) > 10
+    for letter in letters:
+        headers = {
+            name: value.decode() for name, value in letter.headers() or [] if name.startswith("__explain")
+        }
+        check("dead-letter-headers", headers)
+    manifests = [m for m in line.read(line.topics["checkpoints"]) if (m.key() or b"").endswith(b"/manifest")]
+    assert manifests
+    for manifest in manifests:
+        check("checkpoint-manifest", json.loads(manifest.value() or b""))
+
+
+def _is_good(record: InputRecord) -> bool:
+    return record.value is not None and record.value.startswith(b'{"a": ') and b'"b"' in record.value
+
+
+def test_the_schemas_in_the_repository_are_those_of_the_code() -> None:
+    folder = Path(__file__).parents[2] / "schemas"
+    assert {path.name: path.read_text() for path in folder.iterdir()} == schemas()
+    assert len(MODELS) == len(SCHEMAS)
+
+
+def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 400))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        supervisor = Process(["-m", "service.cli", "run", "--workers", "2"], line.environment)
+        line.wait_for(lambda: supervisor.log().count("running from") >= 2)  # noqa: B023
+        supervisor.signal(number)
+        assert supervisor.wait() == 0, supervisor.log()
+    orphaned = Process(["-m", "service.cli", "run"], line.environment)
+    line.wait_for(lambda: orphaned.log().count("running from") >= 2)
+    orphaned.kill()
+    line.wait_for(lambda: orphaned.log().count("released") >= 2, 30)
+    line.run_to_end()
+    assert line.published() == line.oracle()
+
+
+def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(1, EXPLAIN_MODEL__FACTORY="tests.broker.custom_models:Failing")
+    line.feed(mixed_records(1, 200))
+    done = line.cli("run", status=1)
+    assert (
+        "partition 0 offset 99: the model (Failing) failed: ZeroDivisionError: the model divides by zero"
+        in done.stderr
+    )
+    assert len(line.read(line.topics["explanations"])) <= 9
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model.factory"),
+        ({"EXPLAIN_MODEL__FACTORY": "river.tree:NoSuchTree"}, "model.factory"),
+        (
+            {"EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier", "EXPLAIN_MODEL__PARAMS": '{"trees": 3}'},
+            "model.params",
+        ),
+        ({"EXPLAIN_TOPICS__RECORDS": "no-such-topic"}, "topics.records"),
+        (
+            {"EXPLAIN_RECORD__WEIGHT": "w", "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing"},
+            "record.weight",
+        ),
+    ],
+)
+def test_what_cannot_start_says_why_in_one_message(
+    pipeline: Factory, environment: dict[str, str], said: str
+) -> None:
+    line = pipeline(1)
+    line.feed(mixed_records(1, 10))
+    done = line.cli("run", "--until-caught-up", status=1, **environment)
+    assert f"error: {said}" in done.stderr
+    assert done.stderr.count("error: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({}, "no broker answered"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "kafka.config"),
+    ],
+)
+def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str], said: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{port}",
+        "EXPLAIN_KAFKA__CONFIG": json.dumps(config),
+        "PATH": "/usr/bin:/bin",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "service.cli", "run"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_an_address_no_broker_is_started() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "service.cli", "run"],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
+
+
+def test_topics_are_created_with_the_settings_they_need_and_shown(pipeline: Factory) -> None:
+    line = pipeline(1)
+    records = line.topics["records"] + "-new"
+    line.environment["EXPLAIN_TOPICS__RECORDS"] = records
+    assert "--partitions" in line.cli("topics", "create", status=1).stderr
+    assert "missing" in line.cli("topics", "show", status=1).stderr
+    line.cli("topics", "create", "--partitions", "3")
+    rows = {row["setting"]: row for row in json.loads(line.cli("topics", "show", "--json").stdout)}
+    assert {row["partitions"] for row in rows.values()} == {3}
+    assert rows["topics.checkpoints"]["cleanup.policy"] == "compact"
+    assert rows["topics.records"]["cleanup.policy"] == "delete"
+
+
+def test_produce_keeps_types_leaves_out_empty_cells_and_refuses_what_is_no_csv(
+    pipeline: Factory, tmp_path: Path
+) -> None:
+    line = pipeline(1)
+    path = tmp_path / "mixed.csv"
+    path.write_text("n,x,flag,name,code,y\n1,0.5,true,ann,7,1\n2,,False,bob,A7,0\n")
+    line.cli("produce", "--input", str(path), "--label", "y")
+    values = [json.loads(m.value() or b"") for m in line.read(line.topics["records"])]
+    assert values == [
+        {"n": 1, "x": 0.5, "flag": True, "name": "ann", "code": "7", "label": 1},
+        {"n": 2, "flag": False, "name": "bob", "code": "A7", "label": 0},
+    ]
+    assert (
+        "--label z: mixed.csv has no such column"
+        in line.cli("produce", "--input", str(path), "--label", "z", status=1).stderr
+    )
+    path.write_text("a,b\n1\n")
+    assert "row 2" in line.cli("produce", "--input", str(path), "--label", "b", status=1).stderr
+
+
+def test_tail_follows_what_is_published_while_it_runs(pipeline: Factory) -> None:
+    line = pipeline(1)
+    line.feed(mixed_records(1, 50, seed=1))
+    line.run_to_end()
+    tail = Process(["-m", "service.cli", "tail", "--json"], line.environment)
+    time.sleep(4)  # it begins at the end, wherever that is once it has connected
+    line.feed(mixed_records(1, 30, seed=2))
+    line.run_to_end()
+    line.wait_for(lambda: tail.log().count('"schema"') == 3)
+    tail.signal(signal.SIGINT)
+    assert tail.wait() == 130
