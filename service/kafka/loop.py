@@ -17,6 +17,7 @@ from service.kafka import checkpoints
 from service.kafka.cadence import Cadence
 from service.kafka.checkpoints import Place
 from service.kafka.clients import (
+    CONNECT_SECONDS,
     ErrorLog,
     group_consumer,
     reading_consumer,
@@ -25,6 +26,7 @@ from service.kafka.clients import (
 )
 from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
 from service.kafka.topics import Topics, retention_warning
+from service.kafka.totals import Totals
 from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
 from service.partition import fold_settings
 from service.records import InputRecord
@@ -64,6 +66,7 @@ class Worker:
         self._owned: dict[int, OwnedPartition] = {}
         self._waiting: deque[Message] = deque()
         self._cadence = Cadence(settings.checkpoint)
+        self._totals = Totals()
         self._failure: BaseException | None = None
         self._joined_at: float | None = None
         self._targets: dict[int, int] | None = None
@@ -89,6 +92,7 @@ class Worker:
                 if self._commit_due():
                     self._commit_or_send_again()
             self._finish()
+            log.info(self._totals)
         except BaseException:
             self._leave()
             raise
@@ -157,7 +161,9 @@ class Worker:
             tuple(message.headers() or ()),  # type: ignore[arg-type]
         )
         running = owned.phase == "running"
+        before = owned.fold_seconds
         outputs = owned.fold(record)
+        self._totals.folded(owned.fold_seconds - before)
         if running:
             self._records_in_transaction += 1
             if not self._transaction.open:
@@ -202,7 +208,9 @@ class Worker:
             phases.get(owned.phase, []).append(owned)
         until = time.monotonic() + SLICE_SECONDS
         for owned in phases["restoring"] or phases["waiting"]:
+            started = time.perf_counter()
             owned.advance()
+            self._totals.recovering(time.perf_counter() - started)
             if owned.phase == "waiting":  # to the end of the queue
                 self._owned[owned.partition] = self._owned.pop(owned.partition)
             elif owned.state is not None and not owned.consuming:
@@ -221,7 +229,8 @@ class Worker:
         consumer.incremental_assign([])
         self._joined_at = self._joined_at or time.monotonic()
         if partitions and max(partitions) >= self._output_partitions:
-            self._topics.prepare()
+            for topic in self._topics.prepare().values():
+                self._reader.list_topics(topic.name, timeout=CONNECT_SECONDS)
             self._output_partitions = max(partitions) + 1
         for partition in partitions:
             log.info("assigned", extra={"partition": partition})
@@ -334,9 +343,11 @@ class Worker:
         if not moved and not self._transaction.open and not self._transaction.kept:
             return
         self._transaction.begin()
+        started = time.perf_counter()
         places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
         if places:
             self._transaction.flush()
+            self._totals.stored(len(places), time.perf_counter() - started)
         offsets = []
         for owned in moved:
             state, place = owned.state, places.get(owned.partition, owned.place)
@@ -351,7 +362,9 @@ class Worker:
                     self._topic.name, owned.partition, state.next_offset, metadata=pointer.encode()
                 )
             )
+        started = time.perf_counter()
         self._transaction.commit(offsets, self._consumer)
+        self._totals.committed(time.perf_counter() - started)
         self._records_in_transaction = 0
         for owned in moved:
             assert owned.state is not None
