@@ -46,14 +46,15 @@ def run(
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         while any(child.poll() is None for child in children):
-            failed = [child for child in children if child.returncode not in (None, 0)]
-            if failed and not stopping:
+            if not stopping and any(child.returncode not in (None, 0) for child in children):
                 stop(signal.SIGTERM, None)
             time.sleep(0.05)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    codes = [child.returncode for child in children if child.returncode]
+    # A worker that is told to stop before it has set up its handlers, while it imports, ends by the signal itself.
+    fine = (0, -signal.SIGTERM) if stopping else (0,)
+    codes = [child.returncode for child in children if child.returncode not in fine]
     return (1 if codes[0] < 0 else codes[0]) if codes else 0
 
 
