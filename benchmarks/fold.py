@@ -1,0 +1,79 @@
+"""The fold of the service in a plain loop, as a process that ``benchmarks.service`` starts: no Kafka, no snapshots.
+
+Settings come from the environment, as a worker's do; one JSON object on stdout says what was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from service.models import trusted_modules
+from service.partition import PartitionState, fold_settings
+from service.records import InputRecord
+from service.settings import Settings, load_settings
+from service.snapshot import load, take
+
+
+def timed(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:
+    """Seconds from the first record to the last, round robin over partitions, and the fold digest of each."""
+    states = [PartitionState(settings, partition) for partition in range(partitions)]
+    started = time.perf_counter()
+    for index, value in enumerate(values):
+        offset, partition = divmod(index, partitions)
+        states[partition].step(InputRecord(offset, 0, None, value))
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "digests": [state.fold_digest.hex() for state in states]}
+
+
+def held(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:
+    """Resident bytes that each of several partitions adds once all have folded every record; its snapshot, and a load of it."""
+    warm = PartitionState(settings, partitions)  # what is allocated once is no partition's
+    for offset, value in enumerate(values[:500]):
+        warm.step(InputRecord(offset, 0, None, value))
+    _through_a_snapshot(warm, settings)
+    del warm
+    before = _resident()
+    states = [PartitionState(settings, partition) for partition in range(partitions)]
+    for offset, value in enumerate(values):
+        for state in states:
+            state.step(InputRecord(offset, 0, None, value))
+    grown = (_resident() - before) / partitions
+    return {"resident": grown, **_through_a_snapshot(states[0], settings)}
+
+
+def _through_a_snapshot(state: PartitionState, settings: Settings) -> dict[str, float]:
+    started = time.perf_counter()
+    snapshot = take(state, settings.app_id, settings.topics.records, "topic-id", fold_settings(settings))
+    taken = time.perf_counter()
+    load(snapshot, trusted_modules(settings.model))
+    return {
+        "snapshot": snapshot.size,
+        "take_seconds": taken - started,
+        "load_seconds": time.perf_counter() - taken,
+    }
+
+
+def _resident() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["timed", "held"])
+    parser.add_argument("--records", type=Path, required=True, help="file of one JSON record a line")
+    parser.add_argument("--partitions", type=int, required=True)
+    arguments = parser.parse_args()
+    measure = {"timed": timed, "held": held}[arguments.what]
+    values = arguments.records.read_bytes().splitlines()
+    print(json.dumps(measure(load_settings(), values, arguments.partitions)))
+
+
+if __name__ == "__main__":
+    main()
