@@ -104,6 +104,12 @@ class PartitionState:
         self._static = settings.model.static
         self._on_bad = settings.record.on_bad
         self._max_features = settings.record.max_features
+        self._group_names = {
+            name
+            for one in settings.explainers
+            for name in one.groups
+            if not any(name in members for members in one.groups.values())
+        }
 
     def step(self, record: InputRecord) -> list[Output]:
         """Fold one record; returns the messages that it causes, in order.
@@ -170,6 +176,11 @@ class PartitionState:
             kind = "string" if type(value) is str else "number"
             before = kinds.get(name)
             if before is None:
+                if name in self._group_names:
+                    raise BadRecord(
+                        "group_name",
+                        f"feature {name!r} has the name of a group of the explainers; rename one of them",
+                    )
                 fresh[name] = kind
             elif before != kind:
                 raise BadRecord("feature_type", f"feature {name!r} is a {kind} and was a {before} so far")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +14,8 @@ from service.settings import RecordSettings
 Task = Literal["binary", "multiclass", "regression"]
 Headers = tuple[tuple[str, bytes | None], ...]
 
-MAX_NUMBER = 1e100
-"""Squares and sums of larger numbers overflow inside models, records later."""
+MAX_NUMBER = 1e30
+"""Of larger features, labels and weights, products, squares and variances overflow in models and losses, records later."""
 
 _ABSENT: Any = object()
 
@@ -171,10 +170,10 @@ class Decoder:
     def _decode_weight(self, weight: Any) -> float:
         if weight is _ABSENT or weight is None:
             return 1.0
-        if type(weight) not in (int, float) or not 0.0 < weight < math.inf:
+        if type(weight) not in (int, float) or not 0.0 < weight <= MAX_NUMBER:
             raise BadRecord(
                 "bad_weight",
-                f"the weight {self._settings.weight!r} is {_short(weight)}; it must be a number above 0",
+                f"the weight {self._settings.weight!r} is {_short(weight)}; it must be a number above 0, at most {MAX_NUMBER:g}",
             )
         return float(weight)
 

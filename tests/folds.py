@@ -1,0 +1,48 @@
+"""Partitions and their input, for tests of the fold: no broker."""
+
+import itertools
+import json
+
+from service.partition import PartitionState
+from service.records import InputRecord
+from service.settings import Settings
+from tests.streams import mixed_stream
+
+SMALL = [
+    {"kind": "ipfi", "alpha": 0.05, "reservoir": {"size": 20}},
+    {"kind": "isage", "alpha": 0.05, "n_samples": 2, "reservoir": {"size": 20}},
+]
+FIRST_TIMESTAMP = 1_700_000_000_000
+
+
+def settings(task="binary", model=None, **sections):
+    defaults = {"explainers": SMALL, "emit": {"every": 10}, "model": {"task": task, **(model or {})}}
+    return Settings(**{**defaults, **sections})
+
+
+def new_state(**sections):
+    return PartitionState(settings(**sections), 3)
+
+
+def record(offset, value):
+    """What Kafka would deliver; ``value`` is bytes, None, or an object to encode."""
+    if value is not None and not isinstance(value, bytes):
+        value = json.dumps(value).encode()
+    return InputRecord(offset, FIRST_TIMESTAMP + offset, b"key", value, (("trace", b"1"),))
+
+
+def values(n, task="binary", seed=1):
+    """n labelled records: numbers, categories, booleans, missing features and one that comes halfway."""
+    label = (lambda y: y == "up") if task == "binary" else (lambda y: y)
+    kind = "regression" if task == "regression" else "classification"
+    return [{**x, "label": label(y)} for x, y in mixed_stream(n, seed, kind)]
+
+
+def fold(state, objects):
+    """The outputs of folding these values, from the state's next offset on."""
+    steps = (state.step(record(offset, value)) for offset, value in enumerate(objects, state.next_offset))
+    return list(itertools.chain.from_iterable(steps))
+
+
+def messages(outputs, destination="explanations"):
+    return [json.loads(one.value) for one in outputs if one.destination == destination]
