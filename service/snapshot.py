@@ -233,6 +233,8 @@ class _Unpickler(pickle.Unpickler):
 _PACKAGES = frozenset({"river", "explain_core"})
 _EXCLUDED = (
     "river.datasets",
+    "river.bandit.datasets",
+    "river.bandit.envs",
     "river.stream",
     "river.evaluate",
     "river.checks",
