@@ -31,11 +31,14 @@ def record(offset, value):
     return InputRecord(offset, FIRST_TIMESTAMP + offset, b"key", value, (("trace", b"1"),))
 
 
-def values(n, task="binary", seed=1):
-    """n labelled records: numbers, categories, booleans, missing features and one that comes halfway."""
+def values(n, task="binary", seed=1, numeric=False):
+    """n labelled records: numbers, categories (unless ``numeric``), booleans, missing features, one that comes halfway."""
     label = (lambda y: y == "up") if task == "binary" else (lambda y: y)
     kind = "regression" if task == "regression" else "classification"
-    return [{**x, "label": label(y)} for x, y in mixed_stream(n, seed, kind)]
+    return [
+        {**{name: cell for name, cell in x.items() if not (numeric and name == "colour")}, "label": label(y)}
+        for x, y in mixed_stream(n, seed, kind)
+    ]
 
 
 def fold(state, objects):
