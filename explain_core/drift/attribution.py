@@ -1,0 +1,284 @@
+"""DBShap: exact attribution of the change of a risk to what changed (Edakunni, Tekriwal & Jain 2023)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from explain_core import losses
+from explain_core.drift.arrays import Codes, Values
+from explain_core.drift.binned import Binned, Factorisation, listed, make_binned
+from explain_core.drift.binning import MAX_BINS
+from explain_core.drift.change import Attribution, Cause, RiskChange, WindowRisk
+from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
+from explain_core.drift.factors import Factor
+from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
+from explain_core.drift.routes import Boxes, Game, Grid, Rows, Samples, overlay
+from explain_core.drift.shapley import Solution
+from explain_core.drift.windows import read_pair
+from explain_core.losses import Loss, Task
+from explain_core.models import Model, wrap
+from explain_core.progress import track
+from explain_core.random import derive_seed
+
+ROUNDING = 1e-12
+"""An interval is this share of the risk wider than the rows say: sums of floats are not exact."""
+
+
+def dbshap(
+    baseline: Any,
+    target: Any,
+    *,
+    label: str | None = None,
+    hypothesis: Any = "tree",
+    loss: str | Loss | Callable[[Any, Any], float] | None = None,
+    factorisation: Factorisation = "per_feature",
+    conditional: Literal["auto", "table", "tree"] = "auto",
+    prequential: tuple[float, float] | None = None,
+    max_bins: int = MAX_BINS,
+    max_cells: int = 100_000,
+    max_samples: int = 20_000,
+    bootstrap: int = 200,
+    seed: int = 0,
+    progress: bool = False,
+) -> RiskChange:
+    """Why the risk of a hypothesis changed from one window, or population, to another.
+
+    ``baseline`` and ``target`` are sequences of (record, label), or with ``label`` the name of a column: data frames,
+    mappings of columns, or sequences of records. A feature that is None, NaN or absent is missing.
+
+    ``hypothesis`` is a model (anything ``explain_core.models.wrap`` takes), or a pair: the model before the baseline and
+    the model before the target window, whose change is then a player of its own. It must not have learnt from what it
+    is evaluated on. ``"tree"`` fits one on half of the baseline, drawn at random; the other half is explained.
+
+    ``loss`` is by default ``zero_one``, for a model wrapped for regression ``squared``. ``factorisation`` adds the game
+    of a product of marginals to the joint game: of single features, or of groups and of the features in none.
+    ``conditional`` is how P(y|x) is estimated; ``auto`` takes the frequency table where at most 5 % of the product mass
+    lies in cells that a window lacks. ``prequential`` are the mean losses of both windows as the model learnt.
+
+    At most ``max_cells`` cells or boxes are enumerated; where there are more, cells are sampled. Rows and samples each
+    cost at most ``max_samples`` predictions; of longer windows a random part is evaluated. ``bootstrap`` is the number
+    of resamples of the rows that the intervals come from (0: none, and no cause is named). ``seed`` makes all draws.
+
+    Raises ``ValueError`` where a window cannot be read or has less than two rows, where the columns of two tables
+    differ, for an argument out of range, and for a loss or a prediction that is not finite.
+
+    >>> before = [({"a": a, "b": b}, a & b) for a in (0, 1) for b in (0, 1)] * 50
+    >>> after = [(x, x["a"] | x["b"]) for x, _ in before]
+    >>> change = dbshap(before, after, hypothesis=lambda x: {x["a"] & x["b"]: 1.0})
+    >>> change.joint.concept.value, change.joint.inputs[0].value
+    (0.5, 0.0)
+    >>> change.sentence()
+    'error rate rose by 0.500 ± 0.069 (0.000 → 0.500): concept +0.5'
+    """
+    for name, value, least in (
+        ("max_bins", max_bins, 2),
+        ("max_cells", max_cells, 1),
+        ("max_samples", max_samples, 4),
+        ("bootstrap", bootstrap, 0),
+    ):
+        if value < least:
+            raise ValueError(f"{name}: {value} is less than {least}")
+    if conditional not in ("auto", "table", "tree"):
+        raise ValueError(f"conditional: {conditional!r} is not one of auto, table, tree")
+    measure, models = _resolve(loss, hypothesis)
+    windows, warnings = read_pair(baseline, target, label, measure.task)
+    data = make_binned(windows, measure, max_bins)
+    warnings += data.warnings()
+    hypotheses: list[Hypothesis]
+    if models:
+        hypotheses = [ModelHypothesis(model, measure, data.classes, data.bins) for model in models]
+        evaluated = _evaluated(data, max_samples // len(models), seed)
+    else:
+        learnt, data = _learn_tree(data, measure, seed)
+        hypotheses = [learnt]
+        evaluated = _evaluated(data, None, seed)
+
+    factors = data.factors(factorisation)
+    table = data.table()
+    back_off = _back_off(table, factors)
+    tabled = back_off <= MAX_BACK_OFF if conditional == "auto" else conditional == "table"
+    chances: Conditional = table if tabled else data.trees()
+    rows = Rows(data, chances, hypotheses, evaluated)
+    games: list[tuple[Game, list[str]]] = [(rows, ["inputs"])]
+    warnings += [note for one in hypotheses for note in one.warnings()]
+    if factorisation != "joint":
+        samples = max_samples // len(hypotheses)
+        game, pinned = _product_game(data, factors, chances, hypotheses, max_cells, samples, seed)
+        games.append((game, [factor.name for factor in factors]))
+        if pinned:
+            warnings.append(
+                f"features: no value of {listed(pinned)} in both windows; left out of the game of single features"
+            )
+    found = _solve(games, chances, data, len(hypotheses), bootstrap, seed, progress)
+    joint, product = found[0], found[1] if len(found) > 1 else None
+    risks = [
+        WindowRisk(
+            rows=len(data.windows[w]),
+            evaluated=len(evaluated[w]),
+            empirical=float(np.mean(rows.own[w])),
+            binned=(joint.baseline, joint.target)[w],
+            product=None if product is None else (product.baseline, product.target)[w],
+            prequential=None if prequential is None else float(prequential[w]),
+        )
+        for w in (0, 1)
+    ]
+    return RiskChange(
+        loss=measure.name,
+        baseline=risks[0],
+        target=risks[1],
+        std=math.sqrt(sum(float(np.var(own, ddof=1)) / len(own) for own in rows.own)),
+        joint=joint,
+        product=product,
+        conditional="table" if tabled else "tree",
+        back_off=back_off,
+        bootstrap=bootstrap,
+        bins={str(one.feature): one.to_dict() for one in data.bins},
+        warnings=tuple(warnings),
+    )
+
+
+def _resolve(
+    loss: str | Loss | Callable[[Any, Any], float] | None, hypothesis: Any
+) -> tuple[Loss, list[Model]]:
+    """The loss, and the models in its task: none for a tree, one, or two that differ."""
+    if isinstance(hypothesis, str):
+        if hypothesis != "tree":
+            raise ValueError(f"hypothesis: {hypothesis!r} is neither 'tree' nor a model")
+        return losses.get(loss or "zero_one"), []
+    given = list(hypothesis) if isinstance(hypothesis, tuple) else [hypothesis]
+    if len(given) > 2:
+        raise ValueError(f"hypothesis: {len(given)} models; pass one, or one for each window")
+    task: Task | None = next((one.task for one in given if isinstance(one, Model)), None)
+    measure = losses.get(loss or ("squared" if task == "regression" else "zero_one"), task)
+    distinct = given[:1] if given[0] is given[-1] else given
+    return measure, [wrap(one, measure.task) for one in distinct]
+
+
+def _learn_tree(data: Binned, loss: Loss, seed: int) -> tuple[TreeHypothesis, Binned]:
+    """A tree learnt from a random half of the baseline, and the data without that half."""
+    n = len(data.windows[0])
+    if n < 4:
+        raise ValueError(f"baseline: {n} rows, and half of them are for the tree; bring four or pass a model")
+    order = _generator(seed, "halves").permutation(n)
+    training, kept = order[: n // 2], np.sort(order[n // 2 :])
+    y = data.classes.codes[0][training]
+    tree = TreeHypothesis(data.codes[0][training], y, data.ranks(), loss, data.classes)
+    return tree, data.of_baseline(kept)
+
+
+def _evaluated(data: Binned, limit: int | None, seed: int) -> tuple[Codes, Codes]:
+    """The rows of each window that are predicted: all, or a random part with as many as the limit allows in both."""
+    n = [len(window) for window in data.windows]
+    if limit is None or sum(n) <= limit:
+        return np.arange(n[0]), np.arange(n[1])
+    first = min(max(2, limit * n[0] // sum(n)), limit - 2)
+    rng = _generator(seed, "rows")
+    chosen = [
+        np.sort(rng.permutation(size)[:part]) for size, part in zip(n, (first, limit - first), strict=True)
+    ]
+    return chosen[0], chosen[1]
+
+
+def _back_off(table: Table, factors: Sequence[Factor]) -> float:
+    """The larger mass that the product distribution of a window has in cells that a window lacks (or both)."""
+    worst = 0.0
+    cells = [factor.index.find(table.index.codes[:, list(factor.members)]) for factor in factors]
+    sides = [factor.shares() for factor in factors]
+    for w in (0, 1):
+        mass = np.ones(table.index.size)
+        for side, own in zip(sides, cells, strict=True):
+            mass *= side[w][own]
+        worst = max(worst, *(1.0 - float(np.sum(mass[~lacking])) for lacking in table.lacking()))
+    return min(1.0, worst)
+
+
+def _product_game(
+    data: Binned,
+    factors: Sequence[Factor],
+    chances: Conditional,
+    hypotheses: Sequence[Hypothesis],
+    max_cells: int,
+    samples: int,
+    seed: int,
+) -> tuple[Game, list[str]]:
+    """The game by an exact route where there is one within ``max_cells``; the factors that sampling cannot play."""
+    weights = _ones(data)
+    trees = chances.fit(weights).trees
+    if trees and all(one.tree for one in hypotheses):
+        try:
+            overlay([*(one.tree for one in hypotheses if one.tree), *trees], data.sizes, max_cells)
+            return Boxes(factors, data.sizes, hypotheses), []
+        except OverflowError:
+            pass
+    if math.prod(len(factor.cells) for factor in factors) <= max_cells:
+        return Grid(factors, chances, hypotheses), []
+    apart = [factor for factor in factors if not np.intersect1d(*factor.rows).size]
+    played = [factor.pinned() if factor in apart else factor for factor in factors]
+    game = Samples(played, chances, hypotheses, weights, samples, derive_seed(seed, "samples"))
+    return game, [factor.name for factor in apart]
+
+
+def _solve(
+    games: Sequence[tuple[Game, list[str]]],
+    chances: Conditional,
+    data: Binned,
+    hypotheses: int,
+    bootstrap: int,
+    seed: int,
+    progress: bool,
+) -> list[Attribution]:
+    """Every game on the rows, and on ``bootstrap`` resamples of them for the intervals."""
+    weights = _ones(data)
+    fitted = chances.fit(weights)
+    solutions = [game.solve(fitted, weights) for game, _ in games]
+    again: list[list[Values]] = [[] for _ in games]
+    rng = _generator(seed, "bootstrap")
+    for _ in track(range(bootstrap), "bootstrap", bootstrap, progress):
+        first, second = (
+            np.bincount(rng.integers(len(one), size=len(one)), minlength=len(one)).astype(float)
+            for one in weights
+        )
+        fitted = chances.fit((first, second))
+        for (game, _), values in zip(games, again, strict=True):
+            values.append(game.solve(fitted, (first, second)).values)
+    return [
+        _attribution(game, solution, values, names, hypotheses)
+        for (game, names), solution, values in zip(games, solutions, again, strict=True)
+    ]
+
+
+def _attribution(
+    game: Game, solution: Solution, resampled: list[Values], inputs: list[str], hypotheses: int
+) -> Attribution:
+    names = ["concept", *["hypothesis"] * (hypotheses - 1), *inputs]
+    errors = np.zeros(len(names)) if solution.error is None else solution.error
+    deviations = np.std(resampled, axis=0, ddof=1) if len(resampled) > 1 else None
+    z = NormalDist().inv_cdf(1.0 - 0.025 / len(names))
+    rounding = ROUNDING * max(abs(solution.baseline), abs(solution.target))
+    players = []
+    for i, name in enumerate(names):
+        value, error = float(solution.values[i]), float(errors[i])
+        if deviations is None:
+            players.append(Cause(name, value, error, None, None, None))
+        else:
+            std = math.hypot(float(deviations[i]), error)
+            reach = z * std + rounding
+            players.append(Cause(name, value, error, std, value - reach, value + reach))
+    concept, *rest = players
+    hypothesis = rest.pop(0) if hypotheses == 2 else None
+    return Attribution(
+        concept, hypothesis, tuple(rest), solution.baseline, solution.target, game.route, game.size
+    )
+
+
+def _ones(data: Binned) -> Pair:
+    return np.ones(len(data.windows[0])), np.ones(len(data.windows[1]))
+
+
+def _generator(seed: int, purpose: str) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(derive_seed(seed, purpose)))

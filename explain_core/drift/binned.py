@@ -1,0 +1,117 @@
+"""Both windows on their bins: what the tables, trees and games are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from explain_core.drift.arrays import Codes, Values
+from explain_core.drift.binning import FeatureBins, make_bins
+from explain_core.drift.conditional import Table, Trees
+from explain_core.drift.factors import Factor, make_factor
+from explain_core.drift.hypothesis import Classes, classes_of
+from explain_core.drift.tree import rank_by_score
+from explain_core.drift.windows import Window
+from explain_core.losses import Loss
+from explain_core.players import Players
+
+Factorisation = Literal["joint", "per_feature"] | Mapping[str, Sequence[str]]
+
+
+class Binned(NamedTuple):
+    """Two windows; ``codes[w]`` are the codes of the rows of window w × features."""
+
+    windows: tuple[Window, Window]
+    classes: Classes
+    bins: tuple[FeatureBins, ...]
+    codes: tuple[Codes, Codes]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Codes of each feature."""
+        return [one.size for one in self.bins]
+
+    def of_baseline(self, rows: Codes) -> Binned:
+        """The same bins with these rows of the baseline alone."""
+        baseline, target = self.windows
+        codes = self.classes.codes
+        return Binned(
+            (baseline.take(rows.tolist()), target),
+            self.classes._replace(codes=(codes[0][rows], codes[1])),
+            self.bins,
+            (self.codes[0][rows], self.codes[1]),
+        )
+
+    def ranks(self) -> list[Codes]:
+        """The order of each feature's codes for a tree: of a number its own, with missing last; of a category that of the
+        pooled mean truth, in a classification of the share of the most frequent class.
+        """
+        y = np.concatenate(self.classes.codes)
+        truths = self.classes.truths
+        most = np.bincount(y).argmax()
+        score: Values = (
+            np.array(truths, dtype=float)[y] if self.classes.numeric else (y == most).astype(float)
+        )
+        codes = np.concatenate(self.codes)
+        return [
+            np.arange(one.size) if one.edges is not None else rank_by_score(codes[:, j], score, one.size)
+            for j, one in enumerate(self.bins)
+        ]
+
+    def table(self) -> Table:
+        return Table(self.codes, self.classes.codes, self.sizes, len(self.classes.truths))
+
+    def trees(self) -> Trees:
+        return Trees(self.codes, self.classes.codes, self.ranks(), len(self.classes.truths))
+
+    def factors(self, factorisation: Factorisation) -> list[Factor]:
+        """The factors of P(x): the groups, and every feature that is in none."""
+        groups = {} if isinstance(factorisation, str) else factorisation
+        at = {one.feature: j for j, one in enumerate(self.bins)}
+        return [
+            make_factor(player.name, tuple(at[name] for name in player.features), self.codes, self.sizes)
+            for player in Players(list(at), groups)
+        ]
+
+    def warnings(self) -> list[str]:
+        """What about the data bears on the result."""
+        found = []
+        constant = [one.feature for one in self.bins if one.size == 1]
+        if constant:
+            found.append(f"features: {listed(constant)} constant, cannot be a cause")
+        rows = min(map(len, self.windows))
+        if len(self.bins) > rows:
+            found.append(f"features: {len(self.bins)} of them and a window of {rows} rows; expect noise")
+        if self.classes.numeric:
+            return found
+        if len(self.classes.truths) == 1:
+            found.append(f"label: every row has {self.classes.truths[0]!r}")
+        first, second = (set(window.y) for window in self.windows)
+        for window, missing in zip(self.windows, (second, first), strict=True):
+            own = [truth for truth in self.classes.truths if truth in set(window.y) - missing]
+            if own:
+                found.append(f"label: only {window.name} has {', '.join(map(repr, own[:10]))}")
+        return found
+
+
+def make_binned(windows: tuple[Window, Window], loss: Loss, max_bins: int) -> Binned:
+    """Bins on the quantiles and categories of both windows together, and the codes of their rows."""
+    n = len(windows[0])
+    bins, codes = [], np.empty((n + len(windows[1]), len(windows[0].columns)), dtype=np.int64)
+    for j, (name, values) in enumerate(windows[0].columns.items()):
+        pooled = [*values, *windows[1].columns[name]]
+        bins.append(make_bins(name, pooled, max_bins))
+        codes[:, j] = bins[-1].codes(pooled)
+    return Binned(windows, classes_of(windows, loss), tuple(bins), (codes[:n], codes[n:]))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names in a sentence, with the verb; at most ten of them.
+
+    >>> listed(["a"]), listed(["a", "b"])
+    ('a is', 'a, b are')
+    """
+    shown = ", ".join(map(str, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return f"{shown} {'is' if len(names) == 1 else 'are'}"

@@ -1,0 +1,63 @@
+"""The factors of P(x) as a product: features, or groups of them, that are independent of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explain_core.drift.arrays import Codes, totals
+from explain_core.drift.conditional import CellIndex, Pair
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A feature or a group of them: ``cells`` is its combinations of codes × members, ``rows[w]`` the cell of each row."""
+
+    name: str
+    members: tuple[int, ...]
+    index: CellIndex
+    cells: Codes
+    rows: tuple[Codes, Codes]
+
+    def marginals(self, weights: Pair) -> Pair:
+        """P(cell) in the baseline and in the target."""
+        first, second = (
+            totals(rows, weight, len(self.cells)) / weight.sum()
+            for rows, weight in zip(self.rows, weights, strict=True)
+        )
+        return first, second
+
+    def shares(self) -> Pair:
+        """The marginals of the rows as they are."""
+        first, second = (np.ones(len(rows)) for rows in self.rows)
+        return self.marginals((first, second))
+
+    def pinned(self) -> Factor:
+        """The factor held at its most frequent cell in both windows."""
+        mode = int(np.bincount(np.concatenate(self.rows)).argmax())
+        first, second = (np.zeros_like(rows) for rows in self.rows)
+        return Factor(self.name, self.members, self.index, self.cells[mode : mode + 1], (first, second))
+
+
+def make_factor(
+    name: str, members: tuple[int, ...], codes: tuple[Codes, Codes], sizes: Sequence[int]
+) -> Factor:
+    first, second = (part[:, list(members)] for part in codes)
+    index = CellIndex(np.concatenate([first, second]), [sizes[j] for j in members])
+    return Factor(name, members, index, index.codes, (index.find(first), index.find(second)))
+
+
+def grid_codes(factors: Sequence[Factor]) -> Codes:
+    """The codes of every combination of the factors' cells, the last factor's changing fastest."""
+    cells = np.indices([len(factor.cells) for factor in factors]).reshape(len(factors), -1)
+    return codes_of(factors, list(cells)) if factors else np.zeros((1, 0), dtype=np.int64)
+
+
+def codes_of(factors: Sequence[Factor], draws: Sequence[Codes]) -> Codes:
+    width = sum(len(factor.members) for factor in factors)
+    codes = np.zeros((len(draws[0]), width), dtype=np.int64)
+    for factor, draw in zip(factors, draws, strict=True):
+        codes[:, list(factor.members)] = factor.cells[draw]
+    return codes

@@ -1,0 +1,251 @@
+"""The games that attribute a change of risk, and three routes to the Shapley values of the product game.
+
+The joint game plays on the rows of both windows. The product game takes P(x) as a product of factors, each a player: the
+grid of all cells and the boxes of overlaid trees give its values exactly, samples of mixed distributions serve for what is
+neither small nor a tree. The players of both: concept P(y|x), the hypothesis if it changes, then the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from explain_core.drift.arrays import Codes, Flags, Values
+from explain_core.drift.binned import Binned
+from explain_core.drift.conditional import CellIndex, Conditional, Fitted, Pair
+from explain_core.drift.factors import Factor, codes_of, grid_codes
+from explain_core.drift.hypothesis import Hypothesis
+from explain_core.drift.shapley import START, STOP, Solution, diagonal, solve_grid, solve_terms
+from explain_core.drift.tree import CodeTree
+
+
+class Game(Protocol):
+    """Something whose Shapley values ``solve`` gives for weighted rows. ``size``: its rows, cells, boxes or samples."""
+
+    route: str
+    size: int
+
+    def solve(self, fitted: Fitted, weights: Pair) -> Solution: ...
+
+
+class Rows:
+    """The joint game, DBShap's eq. (12) and (13): P(x) is the rows, and q predicts the rows themselves.
+
+    ``own[w]`` are the losses of the chosen rows of window w, by the hypothesis of that window.
+    """
+
+    route = "rows"
+
+    def __init__(
+        self,
+        data: Binned,
+        conditional: Conditional,
+        hypotheses: Sequence[Hypothesis],
+        chosen: tuple[Codes, Codes],
+    ) -> None:
+        self._chosen = chosen
+        self.size = sum(map(len, chosen))
+        parts = [codes[rows] for codes, rows in zip(data.codes, chosen, strict=True)]
+        self._cells = [conditional.prepare(part) for part in parts]
+        windows = [window.take(rows.tolist()) for window, rows in zip(data.windows, chosen, strict=True)]
+        found = [
+            [q.on_rows(window, part) for window, part in zip(windows, parts, strict=True)] for q in hypotheses
+        ]
+        self._losses = [[by_class for by_class, _ in per_window] for per_window in found]
+        self.own: Pair = (found[0][0][1], found[-1][1][1])
+
+    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+        risks = np.empty((2, len(self._losses), 2))
+        for w in (0, 1):
+            weight = weights[w][self._chosen[w]]
+            weight = weight / weight.sum()
+            for c in (0, 1):
+                chances = fitted.at(c, self._cells[w])
+                for h, losses in enumerate(self._losses):
+                    risks[c, h, w] = np.sum(weight * expected(chances, losses[w]))
+        k = risks.ndim if len(self._losses) == 2 else 2
+        return solve_grid(risks, [START] * k, [STOP] * k)
+
+
+class Grid:
+    """The product game on every cell of the grid; exact."""
+
+    route = "grid"
+
+    def __init__(
+        self, factors: Sequence[Factor], conditional: Conditional, hypotheses: Sequence[Hypothesis]
+    ) -> None:
+        self._factors = factors
+        codes = grid_codes(factors)
+        self.size = len(codes)
+        self._cells = conditional.prepare(codes)
+        self._losses = [q.on_cells(codes) for q in hypotheses]
+
+    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+        chances = [fitted.at(w, self._cells) for w in (0, 1)]
+        tensor = np.array([[expected(chance, loss) for loss in self._losses] for chance in chances])
+        sides = [
+            *[(START, STOP)] * len(self._losses),
+            *(factor.marginals(weights) for factor in self._factors),
+        ]
+        return solve_grid(tensor, [one for one, _ in sides], [other for _, other in sides])
+
+
+class Boxes:
+    """The product game on the boxes in which the trees of P(y|x) and those that are the hypothesis are constant; exact."""
+
+    route = "boxes"
+
+    def __init__(
+        self, factors: Sequence[Factor], sizes: Sequence[int], hypotheses: Sequence[Hypothesis]
+    ) -> None:
+        self._factors = factors
+        self._sizes = sizes
+        self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._trees = [q.tree for q in hypotheses if q.tree is not None]
+        self._losses = [q.leaf_losses for q in hypotheses]
+        self.size = 0
+
+    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+        if fitted.trees is None:
+            raise AssertionError("boxes are of trees")
+        masks, leaves = overlay([*self._trees, *fitted.trees], self._sizes)
+        self.size = self.size or len(masks)
+        q = len(self._trees)
+        losses = [loss[leaf] for loss, leaf in zip(self._losses, leaves, strict=False)]
+        vertices = np.array(
+            [[expected(fitted.probabilities[w][leaves[q + w]], loss) for loss in losses] for w in (0, 1)]
+        )
+        vertices = np.moveaxis(vertices[:, 0] if q == 1 else vertices, -1, 0)
+        shares = [self._shares(factor, masks, weights) for factor in self._factors]
+        baseline, target = (
+            np.array([share[w] for share in shares]).reshape(len(shares), len(masks)) for w in (0, 1)
+        )
+        return solve_terms(vertices, baseline, target)
+
+    def _shares(self, factor: Factor, masks: Flags, weights: Pair) -> Pair:
+        """Mass of the factor's cells inside each box, in the baseline and in the target."""
+        inside = np.ones((len(masks), len(factor.cells)), dtype=bool)
+        for position, member in enumerate(factor.members):
+            inside &= masks[:, self._starts[member] + factor.cells[:, position]]
+        first, second = (np.einsum("nc,c->n", inside, side) for side in factor.marginals(weights))
+        return first, second
+
+
+def overlay(
+    trees: Sequence[CodeTree], sizes: Sequence[int], limit: int | None = None
+) -> tuple[Flags, list[Codes]]:
+    """The non-empty intersections of the trees' leaves: boxes × codes, and the leaf of each box per tree.
+
+    Raises ``OverflowError`` where there are more than ``limit``.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    masks = trees[0].boxes(sizes)
+    leaves: list[Codes] = [np.arange(len(masks))]
+    for other in trees[1:]:
+        parts, origins = [], []
+        for box in other.boxes(sizes):
+            alive = np.arange(len(masks))
+            for start, size in zip(starts.tolist(), sizes, strict=False):
+                part = box[start : start + size]
+                if not part.all():
+                    alive = alive[(masks[alive, start : start + size] & part).any(axis=1)]
+            parts.append(masks[alive] & box)
+            origins.append(alive)
+            if limit is not None and sum(map(len, parts)) > limit:
+                raise OverflowError
+        masks = np.concatenate(parts)
+        origin = np.concatenate(origins)
+        leaves = [leaf[origin] for leaf in leaves]
+        leaves.append(np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
+    return masks, leaves
+
+
+class Samples:
+    """The product game by cells drawn from the mixture of both windows at each node of the diagonal.
+
+    At node t the derivative of the risk for factor i is E[g·(P_t(x_i) − P_b(x_i))/mixture(x_i)], x from the mixture and
+    g the risk at x: a covariance, as the ratio has mean 0. Unbiased; each value has its standard error.
+    ``solve`` with other weights gives the same samples importance weights: no new call of the model.
+    """
+
+    route = "monte carlo"
+
+    def __init__(
+        self,
+        factors: Sequence[Factor],
+        conditional: Conditional,
+        hypotheses: Sequence[Hypothesis],
+        weights: Pair,
+        n: int,
+        seed: int,
+    ) -> None:
+        self._factors = factors
+        nodes = diagonal(len(hypotheses) + len(factors))
+        self._nodes = [(0.0, 0.0), *nodes, (1.0, 0.0)]
+        per_node = max(2, n // len(self._nodes))
+        rng = np.random.Generator(np.random.PCG64(seed))
+        self._sides = [factor.marginals(weights) for factor in factors]
+        self._draws = [
+            [_draw((1.0 - t) * b + t * a, rng.random(per_node)) for b, a in self._sides]
+            for t, _ in self._nodes
+        ]
+        drawn = [np.concatenate([draw[j] for draw in self._draws]) for j in range(len(factors))]
+        codes = codes_of(factors, drawn)
+        index = CellIndex(codes, [top + 1 for top in codes.max(axis=0).tolist()])
+        where = index.find(codes)
+        self.size = len(codes)
+        self._losses = [
+            q.on_cells(index.codes)[where].reshape(len(self._nodes), per_node, -1) for q in hypotheses
+        ]
+        self._cells = conditional.prepare(codes)
+
+    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+        own, k = len(self._losses), len(self._factors)
+        sides = [factor.marginals(weights) for factor in self._factors]
+        before, after = (fitted.at(w, self._cells).reshape(self._losses[0].shape) for w in (0, 1))
+        values, variance = np.zeros(own + k), np.zeros(own + k)
+        ends = []
+        for i, (t, weight) in enumerate(self._nodes):
+            first, last = self._losses[0][i], self._losses[-1][i]
+            chance, loss = (1.0 - t) * before[i] + t * after[i], (1.0 - t) * first + t * last
+            ratios, factor = self._ratios(i, t, sides)
+            g = expected(chance, loss)
+            if weight == 0.0:
+                ends.append(float(np.mean(factor * g)))
+                continue
+            gains = [expected(after[i] - before[i], loss)]
+            if own == 2:
+                gains.append(expected(chance, last - first))
+            parts = np.array([*gains, *((g - np.mean(factor * g)) * ratio for ratio in ratios)]) * factor
+            n = parts.shape[1]
+            # The mean of g is of the same samples: what that takes off the covariance is given back.
+            parts[own:] *= n / (n - 1.0)
+            values += weight * parts.mean(axis=1)
+            variance += weight**2 * parts.var(axis=1, ddof=1) / n
+        return Solution(values, ends[0], ends[1], np.sqrt(variance))
+
+    def _ratios(self, i: int, t: float, sides: Sequence[Pair]) -> tuple[list[Values], Values]:
+        """For each factor (P_t − P_b)/mixture at the draws of node i; and the weight of the draws under ``sides``."""
+        ratios = []
+        factor = np.ones(self._losses[0].shape[1])
+        for draw, (b, a), (b_drawn, a_drawn) in zip(self._draws[i], sides, self._sides, strict=True):
+            mixed = (1.0 - t) * b + t * a
+            factor *= mixed[draw] / ((1.0 - t) * b_drawn + t * a_drawn)[draw]
+            ratios.append(((a - b) / np.maximum(mixed, 1e-300))[draw])
+        return ratios, factor
+
+
+def expected(chances: Values, losses: Values) -> Values:
+    """Σ_y P(y)·L(y) along the last axis."""
+    result: Values = np.einsum("...y,...y->...", chances, losses)
+    return result
+
+
+def _draw(chances: Values, uniform: Values) -> Codes:
+    """Positions with these chances, by inversion."""
+    found: Codes = np.searchsorted(np.cumsum(chances), uniform, side="right")
+    last = int(np.flatnonzero(chances)[-1])
+    return np.where(found < last, found, last)

@@ -1,0 +1,162 @@
+"""A window of a stream, or a population: its features as columns, its records as the model sees them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explain_core.losses import Task
+
+
+@dataclass(frozen=True)
+class Window:
+    """n records: a list of n values per feature, where None is a missing one, and the n truths."""
+
+    name: str
+    columns: dict[str, list[Any]]
+    y: list[Any]
+    records: Sequence[Mapping[str, Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """The records for a model; a feature that is missing is absent."""
+        if self.records is not None:
+            return self.records
+        if not self.columns:
+            return [{} for _ in self.y]
+        names = list(self.columns)
+        return [
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in zip(*self.columns.values(), strict=True)
+        ]
+
+    def take(self, order: Sequence[int]) -> Window:
+        return Window(
+            self.name,
+            {name: [column[i] for i in order] for name, column in self.columns.items()},
+            [self.y[i] for i in order],
+            None if self.records is None else [self.records[i] for i in order],
+        )
+
+
+def read_pair(
+    baseline: Any, target: Any, label: str | None, task: Task
+) -> tuple[tuple[Window, Window], list[str]]:
+    """The two windows with the same features in the same order, and warnings about features that only one has.
+
+    Raises ``ValueError`` where one cannot be read, and for tables whose columns differ.
+    """
+    first, second = read("baseline", baseline, label, task), read("target", target, label, task)
+    names = list(dict.fromkeys([*first.columns, *second.columns]))
+    only = [
+        (one.name, [name for name in names if name in one.columns and name not in other.columns])
+        for one, other in ((first, second), (second, first))
+    ]
+    lonely = "; ".join(f"only {name} has {', '.join(map(str, own))}" for name, own in only if own)
+    if lonely and (first.records is None or second.records is None):
+        raise ValueError(f"columns: {lonely}; both need the same: rename or remove a column")
+
+    def complete(window: Window) -> Window:
+        columns = {name: window.columns.get(name) or [None] * len(window) for name in names}
+        return Window(window.name, columns, window.y, window.records)
+
+    return (complete(first), complete(second)), [f"features: {lonely}"] if lonely else []
+
+
+def read(name: str, data: Any, label: str | None, task: Task) -> Window:
+    """The window of a sequence of (record, truth); or, with the name of the label, of columns (a mapping or a data frame)
+    or of a sequence of records.
+
+    Raises ``ValueError`` where there are fewer than two rows, a label is missing, or columns differ in length.
+    """
+    if hasattr(data, "columns") and hasattr(data, "iloc"):
+        data = {str(column): data[column].to_numpy() for column in data.columns}
+    if isinstance(data, Mapping):
+        window = _from_columns(name, data, label)
+    elif label is not None:
+        window = _from_columns(name, _columns(name, data), label)
+    else:
+        window = _from_pairs(name, data)
+    if len(window) < 2:
+        raise ValueError(f"{name}: {len(window) or 'no'} row; a window needs at least two")
+    for i, y in enumerate(window.y):
+        if y is None or (isinstance(y, float) and not math.isfinite(y)):
+            raise ValueError(f"{name}: row {i} has the label {y!r}; leave rows without a label out")
+        if task == "regression" and (isinstance(y, bool) or not isinstance(y, int | float)):
+            raise ValueError(
+                f"{name}: row {i} has the label {y!r} and a regression needs a number; use a loss for classification"
+            )
+        try:
+            hash(y)
+        except TypeError:
+            raise ValueError(
+                f"{name}: row {i} has the label {y!r}; a label is a number or a string"
+            ) from None
+    return window
+
+
+def _columns(name: str, data: Any) -> dict[str, list[Any]]:
+    """A sequence of records as columns."""
+    try:
+        records = list(data)
+        names = list(dict.fromkeys(column for record in records for column in record.keys()))  # noqa: SIM118
+        return {column: [record.get(column) for record in records] for column in names}
+    except (TypeError, AttributeError):
+        raise ValueError(f"{name}: is neither columns by name nor a sequence of records") from None
+
+
+def _from_columns(name: str, data: Mapping[str, Any], label: str | None) -> Window:
+    if label is None:
+        raise ValueError(
+            f"label: name the column of {name} that holds the truth, one of {', '.join(map(str, data))}"
+        )
+    if label not in data:
+        known = f"there are {', '.join(map(str, data))}" if data else "there are no rows"
+        raise ValueError(f"label: {name} has no column {label!r}; {known}")
+    columns = {column: _values(values) for column, values in data.items()}
+    y = columns.pop(label)
+    for column, values in columns.items():
+        if len(values) != len(y):
+            raise ValueError(f"{name}: column {column!r} has {len(values)} values and {label!r} has {len(y)}")
+    return Window(name, columns, y)
+
+
+def _from_pairs(name: str, data: Any) -> Window:
+    try:
+        pairs = [(x, y) for x, y in data]
+        records = [x for x, _ in pairs]
+        names = list(dict.fromkeys(feature for x in records for feature in x.keys()))  # noqa: SIM118
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(
+            f"{name}: is neither a sequence of (record, label) nor columns or records with label=… named"
+        ) from None
+    columns = {one: _values([x.get(one) for x in records]) for one in names}
+    return Window(name, columns, _values([y for _, y in pairs]), records)
+
+
+def _values(column: Any) -> list[Any]:
+    """A list of Python values; NaN, NaT and NA are None."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuUS":
+        return column.tolist()  # type: ignore[no-any-return]
+    values = column.tolist() if hasattr(column, "tolist") else list(column)
+    if {type(value) for value in values} <= {int, float, str, bool, type(None)}:
+        return [None if value is None or value != value else value for value in values]
+    return [
+        None if _missing(value) else value.item() if isinstance(value, np.generic) else value
+        for value in values
+    ]
+
+
+def _missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA has no truth
+        return type(value).__name__ == "NAType"
