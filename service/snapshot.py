@@ -10,6 +10,7 @@ import functools
 import hashlib
 import hmac
 import importlib
+import inspect
 import io
 import pickle
 import platform
@@ -222,8 +223,15 @@ class _Unpickler(pickle.Unpickler):
             found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
             if isinstance(found, type) and found.__module__ == module:
                 return found
-            if trusted and isinstance(found, _PLAIN_FUNCTION) and found.__qualname__ in _STATIC:
-                return found
+            # A static method, or a method without its object; ``__init__`` and its like stay out.
+            if (
+                trusted
+                and inspect.isfunction(found)
+                and (found.__module__, found.__qualname__) == (module, name)
+            ):
+                owner, _, method = name.rpartition(".")
+                if owner and not method.startswith("__"):
+                    return found
         raise SnapshotError(
             f"snapshot: {module}.{name} is not on the allow-list; if it is a class of your model, "
             "name its module in model.modules"
@@ -241,16 +249,6 @@ _EXCLUDED = (
     "river.utils.param_grid",
     "river.api",
 )
-_PLAIN_FUNCTION = type(lambda: None)
-_STATIC = frozenset(
-    {
-        "EBSTNode._update_estimator_univariate",
-        "EBSTNode._update_estimator_multivariate",
-        "GaussianNB._make_gaussian",
-    }
-)
-"""Functions, not classes, that river's own objects refer to."""
-
 _NAMES = frozenset(
     {
         ("builtins", "bool"),
@@ -284,6 +282,9 @@ _NAMES = frozenset(
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "scalar"),
         ("numpy._core.numeric", "_frombuffer"),
+        ("numpy.random._mt19937", "MT19937"),
+        ("numpy.random._pickle", "__bit_generator_ctor"),
+        ("numpy.random._pickle", "__randomstate_ctor"),
         ("random", "Random"),
         ("river._river_rust.vectordict", "euclidean_distance_tuple"),
         ("service.messages", "Chain"),
@@ -296,11 +297,11 @@ _NAMES = frozenset(
 
 
 def _method(instance: Any, name: str) -> Any:
-    """What a bound method's pickle calls in place of ``getattr``: public methods of river's objects, nothing else."""
+    """What a bound method's pickle calls in place of ``getattr``: methods of river's objects, nothing else."""
     owner = instance if isinstance(instance, type) else type(instance)
     if (
         owner.__module__.partition(".")[0] != "river"
-        or name.startswith("_")
+        or name.startswith("__")
         or not callable(getattr(owner, name, None))
     ):
         raise SnapshotError(f"snapshot: the method {owner.__qualname__}.{name} is not on the allow-list")

@@ -1,0 +1,392 @@
+"""Snapshots: what is stored continues exactly; what was altered, or is not ours, is refused before it is loaded."""
+
+import hashlib
+import io
+import itertools
+import os
+import pickle
+import random
+import sys
+
+import pytest
+import zstandard
+from river.tree.splitter.ebst_splitter import EBSTNode
+from river.utils import pandas as a_river_module
+
+from service import snapshot as snapshots
+from service.models import trusted_modules
+from service.partition import fold_settings
+from service.snapshot import (
+    CHUNK_BYTES,
+    Manifest,
+    Snapshot,
+    SnapshotError,
+    check_signature,
+    dumps,
+    load,
+    loads,
+    sign,
+    take,
+)
+from tests.folds import SMALL, fold, new_state, settings, values
+
+QUICK = {"grace_period": 20, "delta": 0.1}
+"""Trees that split within a hundred records."""
+
+MODELS = [
+    ("binary", None, {}),
+    ("multiclass", None, {}),
+    ("regression", None, {}),
+    ("multiclass", "river.tree:HoeffdingTreeClassifier", QUICK),
+    ("multiclass", "river.tree:HoeffdingAdaptiveTreeClassifier", QUICK),
+    ("multiclass", "river.tree:ExtremelyFastDecisionTreeClassifier", QUICK),
+    ("multiclass", "river.tree:LASTClassifier", {}),
+    ("regression", "river.tree:HoeffdingTreeRegressor", QUICK),
+    ("regression", "river.tree:HoeffdingAdaptiveTreeRegressor", QUICK),
+    ("regression", "river.tree:SGTRegressor", QUICK),
+    ("multiclass", "river.forest:ARFClassifier", {"n_models": 3, **QUICK}),
+    ("regression", "river.forest:ARFRegressor", {"n_models": 3, **QUICK}),
+    ("multiclass", "river.forest:AMFClassifier", {"n_estimators": 3}),
+    ("regression", "river.forest:AMFRegressor", {"n_estimators": 3}),
+    ("regression", "river.forest:OXTRegressor", {"n_models": 3}),
+    ("multiclass", "tests.models:random_patches", {}),
+    ("multiclass", "tests.models:bagging", {}),
+    ("multiclass", "tests.models:adwin_bagging", {}),
+    ("multiclass", "tests.models:leveraging_bagging", {}),
+    ("multiclass", "tests.models:boosting", {}),
+    ("multiclass", "tests.models:adaboost", {}),
+    ("multiclass", "tests.models:stacking", {}),
+    ("multiclass", "river.naive_bayes:GaussianNB", {}),
+    ("multiclass", "river.naive_bayes:BernoulliNB", {}),
+    ("multiclass", "river.neighbors:KNNClassifier", {}),
+    ("regression", "river.neighbors:KNNRegressor", {}),
+    ("binary", "river.linear_model:LogisticRegression", {}),
+    ("binary", "river.linear_model:PAClassifier", {}),
+    ("regression", "river.linear_model:BayesianLinearRegression", {}),
+    ("regression", "river.rules:AMRules", {"n_min": 20, "delta": 0.1}),
+    ("binary", "river.facto:FMClassifier", {"seed": 1}),
+    ("binary", "tests.models:selected", {}),
+    ("binary", "tests.models:undersampled", {}),
+    ("binary", "tests.models:Majority", {}),
+    ("binary", "tests.models:fitted", {}),
+]
+
+
+def taken(state, known):
+    return take(state, known.app_id, "records", "topic-id", fold_settings(known))
+
+
+def restored(state, known):
+    other = load(taken(state, known), trusted_modules(known.model))
+    other.bind(known)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("task", "factory", "params"), MODELS, ids=[f"{task} {name}" for task, name, _ in MODELS]
+)
+def test_a_restored_state_continues_as_if_nothing_had_happened(task, factory, params):
+    model: dict = {"factory": factory, "params": params} if factory else {}
+    if factory == "tests.models:fitted":
+        model |= {"static": True, "modules": ["sklearn.tree._classes", "sklearn.tree._tree"]}
+    known = settings(task=task, model=model, explain={"every": 3})
+    given = values(210, task, numeric=factory is not None)
+    whole, half = (new_state(task=task, model=model, explain={"every": 3}) for _ in range(2))
+    expected, found = fold(whole, given), []
+    for end in (3, 110, 210):
+        half = restored(half, known)
+        found += fold(half, given[half.next_offset : end])
+    assert len(expected) == 21
+    assert found == expected
+    assert half.fold_digest == whole.fold_digest
+
+
+@pytest.mark.parametrize("kind", ["geometric", "uniform"])
+def test_explainers_of_every_kind_continue_too(kind):
+    explainers = [
+        {**one, "reservoir": {"size": 20, "kind": kind}, "losses": ["brier", "zero_one"]} for one in SMALL
+    ]
+    explainers.append(
+        {**explainers[1], "name": "from the reservoir", "empty": "reservoir", "groups": {"g": ["a", "b"]}}
+    )
+    known, given = settings(explainers=explainers), values(200)
+    whole = new_state(explainers=explainers)
+    expected = fold(whole, given)
+    half = new_state(explainers=explainers)
+    found = fold(half, [*given[:70]])
+    half = restored(half, known)
+    assert found + fold(half, given[70:]) == expected
+
+
+def test_explainers_of_a_restored_state_share_their_model_and_reservoir():
+    state = new_state()
+    fold(state, values(30))
+    other = restored(state, settings())
+    first, second = other.explainers.values()
+    assert first.model is second.model is other.model
+    assert first.reservoir is second.reservoir is next(iter(other.reservoirs.values()))
+
+
+def test_private_generators_are_left_out_of_trees():
+    state = new_state(
+        task="multiclass", model={"factory": "river.forest:ARFClassifier"}, explain={"every": 50}
+    )
+    fold(state, values(300, "multiclass", numeric=True))
+    assert 8 * len(dumps(state)) < len(pickle.dumps(state))
+
+
+def test_a_search_tree_of_a_sorted_stream_is_stored_whatever_its_depth():
+    nodes = [EBSTNode(float(i), float(i), 1.0) for i in range(30_000)]
+    for node, larger in itertools.pairwise(nodes):
+        node._right = larger
+    limit = sys.getrecursionlimit()
+    node, depth = loads(dumps(nodes[0])), 0
+    while node._right is not None:
+        node, depth = node._right, depth + 1
+    assert (node.att_val, depth) == (29_999.0, 29_999)
+    assert sys.getrecursionlimit() == limit
+
+
+# --- the manifest and its chunks -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A state whose snapshot takes several chunks."""
+    state = new_state()
+    fold(state, values(40))
+    state.notices.append(random.Random(0).randbytes(CHUNK_BYTES).hex())
+    return state
+
+
+@pytest.fixture
+def stored(large):
+    return taken(large, settings())
+
+
+def with_manifest(stored, **changes):
+    return Snapshot(manifest=stored.manifest.model_copy(update=changes), chunks=stored.chunks)
+
+
+def test_a_manifest_says_what_its_chunks_hold(large, stored):
+    manifest = Manifest.decode(stored.manifest.encode())
+    packed = b"".join(stored.chunks)
+    assert manifest == stored.manifest
+    assert manifest.chunk_sizes == [len(chunk) for chunk in stored.chunks]
+    assert len(stored.chunks) >= 2 and max(manifest.chunk_sizes) <= CHUNK_BYTES
+    assert manifest.sha256 == hashlib.sha256(packed).hexdigest()
+    assert manifest.raw_size == len(dumps(large)) and stored.size == len(packed)
+    assert (manifest.partition, manifest.next_offset, manifest.records, manifest.epoch) == (3, 40, 40, 0)
+    assert manifest.fold_digest == large.fold_digest.hex()
+    assert manifest.settings == fold_settings(settings())
+    assert load(stored).fold_digest == large.fold_digest
+
+
+DAMAGES = {
+    "a chunk is missing": lambda chunks: chunks[:-1],
+    "a chunk is there twice": lambda chunks: [*chunks, chunks[-1]],
+    "chunks are swapped": lambda chunks: [chunks[1], chunks[0], *chunks[2:]],
+    "a chunk is cut": lambda chunks: [chunks[0][:-1], *chunks[1:]],
+    "a bit is turned": lambda chunks: [bytes([chunks[0][0] ^ 1]) + chunks[0][1:], *chunks[1:]],
+    "bytes moved to the next chunk": lambda chunks: [chunks[0][:-1], chunks[0][-1:] + chunks[1], *chunks[2:]],
+    "there is none": lambda chunks: [],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_chunks_that_are_not_those_of_the_manifest_are_refused_before_anything_is_loaded(
+    stored, damage, monkeypatch
+):
+    monkeypatch.setattr(snapshots, "loads", lambda *_: pytest.fail("it was loaded"))
+    with pytest.raises(SnapshotError, match=r"partition 3 at offset 40: .*(torn|altered)"):
+        load(Snapshot(manifest=stored.manifest, chunks=DAMAGES[damage](stored.chunks)))
+
+
+@pytest.mark.parametrize("size", [0, 10, 2**31])
+def test_a_size_that_is_not_the_content_s_is_refused_before_memory_is_taken(stored, size, monkeypatch):
+    monkeypatch.setattr(snapshots, "loads", lambda *_: pytest.fail("it was loaded"))
+    with pytest.raises(SnapshotError, match="its size is not that of the manifest"):
+        load(with_manifest(stored, raw_size=size))
+
+
+def packed_as(stored, packed, raw_size):
+    changes = {
+        "chunk_sizes": [len(packed)],
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "raw_size": raw_size,
+    }
+    return Snapshot(manifest=stored.manifest.model_copy(update=changes), chunks=[packed])
+
+
+def test_a_snapshot_that_unpacks_to_more_than_the_limit_is_refused(stored, monkeypatch):
+    monkeypatch.setattr(snapshots, "MAX_RAW_BYTES", 1_000_000)
+    bomb = zstandard.compress(bytes(2_000_000))
+    assert len(bomb) < 1_000
+    with pytest.raises(SnapshotError, match="above 1000000"):
+        load(packed_as(stored, bomb, 2_000_000))
+
+
+@pytest.mark.parametrize("state", [{"partition": 3}, None, "text"])
+def test_a_snapshot_of_something_else_is_refused(stored, state):
+    raw = pickle.dumps(state)
+    with pytest.raises(SnapshotError, match=f"holds a {type(state).__name__}, not a state"):
+        load(packed_as(stored, zstandard.compress(raw), len(raw)))
+
+
+@pytest.mark.parametrize("raw", [b"", b"text", b"\x80\x05", pickle.dumps([1, 2])[:-1]])
+def test_bytes_that_are_no_pickle_are_refused(raw):
+    with pytest.raises(SnapshotError, match="cannot be read"):
+        loads(raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text[:-1], "JSON"),
+        (lambda text: text.replace(b'"checkpoint/1"', b'"checkpoint/2"'), "schema"),
+        (lambda text: text.replace(b'"partition":3', b'"partition":-3'), "partition"),
+        (lambda text: text.replace(b'"records":40', b'"more":1,"records":40'), "more"),
+        (lambda text: text.replace(b'"epoch":0,', b""), "epoch"),
+        (lambda text: text.replace(b'"sha256":"', b'"sha256":"x'), "sha256"),
+        (lambda text: b"[]", ""),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_manifest_of_this_version_are_refused(stored, change, words):
+    text = stored.manifest.encode()
+    assert change(text) != text
+    with pytest.raises(SnapshotError, match=f"checkpoint manifest: .*{words}"):
+        Manifest.decode(change(text))
+
+
+def test_a_manifest_is_accepted_under_any_of_the_keys_and_refused_without_one():
+    value, keys = b"manifest", [b"new key", b"old key"]
+    check_signature(value, None, [])
+    check_signature(value, sign(value, keys), keys)
+    check_signature(value, sign(value, keys[1:]), keys)
+    with pytest.raises(SnapshotError, match="it has no signature"):
+        check_signature(value, None, keys)
+    for signature in (sign(value, [b"another"]), sign(b"manifesto", keys), b""):
+        with pytest.raises(SnapshotError, match="signature"):
+            check_signature(value, signature, keys)
+    assert sign(value, []) is None
+
+
+# --- the allow-list ------------------------------------------------------------------------------------------------
+
+
+class Call:
+    """Pickles as a call of ``function``."""
+
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self):
+        return self.function, self.arguments
+
+
+class Named:
+    """Pickles as a global of any name, whatever it is."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+    def __call__(self):
+        """The pickler wants what it stores a call of to be callable."""
+
+
+class Pickler(pickle._Pickler):  # type: ignore[name-defined]
+    def save(self, obj, save_persistent_id=True):
+        if isinstance(obj, Named):
+            for part in (obj.module, obj.name):
+                super().save(part)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            super().save(obj, save_persistent_id)
+
+
+def hostile(what):
+    file = io.BytesIO()
+    Pickler(file, 4).dump(what)
+    return file.getvalue()
+
+
+REFUSED = [
+    ("os", "system"),
+    ("posix", "system"),
+    ("subprocess", "Popen"),
+    ("builtins", "eval"),
+    ("builtins", "exec"),
+    ("builtins", "__import__"),
+    ("builtins", "open"),
+    ("importlib", "import_module"),
+    ("pickle", "loads"),
+    ("operator", "attrgetter"),
+    ("functools", "reduce"),
+    ("numpy", "load"),
+    ("numpy", "fromfile"),
+    ("service.snapshot", "loads"),
+    ("service.run", "run"),
+    ("river.utils.pandas", "importlib.import_module"),
+    ("river.utils.pandas", "importlib.util.find_spec"),
+    ("explain_core.explanation", "np.load"),
+    ("explain_core.models", "wrap"),
+    ("explain_core.models", "Model.__init__"),
+    ("river.stream", "Cache"),
+    ("river.stream.cache", "Cache"),
+    ("river.datasets.base", "RemoteDataset"),
+    ("river.bandit.datasets.news", "NewsArticles"),
+    ("river.checks.common", "inspect.getsource"),
+    ("sklearn.tree._classes", "DecisionTreeClassifier"),
+    ("tests.models", "bagging"),
+    ("tests.models", "Majority"),
+]
+
+
+@pytest.mark.parametrize(("module", "name"), REFUSED)
+def test_names_outside_the_allow_list_are_refused(module, name):
+    for raw in (hostile(Named(module, name)), hostile([Call(Named(module, name), "argument")])):
+        with pytest.raises(SnapshotError, match=r"is not on the allow-list|cannot be read: AttributeError"):
+            loads(raw)
+
+
+def test_a_pickle_that_calls_something_is_refused_before_the_call(tmp_path):
+    mark = tmp_path / "called"
+    with pytest.raises(SnapshotError, match=r"posix\.system is not on the allow-list"):
+        loads(pickle.dumps(Call(os.system, f"touch {mark}")))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["__class__", "__init__", "__reduce_ex__", "__getattribute__", "no_such_method", "seed"]
+)
+def test_only_methods_of_river_s_objects_are_reached_by_name(name):
+    state = new_state(model={"factory": "river.forest:ARFClassifier"})
+    reach = Call(Named("builtins", "getattr"), state.model.wrapped, name)
+    with pytest.raises(SnapshotError, match=r"the method ARFClassifier.* is not on the allow-list"):
+        loads(hostile(reach))
+
+
+@pytest.mark.parametrize(("instance", "name"), [("text", "format"), ({}, "pop"), (1, "bit_length")])
+def test_methods_of_other_objects_are_not(instance, name):
+    with pytest.raises(SnapshotError, match="is not on the allow-list"):
+        loads(hostile(Call(Named("builtins", "getattr"), instance, name)))
+
+
+def test_classes_of_the_modules_that_the_settings_name_are_allowed_and_their_functions_are_not():
+    state = new_state(model={"factory": "tests.models:Majority"})
+    fold(state, values(10))
+    with pytest.raises(
+        SnapshotError, match=r"tests\.models\.Majority is not on the allow-list.*model\.modules"
+    ):
+        loads(dumps(state))
+    assert loads(dumps(state), ["tests.models"]).model.wrapped.counts == state.model.wrapped.counts
+    with pytest.raises(SnapshotError, match="not on the allow-list"):
+        loads(hostile(Named("tests.models", "bagging")), ["tests.models"])
+
+
+def test_the_hostile_names_exist():
+    """Refused because of the list, and not for want of the name."""
+    assert callable(a_river_module.importlib.util.find_spec)
+    for module, name in REFUSED:
+        found = pickle._Unpickler(io.BytesIO(hostile(Named(module, name))))  # type: ignore[attr-defined]
+        assert callable(found.load()), (module, name)
