@@ -1,8 +1,16 @@
 """Settings that hold for every test."""
 
 import os
+import signal
 
 from hypothesis import settings
+
+from service.run import PINNED
+
+# The oracle computes in this process what the workers compute in theirs: with the same instructions.
+os.environ.update(PINNED)
+# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run of CI; no deadline, for the machines are noisy.
 settings.register_profile("local", deadline=None)

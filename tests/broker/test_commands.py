@@ -112,7 +112,7 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
     orphaned.kill()
     line.wait_for(lambda: orphaned.log().count("released") >= 2, 30)
     line.run_to_end()
-    assert line.published() == line.oracle()
+    line.verify()
 
 
 def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(
