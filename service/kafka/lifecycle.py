@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded
 from service.kafka.past import find_snapshot, last_published
@@ -114,6 +115,7 @@ class OwnedPartition:
         self.fold_seconds += time.perf_counter() - started
         if self.phase == "running":
             return outputs
+        reach("replay")
         self._after_replay(state.next_offset)
         return []
 
@@ -251,6 +253,7 @@ class OwnedPartition:
             return
         if snapshot is None:
             return
+        reach("restore")
         self._reader = None
         self.stored_chunks = len(snapshot.chunks)
         settings, manifest = self._cluster.settings, snapshot.manifest

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from service.crash_points import reach
 from service.errors import UserError
 from service.kafka import checkpoints
 from service.kafka.cadence import Cadence
@@ -225,6 +226,7 @@ class Worker:
         self._guarded(lambda: self._assigned(consumer, [one.partition for one in partitions]))
 
     def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+        reach("rebalance.assign")
         # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
         consumer.incremental_assign([])
         self._joined_at = self._joined_at or time.monotonic()
@@ -240,6 +242,7 @@ class Worker:
         self._guarded(lambda: self._revoked(consumer, [one.partition for one in partitions]))
 
     def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
+        reach("rebalance.revoke")
         leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
         try:
             if not self._failed:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from service.crash_points import reach
 from service.errors import UserError
 from service.messages import Output
 from service.settings import Settings
@@ -119,6 +120,7 @@ class Transaction:
     def send(self, sent: Sent) -> None:
         arguments: dict[str, Any] = {} if sent.on_delivery is None else {"on_delivery": sent.on_delivery}
         asked = 0
+        reach("produce.before")
         while True:
             try:
                 self._producer.produce(
@@ -129,6 +131,7 @@ class Transaction:
                     headers=sent.headers,
                     **arguments,
                 )
+                reach("produce.after")
                 return
             except BufferError:
                 self._alive()
@@ -152,6 +155,8 @@ class Transaction:
 
         callbacks = {len(records) - 1: last, 0: first}
         for index, (key, value, headers) in enumerate(records):
+            if index:
+                reach("snapshot.between_chunks")
             self.send(Sent(topic, partition, key, value, headers, callbacks.get(index)))
         return ends
 
@@ -178,11 +183,15 @@ class Transaction:
         """Commit what was sent together with the input offsets. Raises ``Aborted``."""
         if offsets:
             metadata = group.consumer_group_metadata()
+            reach("send_offsets.before")
             self._call(
                 "send_offsets_to_transaction",
                 lambda seconds: self._producer.send_offsets_to_transaction(offsets, metadata, seconds),
             )
+            reach("send_offsets.after")
+        reach("commit.before")
         self._call("commit_transaction", self._producer.commit_transaction)
+        reach("commit.after")
         self.open = False
         self.kept, self.kept_bytes = [], 0
 
