@@ -78,13 +78,22 @@ def dbshap(
     for name, value, least in (
         ("max_bins", max_bins, 2),
         ("max_cells", max_cells, 1),
-        ("max_samples", max_samples, 4),
+        ("max_samples", max_samples, 100),
         ("bootstrap", bootstrap, 0),
     ):
         if value < least:
             raise ValueError(f"{name}: {value} is less than {least}")
+    if bootstrap == 1:
+        raise ValueError("bootstrap: 1 resample has no spread; use 0 for no intervals, or at least 2")
     if conditional not in ("auto", "table", "tree"):
         raise ValueError(f"conditional: {conditional!r} is not one of auto, table, tree")
+    if isinstance(factorisation, str) and factorisation not in ("joint", "per_feature"):
+        raise ValueError(
+            f"factorisation: {factorisation!r} is not joint, per_feature or a mapping from group to features"
+        )
+    for risk in prequential or ():
+        if not math.isfinite(risk):
+            raise ValueError(f"prequential: {risk} is no mean loss; pass two finite numbers")
     measure, models = _resolve(loss, hypothesis)
     windows, warnings = read_pair(baseline, target, label, measure.task)
     data = make_binned(windows, measure, max_bins)

@@ -71,7 +71,7 @@ class Binned(NamedTuple):
         groups = {} if isinstance(factorisation, str) else factorisation
         at = {one.feature: j for j, one in enumerate(self.bins)}
         return [
-            make_factor(player.name, tuple(at[name] for name in player.features), self.codes, self.sizes)
+            make_factor(str(player.name), tuple(at[name] for name in player.features), self.codes, self.sizes)
             for player in Players(list(at), groups)
         ]
 

@@ -51,8 +51,9 @@ def make_factor(
 
 def grid_codes(factors: Sequence[Factor]) -> Codes:
     """The codes of every combination of the factors' cells, the last factor's changing fastest."""
-    cells = np.indices([len(factor.cells) for factor in factors]).reshape(len(factors), -1)
-    return codes_of(factors, list(cells)) if factors else np.zeros((1, 0), dtype=np.int64)
+    if not factors:
+        return np.zeros((1, 0), dtype=np.int64)
+    return codes_of(factors, [axis.ravel() for axis in np.indices([len(factor.cells) for factor in factors])])
 
 
 def codes_of(factors: Sequence[Factor], draws: Sequence[Codes]) -> Codes:

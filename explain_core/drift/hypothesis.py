@@ -85,7 +85,9 @@ class ModelHypothesis:
         columns = [
             [one.representatives[code] for code in codes[:, j].tolist()] for j, one in enumerate(self._bins)
         ]
-        cells = Window("cells", dict(zip([one.feature for one in self._bins], columns, strict=True)), [])
+        cells = Window(
+            "cells", dict(zip([one.feature for one in self._bins], columns, strict=True)), [None] * len(codes)
+        )
         return losses_by_class(self._loss, self._predict(cells.rows()), self._classes)
 
     def warnings(self) -> list[str]:

@@ -60,6 +60,8 @@ class Rows:
         risks = np.empty((2, len(self._losses), 2))
         for w in (0, 1):
             weight = weights[w][self._chosen[w]]
+            if not weight.any():  # a resample without any of the chosen rows
+                weight = np.ones_like(weight)
             weight = weight / weight.sum()
             for c in (0, 1):
                 chances = fitted.at(c, self._cells[w])

@@ -1,0 +1,406 @@
+"""DBShap says why a risk changed, and says so where it cannot."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import naive_bayes
+
+from explain_core.drift import RiskChange, dbshap
+from explain_core.losses import Loss
+from explain_core.models import wrap
+
+CUBE = [{"a": i >> 2 & 1, "b": i >> 1 & 1, "c": i & 1} for i in range(8)]
+"""Uniform on {0, 1}³."""
+MIXED = [x for x in CUBE for _ in range(11 if len(set(x.values())) == 1 else 13)]
+"""0.13 on each mixed cell, 0.11 on 000 and 111."""
+
+
+def conjunction(x):
+    return min(x.values())
+
+
+def disjunction(x):
+    return max(x.values())
+
+
+def labelled(rows, concept):
+    return [(x, concept(x)) for x in rows]
+
+
+def predict(x):
+    return {conjunction(x): 1.0}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "target", "risks", "real", "virtual"),
+    [
+        (labelled(CUBE, conjunction), labelled(CUBE, disjunction), (0.0, 0.75), 0.75, 0.0),
+        (labelled(CUBE, disjunction), labelled(MIXED, disjunction), (0.75, 0.78), 0.0, 0.03),
+        (labelled(CUBE, conjunction), labelled(MIXED, disjunction), (0.0, 0.78), 0.765, 0.015),
+    ],
+    ids=["real drift", "virtual drift", "both"],
+)
+def test_the_examples_of_the_paper_come_out_exactly(baseline, target, risks, real, virtual):
+    change = dbshap(baseline, target, hypothesis=predict, bootstrap=0)
+    assert (change.baseline.empirical, change.target.empirical) == pytest.approx(risks, abs=1e-12)
+    assert change.joint.concept.value == pytest.approx(real, abs=1e-12)
+    assert [one.value for one in change.joint.inputs] == pytest.approx([virtual], abs=1e-12)
+    # The marginals are all one half: no single feature changes, and what does is their dependence.
+    assert [one.value for one in change.product.inputs] == pytest.approx([0.0] * 3, abs=1e-12)
+    assert change.dependence == pytest.approx(virtual, abs=1e-12)
+    assert change.residual == pytest.approx(0.0, abs=1e-12)
+    assert change.conditional == "table"
+    assert change.back_off == 0.0
+
+
+@pytest.fixture(scope="module")
+def moved():
+    """Two windows in which the concept and one input change; the other input does nothing."""
+    rng = np.random.default_rng(1)
+
+    def window(n, mean, threshold):
+        x, noise = rng.normal(mean, 1.0, n), rng.normal(size=n)
+        colour = rng.choice(["red", "green"], size=n)
+        y = np.where(x > threshold, "up", "down")
+        return pd.DataFrame({"x": x, "noise": noise, "colour": colour, "y": y})
+
+    return window(2_000, 0.0, 0.0), window(2_000, 0.8, 0.6)
+
+
+def rule(x):
+    return {"up": 1.0} if x["x"] > 0.0 else {"down": 1.0}
+
+
+@pytest.fixture(scope="module")
+def explained(moved):
+    return dbshap(*moved, label="y", hypothesis=rule, bootstrap=40, seed=5)
+
+
+def test_what_changed_is_named_and_what_did_not_is_not(explained):
+    assert explained.verdict == "attributed"
+    assert [cause.name for cause in explained.causes] == ["concept"]
+    assert explained.joint.concept.value == pytest.approx(0.22, abs=0.06)
+    assert not any(one.stands_out for one in explained.product.inputs if one.name != "x")
+
+
+def test_a_shift_of_an_input_is_named_with_the_feature():
+    rng = np.random.default_rng(2)
+    baseline, target = (
+        [({"x": x, "other": z}, int(x > 1.0)) for x, z in zip(rng.normal(mean, 1, 2_000), rng.normal(size=2_000), strict=True)]
+        for mean in (-1.0, 1.0)
+    )  # fmt: skip
+    change = dbshap(baseline, target, hypothesis=lambda x: {0: 1.0}, bootstrap=40)
+    assert [cause.name for cause in change.causes] == ["inputs"]
+    assert [cause.name for cause in change.drivers] == ["x"]
+    words = change.sentence("Monday", "Tuesday")
+    assert words.startswith("error rate rose by 0.5")
+    assert " from Monday to Tuesday (" in words
+    assert words.endswith(", most of it x")
+
+
+def test_the_parts_of_a_change_sum_to_it(moved):
+    models = (rule, lambda x: {"up": float(x["x"] > 0.6), "down": float(x["x"] <= 0.6)})
+    change = dbshap(*moved, label="y", hypothesis=models, prequential=(0.1, 0.3), bootstrap=0)
+    joint = sum(one.value for one in change.joint.players)
+    assert change.change == pytest.approx(0.2)
+    assert joint + change.residual + change.learning_within_window == pytest.approx(0.2, abs=1e-12)
+    assert joint == pytest.approx(change.joint.target - change.joint.baseline, abs=1e-12)
+    product = sum(one.value for one in change.product.inputs)
+    assert product + change.dependence == pytest.approx(change.joint.inputs[0].value, abs=1e-12)
+    for window in (change.baseline, change.target):
+        parts = window.product + window.independence + window.discretisation
+        assert parts == pytest.approx(window.empirical, abs=1e-12)
+    # Concept and model moved together: in the order of either the other undoes it.
+    assert abs(change.joint.hypothesis.value) < 0.02
+
+
+def test_two_models_that_are_one_leave_no_hypothesis_player(moved):
+    change = dbshap(*moved, label="y", hypothesis=(rule, rule), bootstrap=0)
+    assert change.joint.hypothesis is None
+    assert change == dbshap(*moved, label="y", hypothesis=rule, bootstrap=0)
+
+
+def test_a_group_is_one_player_and_the_other_features_are_their_own(moved):
+    change = dbshap(
+        *moved, label="y", hypothesis=rule, factorisation={"rest": ["noise", "colour"]}, bootstrap=0
+    )
+    assert sorted(one.name for one in change.product.inputs) == ["rest", "x"]
+    with pytest.raises(ValueError, match="'rest' names the unknown feature 'size'"):
+        dbshap(*moved, label="y", hypothesis=rule, factorisation={"rest": ["size"]})
+
+
+def test_the_same_seed_gives_the_same_result_and_another_one_does_not(moved):
+    first, again, other = (
+        dbshap(*moved, label="y", hypothesis=rule, bootstrap=5, max_cells=1, max_samples=500, seed=seed)
+        for seed in (5, 5, 6)
+    )
+    assert first.to_json() == again.to_json()
+    assert first.joint != other.joint
+    assert first.product != other.product
+
+
+def test_a_tree_is_learnt_from_rows_that_are_not_explained(moved):
+    baseline, target = moved
+    change = dbshap(baseline, target, label="y", conditional="tree", bootstrap=0)
+    assert change.baseline.rows == 1_000
+    assert change.product.route == "boxes"
+    assert change.baseline.empirical < 0.1
+
+
+def test_without_drift_a_tree_shows_no_gap():
+    """In sample its baseline risk would be too low: labels are coins here, and a tree fits some of them."""
+    rng = np.random.default_rng(3)
+    baseline, target = (
+        [(dict(zip("abcdef", x, strict=True)), int(y)) for x, y in zip(rng.random((3_000, 6)).tolist(), rng.integers(2, size=3_000), strict=True)]
+        for _ in range(2)
+    )  # fmt: skip
+    change = dbshap(baseline, target, bootstrap=40)
+    assert abs(change.change) < 3.0 * change.std
+    assert change.causes == ()
+    assert change.sentence().endswith("; no cause stands out of the noise")
+
+
+def test_cells_beyond_the_limit_are_sampled_with_a_standard_error(moved):
+    exact = dbshap(*moved, label="y", hypothesis=rule, bootstrap=0)
+    sampled = dbshap(*moved, label="y", hypothesis=rule, bootstrap=0, max_cells=10)
+    assert (exact.product.route, sampled.product.route) == ("grid", "monte carlo")
+    assert sampled.product.size <= 20_000
+    for one, other in zip(exact.product.players, sampled.product.players, strict=True):
+        assert one.error == 0.0
+        assert abs(one.value - other.value) <= 4.0 * other.error + 1e-12
+    assert sampled.product.concept.error > 0.0
+
+
+def test_a_model_is_called_no_more_often_than_the_limit_says(moved):
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return rule(x)
+
+    other = wrap(lambda x: counted(x), "classification")
+    change = dbshap(
+        *moved, label="y", hypothesis=(counted, other), bootstrap=3, max_cells=1, max_samples=1_000
+    )
+    assert len(calls) <= 2 * 1_000
+    assert (change.baseline.evaluated, change.target.evaluated) == (250, 250)
+    assert change.baseline.rows == 2_000
+
+
+def test_a_change_within_the_bins_is_not_attributed():
+    """The label follows the parity of a number, the model too until the parity turns: bins cannot see that."""
+    rng = np.random.default_rng(4)
+    numbers = rng.integers(10_000, size=(2, 2_000)).tolist()
+    baseline, target = ([({"n": n}, n % 2) for n in part] for part in numbers)
+    before, after = (lambda x: {x["n"] % 2: 1.0}), (lambda x: {1 - x["n"] % 2: 1.0})
+    change = dbshap(baseline, target, hypothesis=(before, after), bootstrap=20)
+    assert change.change == 1.0
+    assert abs(change.residual) > 0.9
+    assert change.verdict == "not attributable"
+    assert change.causes == ()
+    assert "not attributable" in change.sentence()
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
+def test_a_regression_is_attributed_on_quantiles_of_the_truth(loss):
+    rng = np.random.default_rng(6)
+    x = rng.random((2, 2_000))
+    baseline, target = (
+        [({"x": a}, a + shift) for a in part.tolist()] for part, shift in zip(x, (0.0, 2.0), strict=True)
+    )
+    change = dbshap(baseline, target, loss=loss, hypothesis=lambda row: row["x"], bootstrap=10)
+    assert change.baseline.empirical == 0.0
+    assert change.target.empirical == pytest.approx({"squared": 4.0, "absolute": 2.0, "huber": 1.5}[loss])
+    assert change.joint.concept.value == pytest.approx(change.target.empirical, rel=0.1)
+    assert [cause.name for cause in change.causes] == ["concept"]
+    assert change.sentence().startswith(f"{loss} risk rose by ")
+    assert "regression needs a number" in message([({"x": 1.0}, "a")] * 2, target, loss=loss)
+
+
+def test_a_model_wrapped_for_regression_has_the_squared_loss(moved):
+    rows = [({"x": 1.0}, 2.0), ({"x": 2.0}, 4.0)]
+    change = dbshap(rows, rows, hypothesis=wrap(lambda x: x["x"], "regression"), bootstrap=0)
+    assert change.loss == "squared"
+    assert change.baseline.empirical == 2.5
+
+
+def test_the_result_survives_json_and_has_only_finite_numbers(explained):
+    text = explained.to_json()
+    assert RiskChange.from_json(text) == explained
+    known = json.loads(text)
+    assert known["causes"] == ["concept"]
+    assert known["verdict"] == "attributed"
+    assert known["sentence"] == explained.sentence()
+    assert sorted(known["bins"]["colour"]["categories"]) == ["green", "red"]
+    assert len(known["bins"]["x"]["edges"]) == 9
+    with pytest.raises(ValueError, match="KeyError: 'joint'"):
+        RiskChange.from_dict({key: value for key, value in known.items() if key != "joint"})
+    with pytest.raises(ValueError, match="risk change: TypeError"):
+        RiskChange.from_dict({**known, "baseline": {"rows": 3}})
+
+
+# --- what can be wrong with the data: a result with a warning, or an error that names the cause ---
+
+
+def numbers(value):
+    """Every number in nested lists and dictionaries."""
+    if isinstance(value, dict):
+        return [found for item in value.values() for found in numbers(item)]
+    if isinstance(value, list):
+        return [found for item in value for found in numbers(item)]
+    return [value] if isinstance(value, int | float) else []
+
+
+def rows(n, **features):
+    """n records: each feature a function of the row's number, "y" the label."""
+    y = features.pop("y", lambda i: i % 2)
+    return [({name: f(i) for name, f in features.items() if f(i) is not ...}, y(i)) for i in range(n)]
+
+
+def coin(x):
+    return {0: 0.5, 1: 0.4, "c": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "target", "warning"),
+    [
+        (rows(40, a=float), rows(40, a=float, b=float), "only target has b"),
+        (rows(40, a=float, b=lambda i: 7), rows(40, a=float, b=lambda i: 7), "b is constant"),
+        (rows(40, a=float, y=lambda i: 1), rows(40, a=float, y=lambda i: 1), "every row has 1"),
+        (rows(40, a=float), rows(40, a=float, y=lambda i: "c" if i > 20 else 0), "only target has 'c'"),
+        (rows(3, a=float, b=float, c=float, d=float), rows(9, a=float, b=float, c=float, d=float), "4 of them and a window of 3 rows"),
+        (rows(40, a=float, y=lambda i: "p"), rows(40, a=float, y=lambda i: "q"), "are they the same?"),
+        (rows(40), rows(50), None),
+        (rows(40, a=lambda i: None), rows(40, a=lambda i: float("nan")), "a is constant"),
+        (rows(40, a=lambda i: i if i % 3 else ...), rows(40, a=lambda i: str(i % 2)), None),
+        (rows(2, a=float), rows(2, a=float), None),
+    ],
+    ids=["feature in one window", "constant", "one class", "new class", "few rows", "other labels", "no features", "all missing", "mixed types", "two rows"],
+)  # fmt: skip
+@pytest.mark.parametrize("factorisation", ["joint", "per_feature"])
+def test_poor_data_give_a_defined_result_with_a_warning(baseline, target, warning, factorisation):
+    for conditional in ("auto", "table", "tree"):
+        change = dbshap(
+            baseline,
+            target,
+            hypothesis=coin,
+            factorisation=factorisation,
+            conditional=conditional,
+            bootstrap=5,
+            max_samples=100,
+        )
+        assert RiskChange.from_json(change.to_json()) == change
+        assert all(map(math.isfinite, numbers(change.to_dict())))
+        assert warning is None or any(warning in one for one in change.warnings)
+        assert warning is not None or change.warnings == ()
+
+
+def test_features_that_share_no_value_are_sampled_only_as_they_are():
+    """A date: no row of the one window tells what the other would be on that day."""
+    names = list("abcdefg")
+    baseline, target = (
+        [({"day": i + shift, **{name: (i * (j + 3)) % 11 for j, name in enumerate(names)}}, i % 2) for i in range(200)]
+        for shift in (0, 1_000)
+    )  # fmt: skip
+    change = dbshap(baseline, target, hypothesis=coin, bootstrap=3, max_samples=500)
+    assert change.product.route == "monte carlo"
+    assert {one.name: one.value for one in change.product.inputs}["day"] == 0.0
+    assert any("no value of day is in both windows" in one for one in change.warnings)
+
+
+def test_cells_of_one_window_borrow_from_the_other_and_the_mass_is_in_the_result():
+    baseline = [({"a": "one"}, 0)] * 50
+    target = [({"a": "one"}, 0)] * 25 + [({"a": "two"}, 1)] * 25
+    change = dbshap(baseline, target, hypothesis=lambda x: {0: 1.0}, conditional="table", bootstrap=0)
+    assert change.back_off == pytest.approx(0.5)
+    assert change.joint.concept.value == 0.0
+    assert change.joint.inputs[0].value == pytest.approx(0.5)
+
+
+def message(baseline, target, **arguments):
+    try:
+        dbshap(baseline, target, **arguments)
+    except ValueError as error:
+        return str(error)
+    raise AssertionError("nothing was raised")
+
+
+GOOD = rows(40, a=float)
+TABLE = {"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "target", "arguments", "expected"),
+    [
+        ([], GOOD, {}, "baseline: no row"),
+        (GOOD, GOOD[:1], {}, "target: 1 row"),
+        (GOOD[:3], GOOD, {}, "bring four or pass a model"),
+        (TABLE, {"b": [1.0, 2.0], "y": [0, 1]}, {"label": "y"}, "only baseline has a; only target has b"),
+        (TABLE, TABLE, {"label": "z"}, "baseline has no column 'z'"),
+        (TABLE, TABLE, {}, "label: name the column of baseline"),
+        (TABLE, {**TABLE, "a": [1.0]}, {"label": "y"}, "column 'a' has 1 values and 'y' has 3"),
+        (GOOD, [*GOOD, ({"a": 1.0}, None)], {}, "target: row 40 has the label None"),
+        (GOOD, [*GOOD, ({"a": 1.0}, float("inf"))], {}, "target: row 40 has the label inf"),
+        (GOOD, [*GOOD, ({"a": 1.0}, [1])], {}, "a label is a number or a string"),
+        (GOOD, [*GOOD, ({"a": [1]}, 1)], {}, "a: a value is a number, a string or missing"),
+        (GOOD, [*GOOD, ({"a": math.inf}, 1)], {}, "a: a value is infinite"),
+        (GOOD, [*GOOD, ({"a": 10**400}, 1)], {}, "a: a value is infinite or too large"),
+        (GOOD, 3, {}, "target: is neither"),
+        (GOOD, [3, 4], {"label": "y"}, "is neither columns by name nor a sequence of records"),
+        (GOOD, GOOD, {"hypothesis": "forest"}, "'forest' is neither 'tree' nor a model"),
+        (GOOD, GOOD, {"hypothesis": (coin, coin, coin)}, "3 models"),
+        (GOOD, GOOD, {"hypothesis": 3}, "int has neither predict_one"),
+        (GOOD, GOOD, {"hypothesis": lambda x: {0: math.nan}}, "probabilities must be finite"),
+        (GOOD, GOOD, {"hypothesis": lambda x: 1.0}, "a classifier returns a mapping"),
+        (GOOD, GOOD, {"loss": "zero"}, "'zero' is not one of"),
+        (GOOD, GOOD, {"loss": Loss("log", "label", lambda y, label: math.inf)}, "'log' is inf for the truth 0"),
+        (GOOD, GOOD, {"loss": "squared", "hypothesis": wrap(coin, "classification")}, "'squared' is a regression loss"),
+        (GOOD, GOOD, {"conditional": "forest"}, "conditional: 'forest' is not one of auto, table, tree"),
+        (GOOD, GOOD, {"factorisation": "all"}, "factorisation: 'all' is not"),
+        (GOOD, GOOD, {"max_bins": 1}, "max_bins: 1 is less than 2"),
+        (GOOD, GOOD, {"max_samples": 5}, "max_samples: 5 is less than 100"),
+        (GOOD, GOOD, {"bootstrap": 1}, "bootstrap: 1"),
+        (GOOD, GOOD, {"prequential": (0.1, math.nan)}, "prequential: nan"),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_cause(baseline, target, arguments, expected):
+    assert expected in message(baseline, target, **arguments)
+
+
+def test_tables_records_and_pairs_are_read_alike(moved):
+    baseline, target = moved
+    expected = dbshap(baseline, target, label="y", hypothesis=rule, bootstrap=0)
+    records = [frame.to_dict("records") for frame in moved]
+    columns = [frame.to_dict("list") for frame in moved]
+    pairs = [[({k: v for k, v in x.items() if k != "y"}, x["y"]) for x in part] for part in records]
+    assert dbshap(*records, label="y", hypothesis=rule, bootstrap=0) == expected
+    assert dbshap(*columns, label="y", hypothesis=rule, bootstrap=0) == expected
+    assert dbshap(*pairs, hypothesis=rule, bootstrap=0) == expected
+
+
+def test_a_missing_value_is_a_bin_of_its_own_and_absent_for_the_model():
+    seen = []
+
+    def model(x):
+        seen.append(x)
+        return {int("a" in x): 1.0}
+
+    baseline = [({"a": 1.0}, 1)] * 30 + [({}, 0)] * 10
+    target = [({"a": 1.0}, 1)] * 10 + [({"a": None}, 1)] * 30
+    change = dbshap(baseline, target, hypothesis=lambda x: model({k: v for k, v in x.items() if v is not None}), bootstrap=0)  # fmt: skip
+    assert change.target.empirical == pytest.approx(0.75)
+    assert change.joint.concept.value == pytest.approx(0.5)
+    assert {} in seen
+
+
+def test_a_river_model_with_integer_feature_names_is_explained():
+    model = naive_bayes.GaussianNB()
+    data = [({0: float(i % 7), 1: float(i % 5)}, i % 2) for i in range(100)]
+    for x, y in data:
+        model.learn_one(x, y)
+    change = dbshap(data, data, hypothesis=model, bootstrap=0)
+    assert [one.name for one in change.product.inputs] == ["0", "1"]
+    assert list(change.bins) == ["0", "1"]

@@ -1,0 +1,112 @@
+"""Bins, cells and trees: what the distributions of a change of risk are estimated with."""
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from explain_core.drift.binning import make_bins
+from explain_core.drift.conditional import CellIndex, Trees
+from explain_core.drift.tree import DEPTH, MIN_ROWS, fit, rank_by_score
+
+
+def test_numbers_have_at_most_ten_bins_of_equal_mass_with_a_value_that_occurs():
+    values = np.random.default_rng(0).normal(size=1_000).tolist()
+    bins = make_bins("x", values)
+    assert bins.size == 10
+    assert np.bincount(bins.codes(values)).tolist() == [100] * 10
+    assert all(value in values for value in bins.representatives)
+    assert bins.codes(bins.representatives).tolist() == list(range(10))
+
+
+def test_few_distinct_numbers_are_bins_of_their_own_and_keep_their_type():
+    bins = make_bins("x", [3, 1, 2, 1, None])
+    assert bins.representatives == (1, 2, 3, None)
+    assert all(type(one) is int for one in bins.representatives[:3])
+    assert bins.codes([3, 1, None, 2.5, 99]).tolist() == [2, 0, 3, 2, 2]
+
+
+def test_a_number_that_fills_several_quantiles_is_one_bin():
+    values = [0.0] * 900 + list(range(1, 101))
+    bins = make_bins("x", values)
+    codes = bins.codes(values)
+    assert set(codes[:900].tolist()) == {0}
+    assert 0 not in codes[900:]
+
+
+def test_rare_categories_are_pooled_and_new_ones_go_with_them():
+    values = ["often"] * 150 + ["also"] * 149 + ["rare"] + [None] * 10
+    bins = make_bins("x", values)
+    assert bins.categories == ("often", "also")
+    assert bins.representatives == ("often", "also", "rare", None)
+    assert bins.codes(["rare", "new", "also", None]).tolist() == [2, 2, 1, 3]
+    assert bins.to_dict() == {"categories": ["often", "also"]}
+
+
+def test_truth_values_are_categories():
+    bins = make_bins("x", [True, False, True])
+    assert bins.categories == (True, False)
+    assert bins.edges is None
+
+
+def test_cells_are_found_again_also_where_there_are_more_than_integers():
+    codes = np.random.default_rng(1).integers(0, 10, size=(500, 60))
+    index = CellIndex(codes, [10] * 60)
+    assert index.size == 500
+    assert (index.codes[index.find(codes)] == codes).all()
+    other = codes.copy()
+    other[:, 17] = (other[:, 17] + 1) % 10
+    assert (index.find(other) == index.size).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_tree_is_as_pure_as_that_of_scikit_learn(weighted):
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 10, size=(4_000, 6))
+    score = np.sin(codes[:, 0]) + 0.3 * codes[:, 1] * (codes[:, 2] > 4) + rng.normal(size=4_000)
+    y = np.digitize(score, [0.0, 1.0])
+    weights = rng.integers(0, 4, size=4_000).astype(float) if weighted else np.ones(4_000)
+    tree, counts = fit(codes, y, 3, [np.arange(10)] * 6, weights)
+    assert counts.sum() == weights.sum()
+    assert counts.sum(axis=1).min() >= MIN_ROWS
+    assert tree.depth == DEPTH
+
+    repeated = np.repeat(np.arange(4_000), weights.astype(int))
+    theirs = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=MIN_ROWS, random_state=0)
+    theirs.fit(codes[repeated], y[repeated])
+    leaf = theirs.apply(codes[repeated])
+    of_leaf = [np.bincount(y[repeated][leaf == one], minlength=3) for one in np.unique(leaf)]
+    assert purity(counts) == pytest.approx(purity(np.array(of_leaf)), rel=1e-9)
+    assert (np.bincount(tree.leaves(codes), weights=weights) == counts.sum(axis=1)).all()
+
+
+def purity(counts):
+    return ((counts**2).sum(axis=1) / counts.sum(axis=1)).sum()
+
+
+def test_the_boxes_of_a_tree_are_its_leaves():
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 4, size=(1_000, 3))
+    tree, _ = fit(codes, (codes[:, 0] > codes[:, 1]).astype(np.int64), 2, [np.arange(4)] * 3, np.ones(1_000))
+    inside = tree.boxes([4] * 3)[:, codes + np.array([0, 4, 8])].all(axis=2)
+    assert (inside.sum(axis=0) == 1).all()
+    assert (inside.argmax(axis=0) == tree.leaves(codes)).all()
+
+
+def test_categories_are_split_in_the_order_of_their_rate():
+    codes = np.repeat([0, 1, 2], 200)[:, None]
+    y = np.concatenate([np.zeros(200), np.ones(200), np.zeros(200)]).astype(np.int64)
+    rank = rank_by_score(codes[:, 0], y.astype(float), 3)
+    assert rank.tolist() == [0, 2, 1]
+    tree, counts = fit(codes, y, 2, [rank], np.ones(600))
+    assert counts.tolist() == [[400.0, 0.0], [0.0, 200.0]]
+    assert tree.leaves(np.array([[0], [1], [2]])).tolist() == [0, 1, 0]
+
+
+def test_each_window_has_its_own_tree():
+    rng = np.random.default_rng(4)
+    codes = tuple(rng.integers(0, 2, size=(500, 2)) for _ in range(2))
+    y = (codes[0][:, 0], codes[1][:, 1])
+    fitted = Trees(codes, y, [np.arange(2)] * 2, 2).fit((np.ones(500), np.ones(500)))
+    cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert fitted.at(0, cells)[:, 1].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert fitted.at(1, cells)[:, 1].tolist() == [0.0, 1.0, 0.0, 1.0]
