@@ -6,13 +6,13 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from service.errors import UserError
+from service.errors import SnapshotError, UserError
 from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded, read_keys
 from service.kafka.clients import ErrorLog, reading_consumer, unreachable
 from service.kafka.topics import Topics
 from service.settings import Settings
 from service.show import print_rows
-from service.snapshot import SnapshotError, verify
+from service.snapshot import verify
 
 READ_SECONDS = 20.0
 

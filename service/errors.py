@@ -7,3 +7,7 @@ class UserError(Exception):
 
 class SettingsError(UserError):
     """A setting or an argument is wrong. Exit status 2."""
+
+
+class SnapshotError(UserError):
+    """A snapshot that is torn, altered, not ours or not allowed. Nothing of it was loaded."""

@@ -17,10 +17,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from service.errors import UserError
+from service.errors import SnapshotError, UserError
 from service.kafka.transaction import Ends, Keyed
 from service.partition import PartitionState
-from service.snapshot import Manifest, Snapshot, SnapshotError, check_signature, sign
+from service.snapshot import Manifest, Snapshot, check_signature, sign
 
 MAX_POINTER_BYTES = 1_000
 """The broker refuses offset metadata above 4,096 bytes; ours stays far below."""

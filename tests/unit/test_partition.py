@@ -11,8 +11,8 @@ from service.errors import UserError
 from service.messages import chained
 from service.models import load_model
 from service.partition import FoldError
+from service.pickles import dumps
 from service.settings import ModelSettings
-from service.snapshot import dumps
 from tests.folds import SMALL, fold, messages, new_state, record, values
 
 TASKS = ("binary", "multiclass", "regression")

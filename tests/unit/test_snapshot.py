@@ -14,17 +14,16 @@ from river.tree.splitter.ebst_splitter import EBSTNode
 from river.utils import pandas as a_river_module
 
 from service import snapshot as snapshots
+from service.errors import SnapshotError
 from service.models import trusted_modules
 from service.partition import fold_settings
+from service.pickles import dumps, loads
 from service.snapshot import (
     CHUNK_BYTES,
     Manifest,
     Snapshot,
-    SnapshotError,
     check_signature,
-    dumps,
     load,
-    loads,
     sign,
     take,
 )
