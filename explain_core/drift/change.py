@@ -146,10 +146,14 @@ class RiskChange:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The players of the joint game whose interval excludes 0, the largest first; none if not attributable."""
+        """What changed in the data, concept or inputs, as far as its interval excludes 0, the largest first; none where
+        the change is not attributable.
+
+        The hypothesis is none of them: a model that learns changes without any drift.
+        """
         if self.verdict == "not attributable":
             return ()
-        return _largest_first(self.joint.players)
+        return _largest_first((self.joint.concept, *self.joint.inputs))
 
     @property
     def drivers(self) -> tuple[Cause, ...]:
@@ -165,29 +169,39 @@ class RiskChange:
     def sentence(self, baseline: str | None = None, target: str | None = None) -> str:
         """The result in words, ± half the width of a 95 % interval; the windows by name where they have one."""
         risk = "error rate" if self.loss == "zero_one" else f"{self.loss} risk"
-        between = f" from {baseline} to {target}" if baseline and target else ""
         moved = "rose" if self.change > 0.0 else "fell"
+        between = f" from {baseline} to {target}" if baseline and target else ""
         head = (
             f"{risk} {moved} by {_figure(abs(self.change))} ± {_figure(Z * self.std)}{between} "
             f"({_figure(self.baseline.observed)} → {_figure(self.target.observed)})"
         )
         if self.verdict == "not attributable":
-            return f"{head}; not attributable: {_figure(abs(self.residual))} of it lies within the bins of the inputs"
-        if not self.causes:
-            return f"{head}; no cause stands out of the noise"
-        parts = [f"{cause.name} {cause.value:+.3g}" for cause in self.causes]
-        return f"{head}: {', '.join(parts)}{self._driver()}"
+            missed = _figure(abs(self.residual))
+            return f"{head}; not attributable: {missed} of it lies within the bins of the inputs"
+        causes = [
+            f"{cause.name} {cause.value:+.3g}{self._driver() if cause in self.joint.inputs else ''}"
+            for cause in self.causes
+        ]
+        learning = []
+        if self.joint.hypothesis and self.joint.hypothesis.stands_out:
+            learning.append(f"the model's own change {self.joint.hypothesis.value:+.3g}")
+        if abs(self.learning_within_window or 0.0) > Z * self.std:
+            learning.append(f"learning within the windows {self.learning_within_window:+.3g}")
+        if causes:
+            return f"{head}: {', '.join([*causes, *learning])}"
+        if learning:
+            return f"{head}: {', '.join(learning)}; no cause in the data stands out"
+        return f"{head}; no cause stands out of the noise"
 
     def _driver(self) -> str:
-        inputs = sum(one.value for one in self.joint.inputs)
-        if any(cause in self.joint.inputs for cause in self.causes) and self.product is not None:
-            if not self.drivers and len(self.product.inputs) > 1:
-                return " (no feature alone)"
-            if self.drivers and self.drivers[0].value / inputs > 0.5:
-                return f", most of it {self.drivers[0].name}"
-            if self.drivers:
-                return f" (first {self.drivers[0].name})"
-        return ""
+        """Which feature made what the inputs made."""
+        if self.product is None or len(self.product.inputs) < 2:
+            return ""
+        if not self.drivers:
+            return " (of no feature alone)"
+        first = self.drivers[0]
+        most = first.value / sum(one.value for one in self.joint.inputs) > 0.5
+        return f" (most of it {first.name})" if most else f" (first of all {first.name})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, every number finite; what follows from the rest is there for readers in other languages."""

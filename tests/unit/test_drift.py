@@ -3,11 +3,14 @@
 import json
 import math
 
+import matplotlib
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
 from river import naive_bayes
 
+from explain_core import plots
 from explain_core.drift import RiskChange, dbshap
 from explain_core.losses import Loss
 from explain_core.models import wrap
@@ -98,7 +101,7 @@ def test_a_shift_of_an_input_is_named_with_the_feature():
     words = change.sentence("Monday", "Tuesday")
     assert words.startswith("error rate rose by 0.5")
     assert " from Monday to Tuesday (" in words
-    assert words.endswith(", most of it x")
+    assert words.endswith(" (most of it x)")
 
 
 def test_the_parts_of_a_change_sum_to_it(moved):
@@ -121,6 +124,24 @@ def test_two_models_that_are_one_leave_no_hypothesis_player(moved):
     change = dbshap(*moved, label="y", hypothesis=(rule, rule), bootstrap=0)
     assert change.joint.hypothesis is None
     assert change == dbshap(*moved, label="y", hypothesis=rule, bootstrap=0)
+
+
+def test_a_model_that_changes_is_said_to_and_is_no_drift(moved):
+    """A model that learns is another one after each window; its data need not have changed."""
+    baseline, _ = moved
+    worse = (rule, lambda x: {"up": 1.0})
+    change = dbshap(baseline, baseline, label="y", hypothesis=worse, bootstrap=10, factorisation="joint")
+    assert change.joint.hypothesis.stands_out
+    assert change.causes == ()
+    assert change.sentence().endswith(": the model's own change +0.495; no cause in the data stands out")
+
+
+def test_learning_within_the_windows_is_said_where_it_matters(moved):
+    _, target = moved
+    change = dbshap(target, target, label="y", hypothesis=rule, prequential=(0.2, 0.05), bootstrap=10)
+    assert change.learning_within_window == pytest.approx(-0.15)
+    assert "error rate fell by 0.150" in change.sentence()
+    assert ": learning within the windows -0.15;" in change.sentence()
 
 
 def test_a_group_is_one_player_and_the_other_features_are_their_own(moved):
@@ -404,3 +425,21 @@ def test_a_river_model_with_integer_feature_names_is_explained():
     change = dbshap(data, data, hypothesis=model, bootstrap=0)
     assert [one.name for one in change.product.inputs] == ["0", "1"]
     assert list(change.bins) == ["0", "1"]
+
+
+def test_the_waterfall_leads_from_the_baseline_to_the_target_risk(moved):
+    matplotlib.use("Agg")
+    change = dbshap(*moved, label="y", hypothesis=rule, prequential=(0.1, 0.4), bootstrap=5)
+    axes = plots.waterfall(change, top=1)
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    others = ["2 others", "dependence", "residual", "learning within the windows"]
+    assert names == ["baseline risk", "concept", "x", *others, "target risk"]
+    *steps, first, last = axes.patches
+    assert (first.get_width(), last.get_width()) == (0.1, 0.4)
+    place = 0.1
+    for step in steps:
+        assert step.get_x() == pytest.approx(place)
+        place += step.get_width()
+    assert place == pytest.approx(0.4)
+    assert len(axes.collections) == 2
+    matplotlib.pyplot.close("all")
