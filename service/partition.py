@@ -22,10 +22,11 @@ from explain_core.random import derive_seed
 from explain_core.reservoirs import Reservoir, make_reservoir
 from explain_core.smoothing import alpha_of
 from service.errors import UserError
-from service.messages import Chain, Output, dead_letter, sealed
+from service.messages import Chain, Destination, Output, dead_letter, sealed
 from service.models import load_model
 from service.records import BadRecord, Decoder, InputRecord, Sample
 from service.settings import ExplainerSettings, Settings
+from service.windows import Windows
 
 MAX_CLASSES = 1_000
 """More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
@@ -91,6 +92,7 @@ class PartitionState:
         self.performance = Performance(
             list(used) or [known_losses.get(known_losses.DEFAULT[task])], _alpha(first)
         )
+        self.windows = Windows(settings, derive_seed(seed, "drift")) if settings.drift.enabled else None
         self.bind(settings)
 
     def bind(self, settings: Settings) -> None:
@@ -99,6 +101,8 @@ class PartitionState:
         self._decoder = Decoder(settings.record, settings.model.task)
         self._task = settings.model.task
         self._topic = settings.topics.records
+        if self.windows is not None:
+            self.windows.bind(settings)
         self._every = settings.explain.every
         self._emit_every = settings.emit.every
         self._static = settings.model.static
@@ -124,7 +128,7 @@ class PartitionState:
         except BadRecord as error:
             return self._reject(record, error)
         try:
-            self._fold(record.offset, sample, y)
+            changes = self._fold(record.offset, sample, y)
         except Exception as error:
             kind = type(self.model.wrapped).__name__
             raise FoldError(
@@ -133,12 +137,14 @@ class PartitionState:
                 "model.params, or remove what the record has that the model cannot take"
             ) from error
         self.next_offset = record.offset + 1
+        outputs = [self._drift(record.offset, sample, change) for change in changes]
         if self.records % self._emit_every == 0:
-            return [self._explanation(record.offset, sample)]
-        return []
+            outputs.append(self._explanation(record.offset, sample))
+        return outputs
 
-    def _fold(self, offset: int, sample: Sample, y: Any) -> None:
-        x = sample.x
+    def _fold(self, offset: int, sample: Sample, y: Any) -> list[dict[str, Any]]:
+        """Returns why the risk changed, for each drift window that the record ends: mostly none."""
+        x, windows, changes = sample.x, self.windows, []
         prediction = self.model.predict(x)
         check_prediction(prediction, self.model.task)
         if self.records % self._every == 0:
@@ -147,6 +153,11 @@ class PartitionState:
         else:
             for explainer in self.explainers.values():
                 explainer.meet(x)
+        if windows is not None:
+            changes = [
+                windows.before(sample, self.model),
+                windows.add(offset, sample, y, prediction, self.model),
+            ]
         if not self._static:
             self.model.learn(x, y, sample.weight)
         for reservoir in self.reservoirs.values():
@@ -156,6 +167,7 @@ class PartitionState:
         self.fold_digest = hashlib.blake2b(
             self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
         ).digest()
+        return [change for change in changes if change is not None]
 
     def _accept(self, sample: Sample) -> Any:
         """Check the sample against what the partition has seen; returns the label as the model gets it.
@@ -222,17 +234,7 @@ class PartitionState:
     def _explanation(self, offset: int, sample: Sample) -> Output:
         explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
         warming = any(explanation.status == "warming" for explanation in explanations.values())
-        chain = self.chains["explanations"]
         body = {
-            "schema": "explanation/1",
-            "app_id": self._settings.app_id,
-            "topic": self._topic,
-            "partition": self.partition,
-            "offset": offset,
-            "timestamp": sample.timestamp,
-            "id": sample.id,
-            "epoch": self.epoch,
-            "seq": chain.seq,
             "records": self.records,
             "explained": min((explanation.n for explanation in explanations.values()), default=0),
             "rejected": self.rejected,
@@ -245,11 +247,31 @@ class PartitionState:
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
             "notices": self.notices,
         }
-        value = sealed(body, chain)
+        output = self._message("explanations", "explanation/1", offset, sample, body)
         self.notices = []
-        return Output(
-            "explanations", f"{self._topic}/{self.partition}".encode(), value, (("schema", b"explanation/1"),)
-        )
+        return output
+
+    def _drift(self, offset: int, sample: Sample, change: dict[str, Any]) -> Output:
+        return self._message("drift", "drift/1", offset, sample, change)
+
+    def _message(
+        self, destination: Destination, schema: str, offset: int, sample: Sample, content: dict[str, Any]
+    ) -> Output:
+        chain = self.chains[destination]
+        body = {
+            "schema": schema,
+            "app_id": self._settings.app_id,
+            "topic": self._topic,
+            "partition": self.partition,
+            "offset": offset,
+            "timestamp": sample.timestamp,
+            "id": sample.id,
+            "epoch": self.epoch,
+            "seq": chain.seq,
+            **content,
+        }
+        key = f"{self._topic}/{self.partition}".encode()
+        return Output(destination, key, sealed(body, chain), (("schema", schema.encode()),))
 
     def _explainer(self, settings: Settings, one: ExplainerSettings, seed: int) -> IncrementalEstimator:
         kind, size = one.reservoir.kind, one.reservoir.size

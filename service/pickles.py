@@ -128,6 +128,8 @@ _NAMES = frozenset(
         ("service.partition", "PartitionState"),
         ("service.pickles", "_ebst"),
         ("service.pickles", "_gaussian"),
+        ("service.windows", "Window"),
+        ("service.windows", "Windows"),
         ("statistics", "NormalDist"),
     }
 )

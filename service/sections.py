@@ -225,17 +225,20 @@ class ExplainerSettings(_Section):
         problems += [
             (("losses",), f"names {loss!r} twice; take one out") for loss in _duplicates(self.losses or [])
         ]
-        problems += [
-            (("groups", name), "is empty; name at least one feature")
-            for name, features in self.groups.items()
-            if not features
-        ]
-        problems += [
-            (("groups",), f"name {feature!r} twice; groups must be disjoint")
-            for feature in _duplicates([feature for features in self.groups.values() for feature in features])
-        ]
-        refuse(problems)
+        refuse(problems + _group_problems(self.groups))
         return self
+
+
+def _group_problems(groups: dict[str, list[str]]) -> list[tuple[SettingPath, str]]:
+    empty: list[tuple[SettingPath, str]] = [
+        (("groups", name), "is empty; name at least one feature")
+        for name, features in groups.items()
+        if not features
+    ]
+    return empty + [
+        (("groups",), f"name {feature!r} twice; groups must be disjoint")
+        for feature in _duplicates([feature for features in groups.values() for feature in features])
+    ]
 
 
 class ExplainSettings(_Section):
@@ -311,24 +314,61 @@ class RecoverySettings(_Section):
 
 
 class DriftSettings(_Section):
-    """The windowed attribution of risk change."""
+    """Attribution of the change of risk between consecutive windows."""
 
-    enabled: bool = Field(False, description="Reserved: attribute the change of risk between windows.")
-    window: int = Field(5_000, ge=10, description="Records per window.")
-    loss: LossName | None = Field(
-        None, description="Loss whose change is attributed; by default the first of the explainers'."
+    enabled: bool = Field(False, description="Say why the risk changed from each window to the next.")
+    window: int = Field(5_000, ge=10, le=1_000_000, description="Records of a window, at the most.")
+    period: float | None = Field(
+        None,
+        ge=0.001,
+        description="Seconds: windows end where event time passes a multiple of it, too.",
     )
+    loss: LossName | None = Field(
+        None, description="Loss whose change is attributed; by default zero_one, in a regression squared."
+    )
+    factorisation: Literal["joint", "per_feature"] = Field(
+        "joint", description="per_feature also splits the part of the inputs by feature."
+    )
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict, description="Split by these groups of features, and by features in none."
+    )
+    bootstrap: int = Field(50, ge=2, description="Resamples for the intervals.")
     max_cells: int = Field(100_000, ge=1, description="Cells of the exact computation at the most.")
-    max_samples: int = Field(20_000, ge=1, description="Samples of the Monte-Carlo route.")
+    max_samples: int = Field(
+        8_000,
+        ge=100,
+        description="Predictions per attribution at the most; of longer windows a random part is evaluated.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DriftSettings:
+        refuse(_group_problems(self.groups))
+        return self
 
 
 class HttpSettings(_Section):
-    """Metrics and health."""
+    """Metrics, health and the dashboard."""
 
-    enabled: bool = Field(False, description="Reserved: serve metrics and health.")
-    host: str = Field("127.0.0.1", description="Address to bind.")
+    enabled: bool = Field(False, description="Serve them beside the workers of `run`.")
+    host: str = Field("127.0.0.1", description="Address to bind; 0.0.0.0 is every one of this machine.")
     port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one.")
-    token: SecretStr | None = Field(None, description="Bearer token that requests must carry.")
+    token: SecretStr | None = Field(
+        None, description="Bearer token that requests must carry, other than those for health."
+    )
+    allowed_hosts: list[str] = Field(
+        default_factory=list,
+        description="Names under which this server is reached, besides localhost, its own host name and every IP address.",
+    )
+    stall_seconds: float = Field(
+        30, gt=0, description="A worker that shows no sign of life for this long makes /healthz fail."
+    )
+    dashboard: bool = Field(True, description="Serve the dashboard too.")
+    importance: bool = Field(
+        False, description="Metrics of importance too: 20 features of each partition, and the others' sum."
+    )
+    show_payloads: bool = Field(
+        False, description="Show keys, values and error messages of dead letters in the dashboard."
+    )
 
 
 class LogSettings(_Section):

@@ -115,15 +115,19 @@ class Settings(BaseSettings):
                     (here, f"is named {names[index]!r} as one before it; give each a name of its own")
                 )
             used += [((*here, "losses"), loss) for loss in one.losses or []]
-            problems += [
-                (
-                    (*here, "groups", group),
-                    f"{feature!r} is not among record.features; add it there or take it out",
-                )
-                for group, features in one.groups.items()
-                for feature in features
-                if self.record.features is not None and feature not in self.record.features
-            ]
+        grouped: list[tuple[SettingPath, dict[str, list[str]]]] = [
+            (("explainers", index), one.groups) for index, one in enumerate(self.explainers)
+        ]
+        problems += [
+            (
+                (*here, "groups", group),
+                f"{feature!r} is not among record.features; add it there or take it out",
+            )
+            for here, groups in [*grouped, (("drift",), self.drift.groups)]
+            for group, features in groups.items()
+            for feature in features
+            if self.record.features is not None and feature not in self.record.features
+        ]
         for path, loss in used:
             try:
                 known_losses.get(loss or known_losses.DEFAULT[task], task)

@@ -1,0 +1,153 @@
+"""Drift windows: the records of a partition in tumbling windows, and why the risk changed from each to the next.
+
+A window ends with its ``drift.window``-th record, and with ``drift.period`` also before the first record whose event time
+is past the next multiple of that period. A record from before the current period is late: it is learnt and explained as
+any other, and counted in the window, but is not one of its records. When more than ``drift.window`` of them have come,
+the leap was the clock's that led to the current period: a new window begins with the next record, wherever it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import zstandard
+
+from explain_core import losses as known_losses
+from explain_core.drift import dbshap
+from explain_core.losses import Prediction
+from explain_core.models import Model
+from explain_core.random import derive_seed
+from service.models import trusted_modules
+from service.pickles import dumps, loads
+from service.records import Sample
+from service.settings import Settings
+
+
+class Window:
+    """Records, and the model from before the first of them: it has learnt from none of what it will be judged by."""
+
+    def __init__(self, number: int, model: bytes | None, period: int) -> None:
+        self.number = number
+        self.model = model
+        self.period = period
+        self.records = 0
+        self.late = 0
+        self.rows: list[tuple[dict[str, Any], Any]] | bytes = []
+        self.loss = 0.0
+        self.first: tuple[int, int] = (0, 0)
+        self.last: tuple[int, int] = (0, 0)
+
+    def add(self, offset: int, sample: Sample, y: Any, loss: float) -> None:
+        assert isinstance(self.rows, list)
+        self.rows.append((sample.x, y))
+        self.loss += loss
+        self.last = (offset, sample.timestamp)
+        if not self.records:
+            self.first = self.last
+        self.records += 1
+
+    def close(self) -> None:
+        """Make it small: the rows wait as bytes for the end of the next window."""
+        self.rows = zstandard.compress(orjson.dumps(self.rows))
+
+    def read(self) -> list[tuple[dict[str, Any], Any]]:
+        packed = self.rows
+        return orjson.loads(zstandard.decompress(packed)) if isinstance(packed, bytes) else packed
+
+    def bounds(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "records": self.records,
+            "late": self.late,
+            "first_offset": self.first[0],
+            "last_offset": self.last[0],
+            "first_timestamp": self.first[1],
+            "last_timestamp": self.last[1],
+        }
+
+
+class Windows:
+    """The current window of a partition and the one before, both part of the partition's state."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        self.seed = seed
+        self.current: Window | None = None
+        self.baseline: Window | None = None
+        self.bind(settings)
+
+    def bind(self, settings: Settings) -> None:
+        drift, regression = settings.drift, settings.model.task == "regression"
+        self._loss = known_losses.get(drift.loss or ("squared" if regression else "zero_one"))
+        self._settings = drift
+        self._static = settings.model.static
+        self._modules = trusted_modules(settings.model)
+
+    def before(self, sample: Sample, model: Model) -> dict[str, Any] | None:
+        """Note that a record comes, before the model learns from it; what the window says that it ends, if it does."""
+        period = self._settings.period
+        now = sample.timestamp // int(1_000 * period) if period else 0
+        ended, current = None, self.current
+        if current is not None and (now > current.period or current.late > self._settings.window):
+            ended, current = self._end(current, model), None
+        if current is None:
+            self._begin(model, now)
+        return ended
+
+    def add(
+        self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model
+    ) -> dict[str, Any] | None:
+        """Take a record in; what its window says if it is complete now."""
+        current, period = self.current, self._settings.period
+        assert current is not None
+        if period and sample.timestamp // int(1_000 * period) < current.period:
+            current.late += 1
+            return None
+        current.add(offset, sample, y, self._loss(y, prediction))
+        return self._end(current, model) if current.records == self._settings.window else None
+
+    def _begin(self, model: Model, period: int) -> None:
+        number = self.baseline.number + 1 if self.baseline else 0
+        # The first window's model has learnt from nothing: there is nothing to say about it.
+        frozen = None if self._static or number == 0 else zstandard.compress(dumps(model))
+        self.current = Window(number, frozen, period)
+
+    def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
+        baseline, said = self.baseline, None
+        if baseline is not None and (self._static or baseline.model is not None):
+            said = {
+                "baseline": baseline.bounds(),
+                "target": window.bounds(),
+                **self._why(baseline, window, model),
+            }
+        window.close()
+        self.baseline, self.current = window, None
+        return said
+
+    def _why(self, baseline: Window, target: Window, model: Model) -> dict[str, Any]:
+        drift = self._settings
+        try:
+            change = dbshap(
+                baseline.read(),
+                target.read(),
+                hypothesis=model if self._static else (self._frozen(baseline), self._frozen(target)),
+                loss=self._loss,
+                factorisation=drift.groups or drift.factorisation,
+                prequential=(baseline.loss / baseline.records, target.loss / target.records),
+                max_cells=drift.max_cells,
+                max_samples=drift.max_samples,
+                bootstrap=drift.bootstrap,
+                seed=derive_seed(self.seed, target.number),
+            )
+        except ValueError as error:
+            return {"sentence": f"not computed: {error}", "change": None}
+        names = f"window {baseline.number}", f"window {target.number}"
+        return {"sentence": change.sentence(*names), "change": change.to_dict()}
+
+    def _frozen(self, window: Window) -> Model:
+        assert window.model is not None
+        model: Model = loads(zstandard.decompress(window.model), self._modules)
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
