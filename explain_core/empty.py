@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from explain_core.losses import Loss, Prediction
-from explain_core.smoothing import Smoother, decay
+from explain_core.smoothing import decay
 
 
 class EmptyModel:
@@ -27,7 +25,7 @@ class EmptyModel:
         new = EmptyModel.__new__(EmptyModel)
         new._decay = self._decay
         new._weights = 1.0 + self._decay * self._weights
-        step = 1.0 / new._weights
+        step = new.step
         if not isinstance(prediction, Mapping):
             mean = self._mean or 0.0
             new._mean = mean + step * (prediction - mean)  # type: ignore[operator]
@@ -37,6 +35,11 @@ class EmptyModel:
         for label, p in prediction.items():
             new._mean[label] = new._mean.get(label, 0.0) + step * p
         return new
+
+    @property
+    def step(self) -> float:
+        """The weight that the newest prediction has in the mean."""
+        return 1.0 / self._weights
 
     @property
     def prediction(self) -> Prediction:
@@ -54,25 +57,24 @@ class Performance:
     def __init__(self, losses: Sequence[Loss], alpha: float | None) -> None:
         self.losses = tuple(losses)
         self._empty = EmptyModel(alpha)
-        self._smoother = Smoother((2, len(losses)), alpha)
+        self._means = [(0.0, 0.0)] * len(self.losses)
 
     def update(self, y: Any, prediction: Prediction) -> list[float]:
         """Take in one prequential prediction; returns its losses."""
         after = self._empty.after(prediction)
-        own, mean = [loss(y, prediction) for loss in self.losses], after.prediction
-        self._smoother.update(np.array([own, [loss(y, mean) for loss in self.losses]]))
+        step, expected = after.step, after.prediction
+        own = [loss(y, prediction) for loss in self.losses]
+        empty = [loss(y, expected) for loss in self.losses]
+        self._means = [
+            (model + step * (a - model), none + step * (b - none))
+            for (model, none), a, b in zip(self._means, own, empty, strict=True)
+        ]
         self._empty = after
         return own
 
-    @property
-    def n(self) -> int:
-        return self._smoother.n
-
     def of(self, loss: str) -> tuple[float, float]:
         """Smoothed loss of the model and of the empty model."""
-        column = [known.name for known in self.losses].index(loss)
-        model, empty = self._smoother.value[:, column].tolist()
-        return model, empty
+        return self._means[[known.name for known in self.losses].index(loss)]
 
 
 def mean_prediction(predictions: Iterable[Prediction]) -> Prediction:

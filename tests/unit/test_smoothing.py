@@ -184,4 +184,3 @@ def test_performance_is_the_smoothed_loss_of_the_model_and_of_the_empty_model():
     w = weights(3, 0.5)  # y0 is {a: 1}, {a: 1}, then {a: 3/7, b: 4/7}
     assert performance.of("brier") == pytest.approx((w @ [0, 2, 0], w @ [0, 2, 2 * (3 / 7) ** 2]))
     assert performance.of("zero_one") == pytest.approx((w @ [0, 1, 0], w @ [0, 1, 0]))
-    assert performance.n == 3
