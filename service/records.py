@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -30,8 +29,7 @@ class InputRecord(NamedTuple):
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """What the fold learns from: features by name, the label, a weight, event time in milliseconds, and the record's id."""
 
     x: dict[str, Any]
@@ -116,6 +114,7 @@ class Decoder:
                 "too_many_features",
                 f"the record has {len(found)} features; record.max_features is {settings.max_features}",
             )
+        longest = settings.max_string
         for name, value in found.items():
             kind = type(value)
             if kind is float:
@@ -125,17 +124,17 @@ class Decoder:
                         f"feature {_short(name)} is {value}; features are numbers between ±{MAX_NUMBER:g}",
                     )
             elif kind is str:
-                if len(value) > settings.max_string:
+                if len(value) > longest:
                     raise BadRecord(
                         "string_too_long",
-                        f"feature {_short(name)} has {len(value)} characters; record.max_string is {settings.max_string}",
+                        f"feature {_short(name)} has {len(value)} characters; record.max_string is {longest}",
                     )
             elif kind is not int and kind is not bool:
                 raise BadRecord(
                     "nested_feature",
                     f"feature {_short(name)} is a JSON {_json_type(value)}; name paths into it in record.features",
                 )
-            if len(name) > settings.max_string:
+            if len(name) > longest:
                 raise BadRecord("string_too_long", f"a feature's name has {len(name)} characters")
         if not found:
             raise BadRecord("no_features", "the record has no feature that is not null")
