@@ -23,7 +23,7 @@ from service.records import InputRecord
 from service.run import worker_environment
 from service.settings import Settings, load_settings
 
-OUTPUTS = ("explanations", "dead_letters")
+OUTPUTS = ("explanations", "drift", "dead_letters")
 SMALL = [
     {"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}},
     {"kind": "isage", "alpha": 0.01, "n_samples": 2, "reservoir": {"size": 20}},

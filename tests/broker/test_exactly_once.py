@@ -83,6 +83,7 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
     pipeline: Factory, membership: str, kills: int
 ) -> None:
     line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="50", EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="0.2")
+    line.environment["EXPLAIN_DRIFT"] = '{"enabled": true, "window": 300, "bootstrap": 20}'
     if membership == "static":  # a restart need not wait for the session timeout of the one that was killed
         line.environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"] = line.name
     line.feed(mixed_records(4, 6_000, kills, bad_every=50))
@@ -98,6 +99,7 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
     line.run_to_end()
     assert replayed > 0
     line.verify()
+    assert len(line.published()["drift"][0]) >= 3
 
 
 def test_a_rebalance_in_the_middle_changes_nothing(pipeline: Factory) -> None:
