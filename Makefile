@@ -1,8 +1,9 @@
 PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,$(shell command -v $(python))))
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip-extras --generate-hashes \
-  --all-build-deps --unsafe-package explanation-sidecar \
+# Our own distributions are on no index; what they need is in the lock files, they are not.
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS=build/client $(BIN)/pip-compile --quiet --strip-extras \
+  --generate-hashes --all-build-deps --unsafe-package explanation-sidecar --unsafe-package explain-client \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
@@ -37,6 +38,8 @@ schemas: setup ## write schemas/ anew from the code
 
 .PHONY: lock
 lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/client ./explain_client
+	rm -rf explain_client/build
 	$(COMPILE) --output-file requirements/service.txt pyproject.toml
 	$(COMPILE) --extra demo --constraint requirements/service.txt \
 	  --output-file requirements/demo.txt pyproject.toml
@@ -45,14 +48,14 @@ lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer ver
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build explain_client/build *.egg-info explain_client/*.egg-info
 
 .venv/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12 …")'
 	"$(PYTHON)" -m venv .venv
 
-# The package itself is installed as it stands, by the locked build tool. Whoever has `dev` has `demo` too.
-.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+# Our packages are installed as they stand, by the locked build tool. Whoever has `dev` has `demo` too.
+.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml explain_client/pyproject.toml | .venv/bin/python
 	$(PIP) install --require-hashes --requirement $<
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(PIP) install --no-deps --no-build-isolation --editable ./explain_client --editable .
 	@touch $@ .venv/demo

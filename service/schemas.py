@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel, TypeAdapter
 
-from service.messages import DeadLetterHeaders, ExplanationMessage
+from explain_client.messages import DeadLetterHeaders, Explanation
 from service.snapshot import Manifest
 
 Scalar = float | int | str | bool | None
@@ -28,9 +28,9 @@ class LabelledRecord(RootModel[dict[str, Scalar | dict[str, Any]]]):
     )
 
 
-MODELS: dict[str, type[BaseModel]] = {
+MODELS: dict[str, type] = {
     "record": LabelledRecord,
-    "explanation": ExplanationMessage,
+    "explanation": Explanation,
     "dead-letter-headers": DeadLetterHeaders,
     "checkpoint-manifest": Manifest,
 }
@@ -41,9 +41,16 @@ def schemas() -> dict[str, str]:
     return {f"{name}.schema.json": _schema(name, model) for name, model in MODELS.items()}
 
 
-def _schema(name: str, model: type[BaseModel]) -> str:
+def _schema(name: str, model: type) -> str:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"explanation-sidecar/{name}"}
-    return json.dumps(schema | model.model_json_schema(by_alias=True), indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(
+            schema | TypeAdapter(model).json_schema(by_alias=True, mode="serialization"),
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+    )
 
 
 def main(folder: Path) -> None:

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from explain_client.kafka import COMMITTED
+from explain_client.kafka import CONNECT_SECONDS as CONNECT_SECONDS
 from service.errors import UserError
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
-
-CONNECT_SECONDS = 8.0
-"""A broker that does not answer for this long is reported as missing."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -31,19 +30,11 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
     config = _common(settings, errors) | {
         "group.id": settings.app_id,
         "client.id": worker_name(settings, slot),
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        # Every assignment names its offset; `earliest` would silently jump over deleted records.
-        "auto.offset.reset": "error",
+        **COMMITTED,
         "partition.assignment.strategy": "cooperative-sticky",
         # A cooperative move is dark for about two heartbeats; a killed member is noticed after the session timeout.
         "session.timeout.ms": 10_000,
         "heartbeat.interval.ms": 500,
-        # Says where a partition ends, also where its last records are control records.
-        "enable.partition.eof": True,
-        # Bounds the memory that a backlog takes.
-        "queued.max.messages.kbytes": 16_384,
         "fetch.queue.backoff.ms": 100,
         "fetch.wait.max.ms": 100,
     }
@@ -59,12 +50,7 @@ def reading_consumer(
     config = _common(settings, errors or ErrorLog()) | {
         # librdkafka wants a name even where no group is joined; nothing is ever committed under it.
         "group.id": group or f"{settings.app_id}.reader",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "queued.max.messages.kbytes": 16_384,
+        **COMMITTED,
         "fetch.wait.max.ms": 50,
     }
     return _made(Consumer, config | settings.kafka.config)

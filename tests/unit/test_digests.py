@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.messages import body_of, chained
+from explain_client.chain import body_of, chained
 from service.partition import PartitionState
 from service.run import PINNED
 from tests.folds import fold, messages, new_state, settings, values

@@ -1,0 +1,37 @@
+"""Read the explanation sidecar's output: typed, committed, verified.
+
+from explain_client import Explanations
+
+with Explanations("127.0.0.1:9092", "explanations") as stream:
+    for explanation in stream:
+        print(explanation.time, explanation.importance("ipfi", "cross_entropy").top(5))
+"""
+
+from explain_client.errors import ChainError, ClientError, SchemaError
+from explain_client.frames import to_pandas
+from explain_client.latest import latest, recent
+from explain_client.merge import Merged, MergedImportance, merge
+from explain_client.messages import DeadLetterHeaders, Explanation, Importance, Importances, Losses
+from explain_client.position import Place, Position
+from explain_client.stream import Explanations, Start
+
+__all__ = [
+    "ChainError",
+    "ClientError",
+    "DeadLetterHeaders",
+    "Explanation",
+    "Explanations",
+    "Importance",
+    "Importances",
+    "Losses",
+    "Merged",
+    "MergedImportance",
+    "Place",
+    "Position",
+    "SchemaError",
+    "Start",
+    "latest",
+    "merge",
+    "recent",
+    "to_pandas",
+]

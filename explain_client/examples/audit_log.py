@@ -1,0 +1,34 @@
+"""Append what is new on the explanations topic to a folder of Parquet files: ``audit_log.py SERVERS TOPIC FOLDER``.
+
+Each file carries the position that it reaches, and appears at once or not at all: so a run that was killed is made good by
+the next one, and nothing is in the log twice. The digests prove later that nothing was taken out.
+"""
+
+import argparse
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from explain_client import Explanations, Position, Start, to_pandas
+
+KEY = b"explain_client.position"
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("servers")
+parser.add_argument("topic")
+parser.add_argument("folder", type=Path)
+arguments = parser.parse_args()
+
+arguments.folder.mkdir(parents=True, exist_ok=True)
+files = sorted(arguments.folder.glob("*.parquet"))
+start: Start = Position.from_json(pq.read_schema(files[-1]).metadata[KEY]) if files else "earliest"
+with Explanations(arguments.servers, arguments.topic, start=start, follow=False) as stream:
+    frame = to_pandas(stream)
+if not frame.empty:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = table.replace_schema_metadata({**table.schema.metadata, KEY: stream.position.to_json()})
+    written = arguments.folder / ".part"
+    pq.write_table(table, written)
+    written.rename(arguments.folder / f"{len(files):08d}.parquet")
+    print(f"{frame.digest.nunique()} explanations, {len(frame)} rows")

@@ -1,0 +1,53 @@
+"""Explanations as a table in long form, for pandas and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from explain_client.errors import ClientError
+from explain_client.messages import Explanation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    *("app_id", "topic", "partition", "epoch", "seq", "offset", "time", "records", "status", "digest"),
+    *("estimator", "loss", "feature", "value", "std", "low", "high"),
+)
+
+
+def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """One row per estimator, loss and feature; ``time`` is the event time in UTC, a value that is not known is ``None``."""
+    one = explanation
+    common = {
+        "app_id": one.app_id,
+        "topic": one.topic,
+        "partition": one.partition,
+        "epoch": one.epoch,
+        "seq": one.seq,
+        "offset": one.offset,
+        "time": one.time,
+        "records": one.records,
+        "status": one.status,
+        "digest": one.digest,
+    }
+    for estimator, by_loss in one.importances.items():
+        for loss, features in by_loss.items():
+            for feature, cell in features.items():
+                names = {"estimator": estimator, "loss": loss, "feature": feature}
+                cells = {"value": cell.value, "std": cell.std, "low": cell.low, "high": cell.high}
+                yield common | names | cells
+
+
+def to_pandas(explanations: Iterable[Explanation]) -> pd.DataFrame:
+    """A data frame of all rows of the explanations; give it a stream with ``follow=False``, or a list.
+
+    Raises ``ClientError`` where pandas is missing.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ClientError("to_pandas needs pandas: pip install 'explain-client[pandas]'") from None
+    frame = pd.DataFrame([row for one in explanations for row in rows(one)], columns=list(COLUMNS))
+    return frame.astype(dict.fromkeys(("value", "std", "low", "high"), "float64"))

@@ -1,0 +1,77 @@
+"""The newest explanations of every partition, without reading the topic from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from explain_client.errors import ClientError
+from explain_client.kafka import CONNECT_SECONDS, connect, reached_end, reason
+from explain_client.messages import Explanation
+
+FIRST_STEP = 64
+"""Offsets that the search goes back at first; four times as many at each further step."""
+
+
+def latest(servers: str, topic: str, *, config: Mapping[str, Any] | None = None) -> dict[int, Explanation]:
+    """The newest explanation of each partition that has one. Raises ``ClientError`` as ``Explanations`` does."""
+    return {number: found[-1] for number, found in _newest(servers, topic, 1, config).items()}
+
+
+def recent(
+    servers: str, topic: str, *, window: int = 10_000, config: Mapping[str, Any] | None = None
+) -> list[Explanation]:
+    """Each partition's explanations of its last ``window`` records, for ``merge``; the newest is always among them."""
+    return [one for found in _newest(servers, topic, window, config).values() for one in found]
+
+
+def _newest(
+    servers: str, topic: str, window: int, config: Mapping[str, Any] | None
+) -> dict[int, list[Explanation]]:
+    consumer, partitions = connect(servers, topic, None, config or {})
+    try:
+        found = {number: _partition(consumer, topic, number, window) for number in partitions}
+    except KafkaException as error:
+        raise ClientError(f"topic {topic!r}: {reason(error)}") from None
+    finally:
+        consumer.close()
+    return {number: explanations for number, explanations in found.items() if explanations}
+
+
+def _partition(consumer: Consumer, topic: str, number: int, window: int) -> list[Explanation]:
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=CONNECT_SECONDS)
+    step = FIRST_STEP
+    found: list[Explanation] = []
+    start = max(low, high - step)
+    # Offsets are also taken by control records and aborted messages: only reading says what is there.
+    while not _covers(found, window) and high > low:
+        found = _read(consumer, topic, number, start)
+        if start == low:
+            break
+        step *= 4
+        start = max(low, high - step)
+    if not found:
+        return []
+    newest = found[-1]
+    return [one for one in found if one.epoch == newest.epoch and one.records > newest.records - window]
+
+
+def _covers(found: list[Explanation], window: int) -> bool:
+    if not found:
+        return False
+    first, last = found[0], found[-1]
+    return first.epoch < last.epoch or first.seq == 0 or first.records <= last.records - window + 1
+
+
+def _read(consumer: Consumer, topic: str, number: int, start: int) -> list[Explanation]:
+    consumer.assign([TopicPartition(topic, number, start)])
+    found: list[Explanation] = []
+    while True:
+        message = consumer.poll(CONNECT_SECONDS)
+        if message is None:
+            raise ClientError(f"topic {topic!r} partition {number}: no answer within {CONNECT_SECONDS:g} s")
+        if reached_end(message, topic):
+            return found
+        found.append(Explanation.from_json(message.value() or b""))

@@ -1,0 +1,205 @@
+"""The sidecar's messages as frozen dataclasses: the one source of what the topics carry.
+
+The client decodes into them, the service writes their field names, and the JSON Schemas and the AsyncAPI document are
+generated from their metadata: description, unit (``x-unit``), examples and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import orjson
+
+from explain_client.errors import SchemaError
+
+
+def _wire(description: str, example: Any, *, unit: str | None = None, **constraints: Any) -> Any:
+    """A field of a message, described for its schema."""
+    if unit is not None:
+        constraints["json_schema_extra"] = {"x-unit": unit}
+    return field(metadata={"description": description, "examples": [example], **constraints})
+
+
+DIGEST = "^[0-9a-f]{32}$"
+"""A chain's digest: 128 bits in hexadecimal."""
+
+_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057}
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """Importance of one feature under one loss, in units of that loss; null (``None``) where nothing is known yet."""
+
+    value: float | None = _wire("Estimated importance.", 0.042, unit="loss")
+    std: float | None = _wire("Standard error of the value.", 0.008, unit="loss")
+    low: float | None = _wire("Lower end of the confidence band.", 0.026, unit="loss")
+    high: float | None = _wire("Upper end of the confidence band.", 0.057, unit="loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Smoothed prequential loss: of the model, and of the empty model that knows no feature."""
+
+    model: float | None = _wire(
+        "Smoothed loss of the model on records it had not learnt from.", 0.502, unit="loss"
+    )
+    empty: float | None = _wire(
+        "Smoothed loss of the mean prediction, which uses no feature.", 0.555, unit="loss"
+    )
+
+
+class Importances(dict[str, Importance]):
+    """Importance by feature."""
+
+    def top(self, k: int) -> list[tuple[str, Importance]]:
+        """The k features of largest value, the largest first; unknown ones last."""
+        known = sorted(self.items(), key=lambda one: (one[1].value is None, -(one[1].value or 0.0)))
+        return known[:k]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What drives the model of one input partition after a record."""
+
+    schema: Literal["explanation/1"] = _wire("Name and version of this schema.", "explanation/1")
+    app_id: str = _wire("The sidecar's app_id.", "explanation-sidecar")
+    topic: str = _wire("Records topic.", "records")
+    partition: int = _wire("Partition of the records topic, and of this message.", 0, ge=0)
+    offset: int = _wire("Offset of the last record folded.", 5749, ge=0)
+    timestamp: int = _wire(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387576800000, unit="milliseconds"
+    )
+    id: str | None = _wire("Id of that record, where `record.id` is set.", None)
+    epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
+    seq: int = _wire("Number of this message in its partition and epoch, from 0.", 22, ge=0)
+    records: int = _wire("Records folded in this epoch.", 5750, ge=1, unit="records")
+    explained: int = _wire("Records explained in this epoch.", 5650, ge=0, unit="records")
+    rejected: int = _wire("Records of this epoch that were not folded.", 0, ge=0, unit="records")
+    status: Literal["warming", "ready"] = _wire("`warming` until every estimator has a value.", "ready")
+    performance: Mapping[str, Losses] = _wire(
+        "By loss: is the model better than no model?", {"cross_entropy": {"model": 0.502, "empty": 0.555}}
+    )
+    importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = _wire(
+        "By estimator, loss and feature.",
+        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+        alias="importance",
+    )
+    estimators: Mapping[str, Mapping[str, Any]] = _wire(
+        "By estimator: the settings that say what was estimated.", {"ipfi": {"alpha": 0.001, "n_samples": 1}}
+    )
+    notices: tuple[str, ...] = _wire("What an operator accepted since the message before, in words.", [])
+    digest: str = _wire(
+        "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
+        '`,"digest":`.',
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        pattern=DIGEST,
+    )
+    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
+    """The message as it was on the topic."""
+
+    @property
+    def time(self) -> datetime:
+        """Event time of the last record folded, in UTC."""
+        return datetime.fromtimestamp(self.timestamp / 1000, UTC)
+
+    def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
+        """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
+        return Importances(_pick(_pick(self.importances, estimator, "estimator"), loss, "loss"))
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Explanation:
+        """Decode a message; fields that this version does not know are ignored.
+
+        Raises ``SchemaError`` for another schema and for what is no explanation.
+        """
+        try:
+            data = orjson.loads(value)
+            schema = data["schema"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise SchemaError(
+                f"not an explanation: {value[:60]!r}; is this the explanations topic?"
+            ) from None
+        if schema != "explanation/1":
+            raise SchemaError(
+                f"schema {schema!r}, and this explain-client reads 'explanation/1'; install one of the sidecar's version"
+            )
+        try:
+            data["performance"] = {
+                loss: Losses(one["model"], one["empty"]) for loss, one in data["performance"].items()
+            }
+            data["importances"] = {
+                estimator: {
+                    loss: {
+                        feature: Importance(cell["value"], cell["std"], cell["low"], cell["high"])
+                        for feature, cell in features.items()
+                    }
+                    for loss, features in by_loss.items()
+                }
+                for estimator, by_loss in data["importance"].items()
+            }
+            data["notices"] = tuple(data["notices"])
+            data["raw"] = value
+            return cls(**{name: data[name] for name in _EXPLANATION})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"not an explanation: {type(error).__name__}: {error}") from None
+
+
+_EXPLANATION = tuple(one.name for one in fields(Explanation))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterHeaders:
+    """Headers added to a record that could not be folded, in UTF-8; its key, value and own headers are unchanged."""
+
+    schema: Literal["dead-letter/1"] = _wire(
+        "Name and version of this schema.", "dead-letter/1", alias="__explain.schema"
+    )
+    error_class: str = _wire(
+        "Kind of error, from a fixed set.", "not_json", alias="__explain.errors.class", pattern="^[a-z_]+$"
+    )
+    error_message: str = _wire(
+        "What is wrong, for people.",
+        "the value is not JSON: unexpected end of data",
+        alias="__explain.errors.message",
+    )
+    topic: str = _wire("Records topic.", "records", alias="__explain.errors.topic")
+    partition: str = _wire(
+        "Its partition, decimal.", "0", alias="__explain.errors.partition", pattern="^[0-9]+$"
+    )
+    offset: str = _wire(
+        "The record's offset, decimal.", "17", alias="__explain.errors.offset", pattern="^[0-9]+$"
+    )
+    timestamp: str = _wire(
+        "The record's Kafka timestamp, decimal.",
+        "1387576800000",
+        alias="__explain.errors.timestamp",
+        unit="milliseconds",
+    )
+    epoch: str = _wire("Epoch of the partition, decimal.", "0", alias="__explain.epoch", pattern="^[0-9]+$")
+    seq: str = _wire(
+        "Number of this dead letter in its partition and epoch, decimal.",
+        "3",
+        alias="__explain.seq",
+        pattern="^[0-9]+$",
+    )
+    digest: str = _wire(
+        "Rolling hash over the partition's dead letters.",
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        alias="__explain.digest",
+        pattern=DIGEST,
+    )
+
+    def to_dict(self) -> dict[str, str]:
+        """Header names and values, in the order of the headers."""
+        return {one.metadata["alias"]: getattr(self, one.name) for one in fields(self)}
+
+
+def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:
+    if name is None:
+        return next(iter(known.values()), {})
+    if name not in known:
+        raise KeyError(f"{kind} {name!r} is not in this explanation, which has {', '.join(known) or 'none'}")
+    return known[name]

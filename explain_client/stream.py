@@ -1,0 +1,271 @@
+"""``Explanations``: the explanation stream, message by message, verified."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import orjson
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from explain_client.chain import Link, next_link
+from explain_client.errors import ChainError, ClientError
+from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
+from explain_client.messages import Explanation
+from explain_client.position import Place, Position
+
+Start = Literal["earliest", "latest"] | datetime | timedelta | Position
+Verify = Literal["raise", "warn", "off"]
+
+MOVED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
+"""A commit is refused with these while partitions move to another member, which then gets the explanation again."""
+
+log = logging.getLogger(__name__)
+
+Found = tuple[Explanation, int, Place]
+"""An explanation, its partition, and the place after it."""
+
+
+class Explanations:
+    """The explanations of a topic in order of their partitions, committed ones alone; a context manager and an iterator.
+
+    ``start``: "earliest"; "latest", what comes from now on; a time (with its zone) or a ``timedelta`` before now, both
+    by when explanations were published; or the ``position`` of an earlier reader. ``follow=False`` ends once every
+    partition's end was reached. ``verify`` checks each partition's chain: "raise" a ``ChainError``, "warn" in the log,
+    or "off". ``config`` has further librdkafka properties, such as those of SASL and TLS.
+
+    No consumer group is joined unless ``group_id`` is given: its members then share the partitions, go on where the group
+    was (``start`` counts where it was nowhere), and each explanation is committed when the loop's body is done with it.
+
+    Raises ``ClientError`` for a broker, topic or setting at fault, ``SchemaError`` for a message that it cannot read.
+
+        with Explanations("127.0.0.1:9092", "explanations", start=timedelta(hours=1)) as stream:
+            for explanation in stream:
+                print(explanation.time, explanation.importance("ipfi").top(5))
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        start: Start = "earliest",
+        follow: bool = True,
+        verify: Verify = "raise",
+        group_id: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        _check("start", start, ("earliest", "latest"), (datetime, timedelta, Position))
+        _check("verify", verify, ("raise", "warn", "off"), ())
+        if isinstance(start, datetime) and start.tzinfo is None:
+            raise ValueError(f"start: {start} has no time zone; give it one, as in datetime.now(UTC)")
+        self._topic, self._start, self._follow, self._verify = topic, start, follow, verify
+        self._group, self._servers, self._config = group_id, servers, dict(config or {})
+        self._consumer: Consumer | None = None
+        self._places: dict[int, Place] = {}
+        self._left: set[int] = set()
+        self._open = False
+        self._uncommitted: int | None = None
+        self._polling: asyncio.Future[Found | None] | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where to go on after the explanation that came last: a ``start`` for another reader."""
+        return Position(dict(self._places))
+
+    def __enter__(self) -> Self:
+        consumer, partitions = connect(self._servers, self._topic, self._group, self._config)
+        self._consumer, self._left, self._open = consumer, set(partitions), True
+        try:
+            if self._group is None:
+                consumer.assign(self._begin(partitions))
+            else:
+                consumer.subscribe(
+                    [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+                )
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._commit()
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if self._polling is not None:  # a thread is in poll; it returns soon
+            await asyncio.wait([self._polling])
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def close(self) -> None:
+        """Leave the topic; nothing is committed."""
+        self._open = False
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return self
+
+    def __aiter__(self) -> AsyncIterator[Explanation]:
+        return self
+
+    def __next__(self) -> Explanation:
+        found = self._next()
+        if found is None:
+            raise StopIteration
+        return self._taken(found)
+
+    async def __anext__(self) -> Explanation:
+        # A wait that is cancelled leaves its poll running; the next one takes up what that finds.
+        if self._polling is None:
+            self._polling = asyncio.get_running_loop().run_in_executor(None, self._next)
+        found = await asyncio.shield(self._polling)
+        self._polling = None
+        if found is None:
+            raise StopAsyncIteration
+        return self._taken(found)
+
+    def _next(self) -> Found | None:
+        if self._consumer is None:
+            raise ClientError("the stream is not open; use it in a with block")
+        try:
+            self._commit()
+            while self._open and (self._follow or self._left):
+                message = self._consumer.poll(POLL_SECONDS)
+                if message is None:
+                    continue
+                if reached_end(message, self._topic):
+                    self._left.discard(message.partition() or 0)
+                    continue
+                return self._verified(message)
+        except KafkaException as error:
+            raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
+        return None
+
+    def _verified(self, message: Message) -> Found:
+        found = Explanation.from_json(message.value() or b"")
+        number = message.partition() or 0
+        chains: dict[str, Link] = {}
+        place = self._places.get(number)
+        if self._verify != "off":
+            name = f"{found.app_id}/{found.topic}/{found.partition}"
+            chains = dict(place.chains) if place else {}
+            try:
+                chains[name] = next_link(chains.get(name), found)
+            except ChainError as error:
+                if self._verify == "raise":
+                    raise
+                log.warning("%s", error)
+                chains[name] = Link(found.epoch, found.seq, found.digest)
+        return found, number, Place((message.offset() or 0) + 1, chains)
+
+    def _taken(self, found: Found) -> Explanation:
+        explanation, number, self._places[number] = found
+        self._uncommitted = number
+        return explanation
+
+    # --- where to begin
+
+    def _begin(self, partitions: Sequence[int]) -> list[TopicPartition]:
+        """The offsets that ``start`` means; positions are kept, so that they are known before the first message."""
+        consumer, start = self._reader, self._start
+        if isinstance(start, Position):
+            self._places |= {number: place for number, place in start.places.items() if number in partitions}
+            return [
+                TopicPartition(self._topic, number, self._places[number].offset)
+                if number in self._places
+                else TopicPartition(self._topic, number, OFFSET_BEGINNING)
+                for number in partitions
+            ]
+        try:
+            if isinstance(start, datetime | timedelta):
+                moment = datetime.now(UTC) - start if isinstance(start, timedelta) else start
+                wanted = [TopicPartition(self._topic, p, int(moment.timestamp() * 1000)) for p in partitions]
+                found = consumer.offsets_for_times(wanted, timeout=CONNECT_SECONDS)
+                starts = {one.partition: one.offset for one in found if one.offset >= 0}
+            else:
+                starts = {}
+            for number in partitions:
+                if number not in starts:
+                    place = TopicPartition(self._topic, number)
+                    low, high = consumer.get_watermark_offsets(place, timeout=CONNECT_SECONDS)
+                    starts[number] = low if start == "earliest" else high
+        except KafkaException as error:
+            raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
+        self._places |= {number: Place(offset) for number, offset in starts.items()}
+        return [TopicPartition(self._topic, number, offset) for number, offset in starts.items()]
+
+    # --- as a member of a group
+
+    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
+        known: list[TopicPartition] = []
+        for one in consumer.committed(given, timeout=CONNECT_SECONDS):
+            if one.offset >= 0:
+                self._places[one.partition] = Place(one.offset, _chains(one.metadata))
+                known.append(TopicPartition(self._topic, one.partition, one.offset))
+        fresh = sorted({one.partition for one in given} - {one.partition for one in known})
+        self._left = {one.partition for one in given}
+        consumer.assign(known + self._begin(fresh))
+
+    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        # What the loop's body was done with is committed before each poll, and this runs within one.
+        for one in taken:
+            self._places.pop(one.partition, None)
+            self._left.discard(one.partition)
+
+    def _commit(self) -> None:
+        """Commit the explanation that the loop's body is done with; the chain goes along in the metadata."""
+        number, self._uncommitted = self._uncommitted, None
+        if self._group is None or number is None:
+            return
+        place = self._places[number]
+        metadata = orjson.dumps(place.to_dict()).decode()
+        try:
+            self._reader.commit(
+                offsets=[TopicPartition(self._topic, number, place.offset, metadata=metadata)],
+                asynchronous=False,
+            )
+        except KafkaException as error:
+            if error.args[0].code() not in MOVED:
+                raise ClientError(f"group {self._group!r}: {reason(error)}") from None
+            log.warning("group %r: %s; the explanation comes again", self._group, reason(error))
+
+    @property
+    def _reader(self) -> Consumer:
+        assert self._consumer is not None
+        return self._consumer
+
+
+def _chains(metadata: str | None) -> Mapping[str, Link]:
+    """The chains that came with a committed offset; none where something else committed it."""
+    try:
+        return Place.from_dict(orjson.loads(metadata or "")).chains
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _check(name: str, value: object, words: tuple[str, ...], types: tuple[type, ...]) -> None:
+    if value not in words and not isinstance(value, types):
+        others = "".join(f", or a {kind.__name__}" for kind in types)
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, words))}{others}")

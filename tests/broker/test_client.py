@@ -1,0 +1,274 @@
+"""explain_client on a real broker: what it yields, where it begins and goes on, and what it says when it cannot."""
+
+import asyncio
+import itertools
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from explain_client import (
+    ChainError,
+    ClientError,
+    Explanation,
+    Explanations,
+    Position,
+    SchemaError,
+    latest,
+    recent,
+)
+from service.kafka.broker import Broker
+from service.partition import PartitionState
+from tests.folds import fold, settings, values
+
+Name = Callable[[str], str]
+
+
+def explained(partition: int, count: int, epoch: int = 0) -> list[bytes]:
+    """The messages of a partition that has explained ``count`` times."""
+    outputs = fold(PartitionState(settings(), partition, epoch=epoch), values(10 * count, seed=partition + 1))
+    return [one.value or b"" for one in outputs]
+
+
+class Topic:
+    """An explanations topic, written in transactions as the sidecar writes it."""
+
+    def __init__(self, broker: Broker, name: str, partitions: int = 2) -> None:
+        self.servers, self.name = broker.bootstrap_servers, name
+        self.admin = AdminClient({"bootstrap.servers": self.servers})
+        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+        self.producer = Producer({"bootstrap.servers": self.servers, "transactional.id": name})
+        self.producer.init_transactions()
+
+    def write(self, partition: int, messages: Sequence[bytes], commit: bool = True) -> None:
+        self.producer.begin_transaction()
+        for value in messages:
+            self.producer.produce(self.name, value, partition=partition)
+        self.producer.flush()
+        if commit:
+            self.producer.commit_transaction()
+        else:
+            self.producer.abort_transaction()
+
+    def read(self, **arguments: object) -> list[bytes]:
+        with Explanations(self.servers, self.name, follow=False, **arguments) as stream:  # type: ignore[arg-type]
+            return [one.raw for one in stream]
+
+
+@pytest.fixture
+def topic(broker: Broker, unique_name: Name) -> Topic:
+    return Topic(broker, unique_name("explanations"))
+
+
+def test_it_yields_every_committed_explanation_in_order_and_no_aborted_one(topic: Topic) -> None:
+    first, second = explained(0, 6), explained(1, 4)
+    topic.write(0, first[:3], commit=False)
+    topic.write(0, first[:4])
+    topic.write(1, second)
+    topic.write(0, first[4:], commit=False)
+    topic.write(0, first[4:])
+    with Explanations(topic.servers, topic.name, follow=False) as stream:
+        found = list(stream)
+    for partition, expected in enumerate((first, second)):
+        assert [one.raw for one in found if one.partition == partition] == expected
+
+
+def test_it_follows_and_async_for_yields_the_same(topic: Topic) -> None:
+    sent = explained(0, 6)
+    topic.write(0, sent[:2])
+
+    async def follow() -> list[bytes]:
+        found: list[bytes] = []
+        async with Explanations(topic.servers, topic.name) as stream:
+            with pytest.raises(TimeoutError):  # a wait that is given up loses nothing
+                async with asyncio.timeout(2):
+                    async for one in stream:
+                        found.append(one.raw)
+            await asyncio.to_thread(topic.write, 0, sent[2:])
+            async for one in stream:
+                found.append(one.raw)
+                if len(found) == len(sent):
+                    return found
+        return found
+
+    assert asyncio.run(follow()) == sent
+
+
+def test_a_position_goes_on_where_it_was_and_knows_the_chain(topic: Topic) -> None:
+    sent = explained(0, 8)
+    topic.write(0, sent[:5])
+    with Explanations(topic.servers, topic.name, follow=False) as stream:
+        assert [next(stream).raw for _ in range(3)] == sent[:3]
+        text = stream.position.to_json()
+    assert topic.read(start=Position.from_json(text)) == sent[3:5]
+    assert topic.read(start=stream.position) == sent[3:5]
+    with Explanations(topic.servers, topic.name, follow=False) as stream:
+        list(stream)
+    topic.write(0, sent[6:])  # sent[5] is lost while nobody reads
+    with pytest.raises(ChainError, match="seq 6: 1 explanations are missing before it"):
+        topic.read(start=stream.position)
+
+
+def test_it_starts_at_the_end_or_at_the_time_of_publishing(topic: Topic) -> None:
+    sent = explained(0, 6)
+    topic.write(0, sent[:3])
+    assert topic.read(start="latest") == []
+    with Explanations(topic.servers, topic.name, start="latest") as stream:
+        between = datetime.now(UTC) + timedelta(milliseconds=1)
+        topic.producer.poll(0.01)
+        topic.write(0, sent[3:])
+        assert [one.raw for one in itertools.islice(stream, 3)] == sent[3:]
+    assert topic.read(start=between) == sent[3:]
+    assert topic.read(start=timedelta(hours=1)) == sent
+    assert topic.read(start=datetime.now(UTC) + timedelta(hours=1)) == []
+
+
+def test_a_broken_chain_is_raised_or_logged_or_left_alone(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = explained(0, 5)
+    broken = [*sent[:2], *sent[3:]]
+    topic.write(0, broken)
+    with pytest.raises(ChainError, match="seq 3: 1 explanations are missing"):
+        topic.read()
+    assert topic.read(verify="warn") == broken
+    assert [record.getMessage() for record in caplog.records if "missing" in record.getMessage()]
+    caplog.clear()
+    assert topic.read(verify="off") == broken
+    assert not caplog.records
+
+
+def test_a_group_gets_again_what_the_body_did_not_finish_and_still_verifies(
+    topic: Topic, unique_name: Name
+) -> None:
+    sent, group = explained(0, 8), unique_name("group")
+    topic.write(0, sent[:5])
+    with (
+        pytest.raises(ZeroDivisionError),
+        Explanations(topic.servers, topic.name, follow=False, group_id=group) as stream,
+    ):
+        for one in stream:
+            if one.seq == 3:
+                raise ZeroDivisionError
+    assert topic.read(group_id=group) == sent[3:5]
+    assert topic.read(group_id=group) == []
+    topic.write(0, sent[6:])
+    with pytest.raises(ChainError, match="seq 6: 1 explanations are missing"):
+        topic.read(group_id=group)
+
+
+def test_the_latest_is_found_behind_aborted_messages_and_the_window_has_its_records(topic: Topic) -> None:
+    first, second = explained(0, 40), explained(1, 1)
+    topic.write(0, first)
+    topic.write(0, first * 5, commit=False)
+    topic.write(1, second)
+    topic.write(1, explained(1, 2, epoch=1))
+    newest = latest(topic.servers, topic.name)
+    assert (newest[0].raw, newest[1].epoch, newest[1].seq) == (first[-1], 1, 1)
+    found = recent(topic.servers, topic.name, window=150)
+    assert [one.raw for one in found if one.partition == 0] == first[-15:]
+    assert [(one.epoch, one.seq) for one in found if one.partition == 1] == [(1, 0), (1, 1)]
+
+
+def test_a_topic_without_explanations_has_no_latest(topic: Topic) -> None:
+    assert latest(topic.servers, topic.name) == {}
+    assert topic.read() == []
+
+
+def test_what_is_at_fault_is_named(topic: Topic, unique_name: Name) -> None:
+    with pytest.raises(ClientError, match="has the sidecar run yet"):
+        Explanations(topic.servers, unique_name("none")).__enter__()
+    with pytest.raises(ClientError, match=r"127\.0\.0\.1:1: no broker answered within 8 s \(.*refused"):
+        latest("127.0.0.1:1", "explanations")
+    topic.write(0, [explained(0, 1)[0].replace(b"explanation/1", b"explanation/2", 1)])
+    with pytest.raises(SchemaError, match="schema 'explanation/2', and this explain-client reads"):
+        topic.read()
+    topic.write(1, explained(1, 2))
+    with Explanations(topic.servers, topic.name, start="latest", follow=False) as stream:
+        assert list(stream) == []
+    topic.admin.delete_topics([topic.name])[topic.name].result()
+    with pytest.raises(ClientError):
+        latest(topic.servers, topic.name)
+
+
+EXAMPLES = Path(__file__).parents[2] / "explain_client" / "examples"
+
+
+def example(name: str, topic: Topic, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), topic.servers, topic.name, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_alerts_when_another_feature_leads(topic: Topic) -> None:
+    topic.write(0, explained(0, 40))
+    lines = example("alert_on_change.py", topic, "--until-caught-up").splitlines()
+    known = [Explanation.from_json(value) for value in explained(0, 40)]
+    assert lines
+    assert all("leads" in line for line in lines)
+    assert len(lines) < len(known)
+
+
+def test_the_example_writes_an_audit_log_that_pandas_reads_and_goes_on_in_it(
+    topic: Topic, tmp_path: Path
+) -> None:
+    import pandas as pd
+
+    sent = explained(0, 6)
+    for part in (sent[:4], sent[4:]):
+        topic.write(0, part)
+        example("audit_log.py", topic, str(tmp_path))
+    frame = pd.read_parquet(tmp_path)
+    assert sorted(frame.seq.unique()) == list(range(6))
+    assert not frame.duplicated(["partition", "seq", "estimator", "loss", "feature"]).any()
+    assert sorted(frame.digest.unique()) == sorted(Explanation.from_json(value).digest for value in sent)
+
+
+def test_installed_alone_it_reads_beside_a_foreign_package_named_service(
+    topic: Topic, tmp_path: Path
+) -> None:
+    topic.write(0, explained(0, 3))
+    source = shutil.copytree(
+        EXAMPLES.parent, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info")
+    )
+    python = str(tmp_path / "alone" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    known = [f"{name}=={metadata.version(name)}" for name in ("confluent-kafka", "orjson", "setuptools")]
+    for command in (
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "alone")],
+        [*pip, *known],
+        [*pip, "--no-build-isolation", str(source)],
+    ):
+        subprocess.run(command, check=True, timeout=120)
+    foreign = tmp_path / "alone" / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "service"
+    foreign.mkdir()
+    (foreign / "__init__.py").write_text("name = 'foreign'")
+    code = f"""
+import service, explain_client, sys
+from importlib.metadata import distributions
+print(sorted(one.name for one in distributions()), service.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
+with explain_client.Explanations({topic.servers!r}, {topic.name!r}, follow=False) as stream:
+    print([one.seq for one in stream])
+try:
+    explain_client.to_pandas([])
+except explain_client.ClientError as error:
+    print(error)
+"""
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        "['confluent-kafka', 'explain-client', 'orjson', 'setuptools'] foreign set()",
+        "[0, 1, 2]",
+        "to_pandas needs pandas: pip install 'explain-client[pandas]'",
+    ], done.stderr
