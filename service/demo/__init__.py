@@ -56,7 +56,7 @@ def demo(*, follow: bool = False, limit: int | None = None) -> None:
         steps.done(f"sidecar started, {WORKERS} workers")
         history: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(len(ORIGINS))}
         _watch(console, settings, history, sidecar, len(records), follow, steps)
-        console.print(summary(history, ORIGINS), highlight=False)
+        console.print(summary(history, _changes(settings), ORIGINS), highlight=False)
         _farewell(console, servers if follow else None, config)
         if follow:
             try:
@@ -78,6 +78,7 @@ record: {{label: late, timestamp: scheduled, features: [carrier, dest, dep_hour,
          temp, dewp, humid, wind_speed, precip, pressure, visib]}}
 explain: {{every: 2}}
 emit: {{every: 250}}
+drift: {{enabled: true, window: 2000, factorisation: per_feature}}
 log: {{level: warning}}
 """
     )
@@ -141,6 +142,12 @@ def _until(settings: Settings, ended: Callable[[], bool]) -> Iterator[bytes | No
                 raise
             time.sleep(0.2)
             yield None
+
+
+def _changes(settings: Settings) -> list[dict[str, Any]]:
+    """What the drift topic holds: why the risk changed from window to window."""
+    stream = messages(settings, settings.topics.drift, "beginning", until_caught_up=True)
+    return [orjson.loads(message.value() or b"{}") for message in stream if message is not None]
 
 
 def _screen(latest: dict[int, dict[str, Any]], total: int) -> Group:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from explain_core.drift import RiskChange
 from service.tail import ranking
 
 NAMES = {
@@ -25,14 +26,20 @@ ESTIMATOR, LOSS = "isage", "cross_entropy"
 Z = 1.96
 
 
-def summary(history: dict[int, list[dict[str, Any]]], places: Sequence[str]) -> str:
-    """A paragraph for each partition: what drives the model, what it is worth, what changed over the year."""
+def summary(
+    history: dict[int, list[dict[str, Any]]], changes: list[dict[str, Any]], places: Sequence[str]
+) -> str:
+    """A paragraph for each partition: what drives the model, what it is worth, what changed over the year and why."""
     return "\n" + "\n".join(
-        _partition(places[partition], messages) for partition, messages in sorted(history.items()) if messages
+        _partition(
+            places[partition], messages, [change for change in changes if change["partition"] == partition]
+        )
+        for partition, messages in sorted(history.items())
+        if messages
     )
 
 
-def _partition(place: str, messages: list[dict[str, Any]]) -> str:
+def _partition(place: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]]) -> str:
     last = messages[-1]
     performance = last["performance"][LOSS]
     cells = last["importance"][ESTIMATOR][LOSS]
@@ -47,7 +54,7 @@ def _partition(place: str, messages: list[dict[str, Any]]) -> str:
     )
     gain = performance["empty"] - performance["model"]
     worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
-    return f"{place}: what drives the model: {drivers}. {worth[0].upper()}{worth[1:]}. {_year(messages)} {_change(messages)}"
+    return f"{place}: what drives the model: {drivers}. {worth[0].upper()}{worth[1:]}. {_year(messages)} {_change(messages)}{_risk(changes)}"
 
 
 def _year(messages: list[dict[str, Any]]) -> str:
@@ -87,6 +94,25 @@ def _change(messages: list[dict[str, Any]]) -> str:
     return (
         f"Most changed since {month}: {NAMES.get(name, name)} {word} from {_band(before)} to {_band(after)}."
     )
+
+
+def _risk(changes: list[dict[str, Any]]) -> str:
+    """The largest change of the error rate that is explained, in words; or the largest, and that it is not."""
+    found = [(RiskChange.from_dict(one["change"]), one) for one in changes if one["change"]]
+    if not found:
+        return ""
+    change, message = max(
+        found, key=lambda pair: (bool(pair[0].causes), abs(pair[0].change), pair[1]["offset"])
+    )
+    words = change.sentence(_days(message["baseline"]), _days(message["target"]))
+    return f" {words[0].upper()}{words[1:]}."
+
+
+def _days(window: dict[str, Any]) -> str:
+    first, last = (
+        time.strftime("%-d %B", time.gmtime(window[f"{end}_timestamp"] / 1000)) for end in ("first", "last")
+    )
+    return f"{first} – {last}"
 
 
 def _band(cell: dict[str, Any]) -> str:
