@@ -103,6 +103,20 @@ class Topics:
                 if self._errors.refused or time.monotonic() > deadline:
                     raise unreachable(self._settings, self._errors, error) from None
 
+    def until_described(self, *names: str) -> dict[str, Topic]:
+        """Topics that were created this moment; a broker hears of them a little later."""
+        deadline = time.monotonic() + CONNECT_SECONDS
+        while True:
+            found = self.describe(*names)
+            missing = [name for name in names if name not in found]
+            if not missing:
+                return found
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"topics: {', '.join(missing)} were created and no broker of {self._settings.servers} knows them yet; start again"
+                )
+            time.sleep(0.1)
+
     def prepare(self) -> dict[str, Topic]:
         """Create what is missing, where allowed, and check the rest; returns every topic by its setting.
 
@@ -131,7 +145,7 @@ class Topics:
                     f" ({self.outputs['checkpoints']} with cleanup.policy=compact)"
                 )
             self.create(missing, source)
-            found = self.describe(records, *self.outputs.values())
+            found = self.until_described(records, *self.outputs.values())
         for setting, name in self.outputs.items():
             count = found[name].partitions
             if count < source.partitions and self._settings.topics.create:
@@ -210,7 +224,7 @@ def create(settings: Settings, *, partitions: int | None = None) -> None:
         if partitions is None:
             raise UserError(f"topics.records: {records!r} is missing; give --partitions N to create it")
         topics.create_topics([(records, partitions, {})])
-    source = topics.describe(records)[records]
+    source = topics.until_described(records)[records]
     if partitions not in (None, source.partitions):
         raise UserError(f"--partitions {partitions}: {records!r} is there already, with {source.partitions}")
     missing = [
