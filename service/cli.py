@@ -132,15 +132,24 @@ def produce(
     "--until-caught-up", is_flag=True, help="Stop at the end offsets seen at the start; otherwise follow."
 )
 @click.option("--from-beginning", is_flag=True, help="Begin with the oldest message, not with the next one.")
+@click.option("--drift", is_flag=True, help="Follow the drift topic: why the risk changed, in words.")
 @click.pass_context
-def tail(context: click.Context, as_json: bool, until_caught_up: bool, from_beginning: bool) -> None:
+def tail(
+    context: click.Context, as_json: bool, until_caught_up: bool, from_beginning: bool, drift: bool
+) -> None:
     """Follow the explanations as they are published.
 
     A table that refreshes; with --json one message a line.
     """
     from service.tail import tail
 
-    tail(_load(context), as_json=as_json, until_caught_up=until_caught_up, from_beginning=from_beginning)
+    tail(
+        _load(context),
+        as_json=as_json,
+        until_caught_up=until_caught_up,
+        from_beginning=from_beginning,
+        drift=drift,
+    )
 
 
 @cli.group()

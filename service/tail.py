@@ -13,27 +13,41 @@ from rich.table import Table
 from rich.text import Text
 
 from service.settings import Settings
-from service.stream import messages
+from service.stream import Start, messages
 
 REFRESH_SECONDS = 0.25
 TOP = 8
 
 
 def tail(
-    settings: Settings, *, as_json: bool = False, until_caught_up: bool = False, from_beginning: bool = False
+    settings: Settings,
+    *,
+    as_json: bool = False,
+    until_caught_up: bool = False,
+    from_beginning: bool = False,
+    drift: bool = False,
 ) -> None:
-    """Follow the explanations: a table that refreshes, or one JSON message a line."""
-    start = "beginning" if from_beginning or until_caught_up else "end"
-    stream = messages(settings, settings.topics.explanations, start, until_caught_up)  # type: ignore[arg-type]
+    """Follow the explanations, a table that refreshes, or the drift topic, a sentence a line; or one JSON message a line."""
+    start: Start = "beginning" if from_beginning or until_caught_up else "end"
+    topic = settings.topics.drift if drift else settings.topics.explanations
+    stream = messages(settings, topic, start, until_caught_up)
     if as_json:
         for message in stream:
             if message is not None:
                 sys.stdout.buffer.write((message.value() or b"") + b"\n")
                 sys.stdout.buffer.flush()
         return
+    console = Console()
+    if drift:
+        for message in stream:
+            if message is not None:
+                body = orjson.loads(message.value() or b"{}")
+                place = f"{body['topic']} partition {body['partition']} offset {body['offset']}"
+                console.print(Text(f"{place}: {body['sentence']}"), soft_wrap=True)
+        return
     latest: dict[int, dict[str, Any]] = {}
     drawn = 0.0
-    with Live(console=Console(), auto_refresh=False) as live:
+    with Live(console=console, auto_refresh=False) as live:
         for message in stream:
             if message is not None:
                 latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
