@@ -127,34 +127,20 @@ def drift(
 def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Axes:
     """From the risk of the baseline window down to that of the target: a step for each cause, with its interval.
 
-    The inputs are split into the ``top`` features or groups, the others, and their dependence where the result has the
-    game of single features. The parts that no player made are steps too: the residual, learning within the windows.
+    The steps are those of ``change.steps(top)``.
     """
-    joint, product = change.joint, change.product
-    steps = [(one.name, one) for one in joint.players if product is None or one not in joint.inputs]
-    rest: list[tuple[str, float | None]] = []
-    if product is not None:
-        ranked = sorted(product.inputs, key=lambda one: -abs(one.value))
-        steps += [(one.name, one) for one in ranked[:top]]
-        if ranked[top:]:
-            rest.append((f"{len(ranked) - top} others", sum(one.value for one in ranked[top:])))
-    rest += [
-        ("dependence", change.dependence),
-        ("residual", change.residual),
-        ("learning within the windows", change.learning_within_window),
-    ]
-    rows = [*((name, one.value) for name, one in steps), *((name, v) for name, v in rest if v is not None)]
-    names = ["baseline risk", *(name for name, _ in rows), "target risk"]
-    values = np.array([value for _, value in rows])
+    steps = change.steps(top)
+    names = ["baseline risk", *(one.name for one in steps), "target risk"]
+    values = np.array([one.value for one in steps])
     ends = change.baseline.observed + np.cumsum(values)
     axes = _axes(ax, len(names))
-    where = np.arange(1, len(rows) + 1)
+    where = np.arange(1, len(steps) + 1)
     colours = np.where(values > 0.0, "tab:red", "tab:green").tolist()
     axes.barh(where, values, left=ends - values, color=colours, height=0.7)
     axes.barh(
-        [0, len(rows) + 1], [change.baseline.observed, change.target.observed], color="tab:gray", height=0.7
+        [0, len(steps) + 1], [change.baseline.observed, change.target.observed], color="tab:gray", height=0.7
     )
-    for row, end, (_, one) in zip(where, ends, steps, strict=False):
+    for row, end, one in zip(where, ends, steps, strict=True):
         if one.low is not None and one.high is not None:
             reach = [[one.value - one.low], [one.high - one.value]]
             axes.errorbar(end, row, xerr=reach, fmt="none", ecolor="black", capsize=2, lw=1)

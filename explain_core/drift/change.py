@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Verdict = Literal["attributed", "not attributable"]
 Z = 1.959963984540054
@@ -32,6 +32,15 @@ class Cause:
     def stands_out(self) -> bool:
         """Whether the interval excludes 0."""
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
+
+
+class Step(NamedTuple):
+    """A step of the waterfall from one risk to the other; the ends are those of the interval, where there is one."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +174,30 @@ class RiskChange:
         if not named or self.product is None or abs(self.dependence or 0.0) > 0.5 * abs(inputs):
             return ()
         return _largest_first(self.product.inputs)
+
+    def steps(self, top: int) -> list[Step]:
+        """What leads from the risk of the baseline window to that of the target; the values add up to ``change``.
+
+        The inputs are split into the ``top`` features or groups, the others, and their dependence where the result has
+        the game of single features. What no player made are steps too: the residual, learning within the windows.
+        """
+        product = self.product
+        players = [one for one in self.joint.players if product is None or one not in self.joint.inputs]
+        rest: list[tuple[str, float | None]] = []
+        if product is not None:
+            ranked = sorted(product.inputs, key=lambda one: -abs(one.value))
+            players += ranked[:top]
+            if ranked[top:]:
+                rest.append((f"{len(ranked) - top} others", sum(one.value for one in ranked[top:])))
+        rest += [
+            ("dependence", self.dependence),
+            ("residual", self.residual),
+            ("learning within the windows", self.learning_within_window),
+        ]
+        return [
+            *(Step(one.name, one.value, one.low, one.high) for one in players),
+            *(Step(name, value) for name, value in rest if value is not None),
+        ]
 
     def sentence(self, baseline: str | None = None, target: str | None = None) -> str:
         """The result in words, ± half the width of a 95 % interval; the windows by name where they have one."""
