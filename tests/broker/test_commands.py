@@ -253,3 +253,19 @@ def test_tail_follows_what_is_published_while_it_runs(pipeline: Factory) -> None
     line.wait_for(lambda: tail.log().count('"schema"') == 3)
     tail.signal(signal.SIGINT)
     assert tail.wait() == 130
+
+
+def test_tail_says_why_the_risk_changed(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_DRIFT='{"enabled": true, "window": 100, "bootstrap": 20}')
+    line.feed(mixed_records(1, 450))
+    line.run_to_end()
+    lines = line.cli("tail", "--drift", "--until-caught-up").stdout.splitlines()
+    assert [text.partition(": ")[0] for text in lines] == [
+        f"{line.topics['records']} partition 0 offset {offset}" for offset in (299, 399)
+    ]
+    found = [
+        json.loads(text)
+        for text in line.cli("tail", "--drift", "--until-caught-up", "--json").stdout.splitlines()
+    ]
+    assert [text.partition(": ")[2] for text in lines] == [message["sentence"] for message in found]
+    assert all("from window" in message["sentence"] for message in found)
