@@ -7,10 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.http.site import Site
 
 PINNED = {
     # Sets and dicts of strings in user code iterate in the same order in every process.
@@ -34,12 +40,19 @@ def run(
     A worker that fails ends the others too: the platform that runs the sidecar starts it again.
     """
     settings.servers  # noqa: B018  the message about a missing address, before any process
-    children = [_start(config, slot, until_caught_up) for slot in range(workers)]
+    with _site(settings, workers) as site:
+        return _supervise(site, config, workers, until_caught_up)
+
+
+def _supervise(site: Site | None, config: Path | None, workers: int, until_caught_up: bool) -> int:
+    children = [_start(site, config, slot, until_caught_up) for slot in range(workers)]
     stopping = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopping
         stopping = True
+        if site:
+            site.stopping()
         for child in children:
             child.send_signal(signal.SIGTERM)
 
@@ -62,9 +75,29 @@ def worker_environment() -> dict[str, str]:
     return {**os.environ, **PINNED}
 
 
-def _start(config: Path | None, slot: int, until_caught_up: bool) -> subprocess.Popen[bytes]:
+@contextmanager
+def _site(settings: Settings, workers: int) -> Iterator[Site | None]:
+    if not settings.http.enabled:
+        yield None
+        return
+    from service.http.site import beside_workers
+
+    with beside_workers(settings, workers) as site:
+        yield site
+
+
+def _start(
+    site: Site | None, config: Path | None, slot: int, until_caught_up: bool
+) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "service.worker", "--slot", str(slot)]
     command += ["--config", str(config)] if config else []
     command += ["--until-caught-up"] if until_caught_up else []
-    # A session of its own: Ctrl-C reaches the supervisor, which stops the workers in order.
-    return subprocess.Popen(command, env=worker_environment(), stdin=subprocess.PIPE, start_new_session=True)
+    with site.pipe_of(slot) if site else nullcontext() as pipe:
+        return subprocess.Popen(
+            [*command, "--reports", str(pipe)] if pipe is not None else command,
+            env=worker_environment(),
+            stdin=subprocess.PIPE,
+            pass_fds=() if pipe is None else (pipe,),
+            # Ctrl-C reaches the supervisor alone, which stops the workers in order.
+            start_new_session=True,
+        )

@@ -15,6 +15,7 @@ from types import FrameType
 
 from service.errors import SettingsError, UserError
 from service.kafka.loop import Worker
+from service.kafka.report import report_each_second
 from service.logs import set_up_logging
 from service.settings import load_settings
 
@@ -31,12 +32,12 @@ class Life:
     """Signs of life of the loop, and the watchdog that looks for them."""
 
     def __init__(self) -> None:
-        self._seen = time.monotonic()
+        self.seen = time.monotonic()
         self._stop_by: float | None = None
 
     def __call__(self) -> None:
         """The loop lives. Raises ``UserError`` where a stop has taken too long."""
-        self._seen = now = time.monotonic()
+        self.seen = now = time.monotonic()
         if self._stop_by is not None and now > self._stop_by:
             self._stop_by = None
             raise UserError(
@@ -49,7 +50,7 @@ class Life:
     def watch(self) -> None:
         while True:
             time.sleep(1.0)
-            if time.monotonic() - self._seen > HANG_SECONDS:
+            if time.monotonic() - self.seen > HANG_SECONDS:
                 log.error("the loop has hung for %g s in a client call; ending the process", HANG_SECONDS)
                 faulthandler.dump_traceback()
                 os._exit(70)
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--config", type=Path)
     parser.add_argument("--slot", type=int, required=True)
     parser.add_argument("--until-caught-up", action="store_true")
+    parser.add_argument("--reports", type=int, help="File descriptor to report to, once a second.")
     arguments = parser.parse_args()
     life = Life()
     try:
@@ -75,6 +77,9 @@ def main() -> int:
         signal.signal(signal.SIGINT, stop)
         threading.Thread(target=life.watch, daemon=True).start()
         threading.Thread(target=_stop_with_parent, daemon=True).start()
+        if arguments.reports is not None:
+            to_supervisor = (lambda: worker.report(life.seen), worker.totals.moved, arguments.reports)
+            threading.Thread(target=report_each_second, args=to_supervisor, daemon=True).start()
         worker.run(arguments.until_caught_up)
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -73,8 +73,13 @@ class OwnedPartition:
         self.state: PartitionState | None = None
         self.place: Place | None = None
         self.consuming = False
-        self.stored_chunks = 0
-        self.new_chunks = 0
+        self.since = time.monotonic()
+        self.taken: Manifest | None = None
+        self.stored: Manifest | None = None
+        self.stored_at = 0.0
+        self.records = 0
+        self.explanations = 0
+        self.losses: dict[str, tuple[float | None, float | None]] = {}
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
@@ -124,6 +129,19 @@ class OwnedPartition:
         self.caught_up_at = offset
         if self.phase == "replaying":
             self._after_replay(offset)
+
+    def count(self) -> None:
+        """The state is that of the committed offset: take note of what it says of itself."""
+        if self.state is not None:
+            self.records = self.state.records
+            self.explanations = self.state.chains["explanations"].seq
+            performance = self.state.performance
+            self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}
+
+    @property
+    def position(self) -> int | None:
+        """Offset up to which the input has been folded, counting control records; None before there is a state."""
+        return None if self.state is None else max(self.state.next_offset, self.caught_up_at)
 
     @property
     def replay_left(self) -> int:
@@ -254,9 +272,9 @@ class OwnedPartition:
         if snapshot is None:
             return
         reach("restore")
-        self._reader = None
-        self.stored_chunks = len(snapshot.chunks)
         settings, manifest = self._cluster.settings, snapshot.manifest
+        self.stored, self.stored_at = manifest, self._reader.written_at / 1000
+        self._reader = None
         if (manifest.epoch, manifest.next_offset, manifest.topic_id) != (
             self._pointer.epoch,
             self._pointer.next_offset,
@@ -369,6 +387,7 @@ class OwnedPartition:
 
     def _run(self) -> None:
         self.phase = "running"
+        self.count()
         log.info("running from offset %d", self.state.next_offset if self.state else -1, extra=self._extra())
 
     def _extra(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from service.kafka.clients import (
     worker_name,
 )
 from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
+from service.kafka.report import Report, make_report
 from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
 from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
@@ -67,7 +68,7 @@ class Worker:
         self._owned: dict[int, OwnedPartition] = {}
         self._waiting: deque[Message] = deque()
         self._cadence = Cadence(settings.checkpoint)
-        self._totals = Totals()
+        self.totals = Totals(settings.topics)
         self._failure: BaseException | None = None
         self._joined_at: float | None = None
         self._targets: dict[int, int] | None = None
@@ -93,7 +94,7 @@ class Worker:
                 if self._commit_due():
                     self._commit_or_send_again()
             self._finish()
-            log.info(self._totals)
+            log.info(self.totals)
         except BaseException:
             self._leave()
             raise
@@ -164,7 +165,7 @@ class Worker:
         running = owned.phase == "running"
         before = owned.fold_seconds
         outputs = owned.fold(record)
-        self._totals.folded(owned.fold_seconds - before)
+        self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
         if running:
             self._records_in_transaction += 1
             if not self._transaction.open:
@@ -211,7 +212,7 @@ class Worker:
         for owned in phases["restoring"] or phases["waiting"]:
             started = time.perf_counter()
             owned.advance()
-            self._totals.recovering(time.perf_counter() - started)
+            self.totals.recovering(time.perf_counter() - started)
             if owned.phase == "waiting":  # to the end of the queue
                 self._owned[owned.partition] = self._owned.pop(owned.partition)
             elif owned.state is not None and not owned.consuming:
@@ -237,6 +238,7 @@ class Worker:
         for partition in partitions:
             log.info("assigned", extra={"partition": partition})
             self._owned[partition] = OwnedPartition(self._cluster, partition)
+        self.totals.rebalanced()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._guarded(lambda: self._revoked(consumer, [one.partition for one in partitions]))
@@ -278,6 +280,7 @@ class Worker:
         for partition in gone:
             self._transaction.discard(partition)
             del self._owned[partition]
+            self.totals.released(partition)
             log.info("released", extra={"partition": partition})
         self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
 
@@ -350,7 +353,7 @@ class Worker:
         places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
         if places:
             self._transaction.flush()
-            self._totals.stored(len(places), time.perf_counter() - started)
+            self.totals.stored(len(places), time.perf_counter() - started)
         offsets = []
         for owned in moved:
             state, place = owned.state, places.get(owned.partition, owned.place)
@@ -365,16 +368,19 @@ class Worker:
                     self._topic.name, owned.partition, state.next_offset, metadata=pointer.encode()
                 )
             )
+        published = self._transaction.kept
         started = time.perf_counter()
         self._transaction.commit(offsets, self._consumer)
-        self._totals.committed(time.perf_counter() - started)
+        self.totals.committed(time.perf_counter() - started, published)
         self._records_in_transaction = 0
         for owned in moved:
             assert owned.state is not None
             owned.committed_offset = owned.state.next_offset
+            owned.count()
             if owned.partition in places:
                 owned.place = places[owned.partition]
-                owned.stored_chunks = owned.new_chunks
+                owned.stored = owned.taken
+                owned.stored_at = time.time()
                 owned.fold_seconds = 0.0
                 owned.snapshot_at = time.monotonic()
 
@@ -384,11 +390,24 @@ class Worker:
         snapshot = take(
             owned.state, self._settings.app_id, self._topic.name, self._topic.id, self._fold_settings
         )
-        owned.new_chunks = len(snapshot.chunks)
-        records = checkpoints.to_records(snapshot, owned.stored_chunks, self._keys)
+        owned.taken = snapshot.manifest
+        stored_chunks = len(owned.stored.chunk_sizes) if owned.stored else 0
+        records = checkpoints.to_records(snapshot, stored_chunks, self._keys)
         offsets = self._transaction.send_all(self._settings.topics.checkpoints, owned.partition, records)
         self._cadence.spent(owned.partition, time.perf_counter() - started, snapshot.size)
         return Place(offsets, snapshot.manifest.next_offset)
+
+    # --- what is asked from outside ------------------------------------------------------------------------------
+
+    def report(self, alive_at: float) -> Report:
+        """What this worker is doing; for another thread."""
+        return make_report(
+            self.totals,
+            self._transaction.outcomes,
+            list(self._owned.values()),
+            self._joined_at is not None,
+            alive_at,
+        )
 
     # --- ends ----------------------------------------------------------------------------------------------------
 

@@ -1,33 +1,76 @@
-"""What a worker has done, for the line that it logs at its end."""
+"""What a worker has done: for the line that it logs at its end, and for the metrics."""
 
 from __future__ import annotations
 
+import threading
 import time
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Literal
+
+from service.kafka.transaction import Sent
+from service.settings import TopicSettings
+
+StepPhase = Literal["replaying", "running"]
+
+STEP_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+COMMIT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histograms' buckets."""
+
+
+class Histogram:
+    """Observations by bucket; the last count is of those above every bound."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.seconds += seconds
 
 
 class Totals:
-    """Records since the first fold, and where the seconds since then went."""
+    """Records since the first fold, where the seconds since then went, and what was published."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: TopicSettings) -> None:
         self.records = 0
         self.snapshots = 0
-        self.fold_seconds = 0.0
-        self.commit_seconds = 0.0
+        self.rebalances = 0
+        self.steps: dict[StepPhase, Histogram] = {
+            "replaying": Histogram(STEP_SECONDS),
+            "running": Histogram(STEP_SECONDS),
+        }
+        self.commits = Histogram(COMMIT_SECONDS)
+        self.dead_letters: dict[str, int] = {}
+        self.explanations: dict[int, bytes] = {}
+        self.drift: dict[int, bytes] = {}
         self.snapshot_seconds = 0.0
         self.recovery_seconds = 0.0
+        self.moved = threading.Event()
+        self._topics = topics
         self._first_fold_at = 0.0
         self._last_commit_at = 0.0
 
-    def folded(self, seconds: float) -> None:
+    def folded(self, seconds: float, phase: StepPhase) -> None:
         if not self.records:
             self._first_fold_at = time.perf_counter() - seconds
         self.records += 1
-        self.fold_seconds += seconds
+        self.steps[phase].observe(seconds)
 
-    def committed(self, seconds: float) -> None:
-        """Sending the offsets and the commit itself."""
-        self.commit_seconds += seconds
+    def committed(self, seconds: float, published: Sequence[Sent]) -> None:
+        """Sending the offsets and the commit itself, and the messages that are now public."""
+        self.commits.observe(seconds)
         self._last_commit_at = time.perf_counter()
+        topics = self._topics
+        for sent in published:
+            if sent.topic == topics.dead_letters:
+                kind = dict(sent.headers)["__explain.errors.class"].decode()
+                self.dead_letters[kind] = self.dead_letters.get(kind, 0) + 1
+            elif sent.value is not None:
+                newest = self.explanations if sent.topic == topics.explanations else self.drift
+                newest[sent.partition] = sent.value
 
     def stored(self, snapshots: int, seconds: float) -> None:
         """Snapshots, up to Kafka's acknowledgement."""
@@ -39,10 +82,22 @@ class Totals:
         if self.records:
             self.recovery_seconds += seconds
 
+    def rebalanced(self) -> None:
+        """Partitions came; whoever reports on them should do so at once."""
+        self.rebalances += 1
+        self.moved.set()
+
+    def released(self, partition: int) -> None:
+        """A partition is no longer ours."""
+        self.explanations.pop(partition, None)
+        self.drift.pop(partition, None)
+        self.moved.set()
+
     def __str__(self) -> str:
         elapsed = max(0.0, self._last_commit_at - self._first_fold_at) if self.records else 0.0
+        folding = sum(histogram.seconds for histogram in self.steps.values())
         return (
             f"folded {self.records} records; {elapsed:.3f} s from the first of them to the last commit: "
-            f"{self.fold_seconds:.3f} s folding, {self.commit_seconds:.3f} s committing, "
+            f"{folding:.3f} s folding, {self.commits.seconds:.3f} s committing, "
             f"{self.snapshot_seconds:.3f} s for {self.snapshots} snapshots, {self.recovery_seconds:.3f} s recovering"
         )

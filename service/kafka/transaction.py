@@ -84,6 +84,7 @@ class Transaction:
         self._ends: list[Ends] = []
         self.kept: list[Sent] = []
         self.kept_bytes = 0
+        self.outcomes = {"committed": 0, "aborted": 0}
         self._refused: KafkaError | None = None
         self._call("init_transactions", producer.init_transactions)
 
@@ -193,11 +194,13 @@ class Transaction:
         self._call("commit_transaction", self._producer.commit_transaction)
         reach("commit.after")
         self.open = False
+        self.outcomes["committed"] += 1
         self.kept, self.kept_bytes = [], 0
 
     def abort(self) -> None:
         if self.open:
             self.open = False
+            self.outcomes["aborted"] += 1
             self._call("abort_transaction", self._producer.abort_transaction)
 
     def discard(self, partition: int) -> None:

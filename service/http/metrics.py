@@ -1,0 +1,258 @@
+"""``/metrics``: what the workers report, in Prometheus' text format. No series outlives its partition's ownership."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, get_args
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from service.kafka.lifecycle import Phase
+from service.kafka.report import Buckets, PartitionReport, Report
+
+PREFIX = "explain_sidecar_"
+TOP = 20
+"""Features with a series of their own; the importance of the rest is one sum."""
+
+OTHER = "other"
+
+
+class Workers(Collector):
+    """The metrics of the workers of one machine at one moment.
+
+    ``ends`` has the last stable offset of each partition whose lag is known.
+    """
+
+    def __init__(
+        self,
+        reports: Iterable[Report],
+        partitions: Mapping[int, PartitionReport],
+        ends: Mapping[int, int],
+        importance: bool,
+    ) -> None:
+        self._reports = list(reports)
+        self._partitions = list(partitions.values())
+        self._ends = ends
+        self._importance = importance
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._per_worker()
+        yield from self._per_partition()
+        yield from self._from_messages()
+        build = {name: version(name) for name in ("river", "numpy", "confluent-kafka")}
+        yield _family(
+            GaugeMetricFamily,
+            "build_info",
+            "Versions that run, always 1.",
+            ("version", "python", *(name.replace("-", "_") for name in build)),
+            [((version("explanation-sidecar"), platform.python_version(), *build.values()), 1)],
+        )
+
+    def _per_worker(self) -> Iterator[Metric]:
+        """Sums over the workers, as all of their lives are that of this process."""
+        reports = self._reports
+        letters, outcomes = (
+            _sums(one.dead_letters for one in reports),
+            _sums(one.transactions for one in reports),
+        )
+        yield _family(
+            CounterMetricFamily,
+            "dead_letters_total",
+            "Records that could not be folded and were published as dead letters.",
+            ("error_class",),
+            [((kind,), count) for kind, count in sorted(letters.items())],
+        )
+        yield _family(
+            CounterMetricFamily,
+            "transactions_total",
+            "Transactions by how they ended; the outputs of an aborted one are sent again.",
+            ("outcome",),
+            [((outcome,), count) for outcome, count in sorted(outcomes.items())],
+        )
+        yield _family(
+            CounterMetricFamily,
+            "rebalances_total",
+            "Times that the group gave partitions to a worker, none included.",
+            (),
+            [((), sum(one.rebalances for one in reports))],
+        )
+        steps = HistogramMetricFamily(
+            f"{PREFIX}step_seconds",
+            "Time to fold one record: predict, explain, learn; in a partition that is replaying or running.",
+            labels=("phase",),
+        )
+        for phase in ("replaying", "running"):
+            _add(steps, (phase,), [one.steps[phase] for one in reports])
+        yield steps
+        commits = HistogramMetricFamily(
+            f"{PREFIX}commit_seconds", "Time to send the input offsets and commit a transaction.", labels=()
+        )
+        _add(commits, (), [one.commits for one in reports])
+        yield commits
+
+    def _per_partition(self) -> Iterator[Metric]:
+        partitions, ends = self._partitions, self._ends
+
+        def gauge(name: str, text: str, values: Iterable[tuple[PartitionReport, float | None]]) -> Metric:
+            samples = [((str(one.partition),), value) for one, value in values if value is not None]
+            return _family(GaugeMetricFamily, name, text, ("partition",), samples)
+
+        yield _family(
+            CounterMetricFamily,
+            "records_total",
+            "Records folded in the partition's epoch and committed; a move or restart does not reset it.",
+            ("partition",),
+            [((str(one.partition),), one.records) for one in partitions],
+        )
+        yield _family(
+            CounterMetricFamily,
+            "explanations_total",
+            "Explanations published in the partition's epoch; a move or restart does not reset it.",
+            ("partition",),
+            [((str(one.partition),), one.explanations) for one in partitions],
+        )
+        yield gauge(
+            "consumer_lag_records",
+            "Last stable offset of the records topic minus the offset up to which it is folded.",
+            [
+                (one, max(0, ends[one.partition] - one.position))
+                for one in partitions
+                if one.partition in ends and one.position is not None
+            ],
+        )
+        yield gauge(
+            "replay_remaining_records",
+            "Offsets left to replay after a restore.",
+            [(one, one.replay_left) for one in partitions],
+        )
+        yield gauge(
+            "snapshot_size_bytes",
+            "Compressed size of the last snapshot.",
+            [(one, one.snapshot_bytes) for one in partitions],
+        )
+        yield gauge(
+            "snapshot_last_success_timestamp_seconds",
+            "When the last snapshot was committed, seconds since 1970.",
+            [(one, one.snapshot_at or None) for one in partitions],
+        )
+        yield gauge(
+            "state_bytes",
+            "Size of the state at the last snapshot, before compression.",
+            [(one, one.state_bytes) for one in partitions],
+        )
+        yield _family(
+            GaugeMetricFamily,
+            "partition_state",
+            "1 for the state that a partition is in, 0 for the others.",
+            ("partition", "state"),
+            [
+                ((str(one.partition), phase), int(one.phase == phase))
+                for one in partitions
+                for phase in get_args(Phase)
+            ],
+        )
+
+    def _from_messages(self) -> Iterator[Metric]:
+        """What the newest message of each partition says."""
+        newest = [(str(one.partition), one.explanation) for one in self._partitions if one.explanation]
+        yield _family(
+            GaugeMetricFamily,
+            "smoothed_loss",
+            "Smoothed prequential loss of the model, and of the empty model that knows no feature.",
+            ("partition", "loss", "model"),
+            [
+                ((str(one.partition), loss, which), value)
+                for one in self._partitions
+                for loss, values in one.losses.items()
+                for which, value in zip(("model", "empty"), values, strict=True)
+                if value is not None
+            ],
+        )
+        evaluators = {
+            (name, str(one.get("evaluator", "generic")))
+            for _, message in newest
+            for name, one in message["estimators"].items()
+        }
+        yield _family(
+            GaugeMetricFamily,
+            "evaluator_info",
+            "How perturbed predictions are computed, by estimator; always 1.",
+            ("estimator", "evaluator"),
+            [(labels, 1) for labels in sorted(evaluators)],
+        )
+        if self._importance:
+            yield _family(
+                GaugeMetricFamily,
+                "importance",
+                f"Importance of the {TOP} features that have most, in units of the loss; `{OTHER}` is the sum of the rest.",
+                ("partition", "estimator", "loss", "feature"),
+                [
+                    ((partition, estimator, loss, feature), value)
+                    for partition, message in newest
+                    for estimator, losses in message["importance"].items()
+                    for loss, cells in losses.items()
+                    for feature, value in _top(cells)
+                ],
+            )
+
+
+def exposition(
+    reports: Iterable[Report],
+    partitions: Mapping[int, PartitionReport],
+    ends: Mapping[int, int],
+    importance: bool = False,
+) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Workers(reports, partitions, ends, importance))
+    return generate_latest(registry)
+
+
+def _top(cells: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str, float]]:
+    known = sorted(
+        ((cell["value"], name) for name, cell in cells.items() if cell["value"] is not None), reverse=True
+    )
+    rest = known[TOP:]
+    for value, name in known[:TOP]:
+        if name == OTHER:
+            rest.append((value, name))
+        else:
+            yield name, value
+    if rest:
+        yield OTHER, sum(value for value, _ in rest)
+
+
+def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _family(
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    samples: Iterable[tuple[tuple[str, ...], float]],
+) -> Metric:
+    family: Any = kind(PREFIX + name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family  # type: ignore[no-any-return]
+
+
+def _add(family: HistogramMetricFamily, labels: tuple[str, ...], parts: list[Buckets]) -> None:
+    if not parts:
+        return
+    counts = [sum(column) for column in zip(*(part.counts for part in parts), strict=True)]
+    below, buckets = 0, []
+    for bound, count in zip((*map(str, parts[0].bounds), "+Inf"), counts, strict=True):
+        below += count
+        buckets.append((bound, below))
+    family.add_metric(labels, buckets, sum(part.seconds for part in parts))

@@ -1,0 +1,47 @@
+"""The server beside the workers of ``run``: metrics, health and the dashboard."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.http.app import Operations, make_app
+from service.http.server import address, bind, serving
+from service.http.workers import Workers
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class Site:
+    """What the supervisor tells the server about: its workers, and that it stops."""
+
+    def __init__(self, settings: Settings, workers: int) -> None:
+        self._workers = Workers(workers)
+        self._operations = Operations(settings, self._workers)
+        self.routes = self._operations.routes
+
+    @contextmanager
+    def pipe_of(self, worker: int) -> Iterator[int]:
+        """The end of a pipe that the process of this worker, started in the block, reports to."""
+        ours, theirs = os.pipe()
+        try:
+            yield theirs
+        finally:
+            os.close(theirs)
+        self._workers.listen(worker, ours)
+
+    def stopping(self) -> None:
+        """The workers are told to stop: not ready any more, and open event streams end."""
+        self._operations.stopping = True
+
+
+@contextmanager
+def beside_workers(settings: Settings, workers: int) -> Iterator[Site]:
+    sock = bind(settings.http)
+    site = Site(settings, workers)
+    with serving(make_app(settings.http, site.routes), sock):
+        log.info("metrics and health on %s", address(sock))
+        yield site

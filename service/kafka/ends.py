@@ -1,0 +1,42 @@
+"""Where the committed records of a topic end, and how far the group has come: for lag, asked outside the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+ASK_SECONDS = 1.0
+
+
+def last_stable_offsets(admin: AdminClient, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """The last stable offset of each partition; those that no broker answers for in time are left out."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    wanted = {TopicPartition(topic, partition): latest for partition in partitions}
+    if not wanted:
+        return {}
+    found = {}
+    try:
+        asked = admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ASK_SECONDS
+        )
+        for where, future in asked.items():
+            offset = int(future.result().offset)
+            if offset >= 0:  # a request that timed out gives −1001, and no error
+                found[where.partition] = offset
+    except KafkaException:
+        pass
+    return found
+
+
+def committed_offsets(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
+    """The group's committed offset of each partition that has one; nothing where no broker answers in time."""
+    try:
+        asked = admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=ASK_SECONDS
+        )
+        places = asked[group].result().topic_partitions or []
+    except KafkaException:
+        return {}
+    return {one.partition: one.offset for one in places if one.topic == topic and one.offset >= 0}

@@ -1,0 +1,134 @@
+"""What a worker tells its supervisor: one JSON line each second and after each rebalance, over a pipe.
+
+The line is made and written by a thread of its own: the loop never waits for whoever reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import orjson
+from pydantic import TypeAdapter
+
+from service.kafka.lifecycle import OwnedPartition, Phase
+from service.kafka.totals import Histogram, StepPhase, Totals
+
+INTERVAL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """A histogram as it was."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """A partition that the worker owns, at its last commit.
+
+    ``losses`` has the smoothed loss of the model and of the empty model, by loss. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
+    and ``drift`` are the newest messages that this worker published.
+    """
+
+    partition: int
+    since: float
+    phase: Phase
+    position: int | None
+    replay_left: int
+    records: int
+    explanations: int
+    losses: dict[str, tuple[float | None, float | None]]
+    state_bytes: int | None
+    snapshot_bytes: int | None
+    snapshot_at: float
+    explanation: dict[str, Any] | None
+    drift: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker has done since its start, and what it owns now."""
+
+    alive_at: float
+    joined: bool
+    rebalances: int
+    transactions: dict[str, int]
+    dead_letters: dict[str, int]
+    steps: dict[StepPhase, Buckets]
+    commits: Buckets
+    partitions: list[PartitionReport]
+
+
+_REPORT = TypeAdapter(Report)
+
+
+def decode(line: bytes) -> Report:
+    return _REPORT.validate_python(orjson.loads(line))
+
+
+def make_report(
+    totals: Totals,
+    transactions: Mapping[str, int],
+    owned: Sequence[OwnedPartition],
+    joined: bool,
+    alive_at: float,
+) -> Report:
+    """May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
+    return Report(
+        alive_at=alive_at,
+        joined=joined,
+        rebalances=totals.rebalances,
+        transactions=dict(transactions),
+        dead_letters=totals.dead_letters.copy(),
+        steps={phase: _buckets(histogram) for phase, histogram in totals.steps.items()},
+        commits=_buckets(totals.commits),
+        partitions=[_partition(one, totals) for one in owned],
+    )
+
+
+def report_each_second(report: Callable[[], Report], moved: Event, pipe: int) -> None:
+    """Write reports until the supervisor is gone."""
+    try:
+        while True:
+            moved.clear()
+            line = orjson.dumps(report()) + b"\n"
+            while line:
+                line = line[os.write(pipe, line) :]
+            moved.wait(INTERVAL_SECONDS)
+    except BrokenPipeError:
+        return
+
+
+def _partition(owned: OwnedPartition, totals: Totals) -> PartitionReport:
+    stored = owned.stored
+    return PartitionReport(
+        partition=owned.partition,
+        since=owned.since,
+        phase=owned.phase,
+        position=owned.position,
+        replay_left=owned.replay_left,
+        records=owned.records,
+        explanations=owned.explanations,
+        losses=owned.losses,
+        state_bytes=stored.raw_size if stored else None,
+        snapshot_bytes=sum(stored.chunk_sizes) if stored else None,
+        snapshot_at=owned.stored_at,
+        explanation=_as_it_is(totals.explanations.get(owned.partition)),
+        drift=_as_it_is(totals.drift.get(owned.partition)),
+    )
+
+
+def _as_it_is(message: bytes | None) -> Any:
+    """The message's JSON, which only the supervisor takes apart."""
+    return None if message is None else orjson.Fragment(message)
+
+
+def _buckets(histogram: Histogram) -> Buckets:
+    return Buckets(tuple(histogram.bounds), tuple(histogram.counts), histogram.seconds)

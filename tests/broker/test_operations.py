@@ -1,0 +1,138 @@
+"""Metrics and health of a running sidecar, asked over HTTP, on a real broker."""
+
+import json
+import os
+import re
+import signal
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.partition import PartitionState
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+
+HTTP = {"EXPLAIN_HTTP__ENABLED": "true", "EXPLAIN_HTTP__PORT": "0"}
+
+
+def get(address: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+class Sidecar(Process):
+    """``explain-sidecar run`` with its HTTP address."""
+
+    def __init__(self, line: Pipeline, *arguments: str, **environment: str) -> None:
+        super().__init__(["-m", "service.cli", "run", *arguments], {**line.environment, **environment})
+        line.wait_for(lambda: "on http://" in self.log() or not self.running())
+        found = re.search(r"http://\S+", self.log())
+        assert found, self.log()
+        self.address = found.group()
+
+    def ready(self) -> bool:
+        return get(self.address + "readyz")[0] == 200
+
+    def samples(self) -> dict[str, dict[tuple[str, ...], float]]:
+        """Values by metric's name and the labels' values, in the order of the labels' names."""
+        found: dict[str, dict[tuple[str, ...], float]] = {}
+        for family in text_string_to_metric_families(get(self.address + "metrics")[1]):
+            for one in family.samples:
+                of_name = found.setdefault(one.name.removeprefix("explain_sidecar_"), {})
+                of_name[tuple(label for _, label in sorted(one.labels.items()))] = one.value
+        return found
+
+    def by_partition(self, name: str) -> dict[int, float]:
+        return {int(labels[0]): value for labels, value in self.samples().get(name, {}).items()}
+
+    def worker_pids(self) -> list[int]:
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [
+            pid
+            for pid in map(int, children)
+            if b"service.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+
+
+def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(pipeline: Factory) -> None:
+    line = pipeline(4, **HTTP)
+    line.feed(mixed_records(4, 800, bad_every=20))
+    first = Sidecar(line, "--workers", "2")
+    line.wait_for(lambda: set(first.by_partition("consumer_lag_records").values()) == {0.0} and first.ready())
+    found, published = first.samples(), line.published()
+    bad = {p: len(messages) for p, messages in published["dead_letters"].items()}
+    assert first.by_partition("records_total") == {p: 200.0 - bad[p] for p in range(4)}
+    assert first.by_partition("explanations_total") == {
+        p: float(len(published["explanations"][p])) for p in range(4)
+    }
+    classes = [
+        dict(headers)["__explain.errors.class"]
+        for log in published["dead_letters"].values()
+        for _, _, headers in log
+    ]
+    assert found["dead_letters_total"] == {
+        (one.decode(),): float(classes.count(one)) for one in set(classes) if one
+    }
+    for p in range(4):
+        state = PartitionState(line.settings, p)
+        for record in line.inputs[p]:
+            state.step(record)
+        for which, value in zip(("model", "empty"), state.performance.of("cross_entropy"), strict=True):
+            assert found["smoothed_loss"]["cross_entropy", which, str(p)] == value
+        assert found["partition_state"][str(p), "running"] == 1
+    assert found["step_seconds_count"]["running",] == 800
+    assert found["transactions_total"]["committed",] >= 4
+
+    second = Sidecar(line, EXPLAIN_INSTANCE_ID="second")
+    theirs: dict[int, float] = {}
+
+    def shared() -> bool:
+        nonlocal theirs
+        theirs = second.by_partition("records_total")
+        ours = first.by_partition("records_total")
+        assert not ours.keys() & theirs.keys(), "two owners"
+        return bool(theirs) and ours.keys() | theirs.keys() == set(range(4)) and second.ready()
+
+    line.wait_for(shared)
+    assert theirs == {p: 200.0 - bad[p] for p in theirs}  # what the state has folded, wherever it is
+    assert second.stop() == 0
+    line.wait_for(lambda: len(first.by_partition("records_total")) == 4)
+    assert first.stop() == 0, first.log()
+
+
+def test_health_fails_for_a_worker_that_hangs_and_recovers_with_it(pipeline: Factory) -> None:
+    line = pipeline(1, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="2")
+    sidecar = Sidecar(line)
+    line.wait_for(sidecar.ready)
+    (worker,) = sidecar.worker_pids()
+    os.kill(worker, signal.SIGSTOP)
+    line.wait_for(lambda: get(sidecar.address + "healthz")[0] == 503)
+    assert json.loads(get(sidecar.address + "healthz")[1])["stalled"][0]["worker"] == 0
+    os.kill(worker, signal.SIGCONT)
+    line.wait_for(lambda: get(sidecar.address + "healthz")[0] == 200)
+    assert sidecar.stop() == 0, sidecar.log()
+
+
+def test_health_holds_while_kafka_is_away(pipeline: Factory) -> None:
+    line = pipeline(2, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="13")
+    line.feed(mixed_records(2, 15_000))
+    sidecar = Sidecar(line)
+    line.wait_for(lambda: sum(sidecar.by_partition("records_total").values()) > 0)
+    os.kill(line.broker.pid, signal.SIGSTOP)  # in the middle of its work
+    try:
+        until = time.monotonic() + 16
+        while time.monotonic() < until:
+            status, body = get(sidecar.address + "healthz")
+            assert status == 200, body
+            time.sleep(1)
+        assert not sidecar.by_partition("consumer_lag_records")  # rather than numbers of long ago
+        assert sidecar.by_partition("records_total")
+    finally:
+        os.kill(line.broker.pid, signal.SIGCONT)
+        sidecar.kill()
