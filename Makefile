@@ -23,6 +23,10 @@ demo: .venv/demo ## real flights through the sidecar on a local broker, in the t
 test: setup ## every test, on a real broker
 	$(BIN)/python -m pytest
 
+.PHONY: crash
+crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
+	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash)
+
 .PHONY: lint
 lint: setup ## style and formatting
 	$(BIN)/ruff check

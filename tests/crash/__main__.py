@@ -1,0 +1,78 @@
+"""``python -m tests.crash --seed S --faults N --state DIR``: the crash campaign, taken up where it was broken off."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.crash.campaign import SLICE, run_slice
+from tests.crash.faults import KINDS
+from tests.crash.report import Report
+
+FULL_DISK = "full disk"
+
+
+@click.command()
+@click.option("--seed", default=1, show_default=True, help="Decides every fault and every record.")
+@click.option("--faults", default=100, show_default=True, help="How many faults in all.")
+@click.option("--state", default=Path("build/crash"), show_default=True, type=click.Path(path_type=Path))
+def main(seed: int, faults: int, state: Path) -> None:
+    """Inject faults, compare every byte with the oracle, and write report.md and report.json to the state's folder."""
+    state.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True)
+    with _disk(state / "disk") as (disk, why):
+        kinds = [kind for kind in KINDS if disk or kind != FULL_DISK]
+        try:
+            report = Report.load(state, seed, {} if disk else {FULL_DISK: why})
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        columns = (
+            TextColumn("{task.description:60}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("", total=faults, completed=len(report.faults))
+            while len(report.faults) < faults and not report.problems:
+                first = len(report.faults)
+                done, verdict = run_slice(
+                    seed,
+                    range(first, min(faults, first + SLICE)),
+                    kinds,
+                    disk,
+                    lambda text: progress.update(task, description=text[:60], advance=1 if text else 0),
+                )
+                report.faults += done
+                report.verdicts.append(verdict)
+                report.save(state)
+    console.print(report.markdown())
+    sys.exit(1 if report.problems else 0)
+
+
+@contextlib.contextmanager
+def _disk(path: Path) -> Iterator[tuple[Path | None, str]]:
+    """A disk of its own for the broker, so small that it can be filled; or None and why the machine forbids it."""
+    path.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        yield None, str(error)
+        return
+    if done.returncode:
+        yield None, done.stderr.strip()
+        return
+    try:
+        yield path, ""
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What goes wrong in a campaign: each fault is a function of the campaign and of a seeded generator, and says what it did."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.crash_points import POINTS
+from tests.crash.proxy import SESSION_SECONDS
+
+if TYPE_CHECKING:
+    from tests.crash.campaign import Campaign
+
+MIN_WORKERS, MAX_WORKERS = 2, 4
+REACH_SECONDS = 40.0
+"""How long a worker has to come to its crash point."""
+
+Fault = Callable[["Campaign", random.Random], str]
+
+
+class Recovery(NamedTuple):
+    """Seconds after a SIGKILL, for the partition that came back last: until it was assigned, restored, and running."""
+
+    takeover: float
+    restore: float
+    replay: float
+    dark: float
+
+
+def kill(campaign: "Campaign", rng: random.Random) -> str:
+    fleet, slot = campaign.fleet, _victim(campaign, rng)
+    partitions = fleet.owned(fleet.live[slot])
+    fleet.kill(slot)
+    killed = time.time()
+    fleet.wait(rng.uniform(0, 1.5))
+    fleet.start(slot)
+    back = campaign.until(lambda: partitions <= _running_since(campaign, killed), 60)
+    if partitions and back:
+        campaign.recoveries.append(_recovery(campaign, partitions, killed))
+    return f"SIGKILL worker {slot} with {len(partitions)} partitions{'' if back else '; not all came back in 60 s'}"
+
+
+def terminate(campaign: "Campaign", rng: random.Random) -> str:
+    slot = _victim(campaign, rng)
+    campaign.fleet.stop(slot)
+    campaign.fleet.wait(rng.uniform(0, 1))
+    campaign.fleet.start(slot)
+    return f"SIGTERM worker {slot} and start it again"
+
+
+def freeze(campaign: "Campaign", rng: random.Random) -> str:
+    """Away for longer than the session timeout: its partitions go to others, and it wakes up as a zombie."""
+    slot, seconds = _victim(campaign, rng), SESSION_SECONDS + rng.uniform(1, 3)
+    return _freeze(campaign, slot, seconds)
+
+
+def nap(campaign: "Campaign", rng: random.Random) -> str:
+    return _freeze(campaign, _victim(campaign, rng), rng.uniform(0.3, SESSION_SECONDS - 1))
+
+
+def _freeze(campaign: "Campaign", slot: int, seconds: float) -> str:
+    campaign.fleet.freeze(slot)
+    campaign.fleet.wait(seconds)
+    campaign.fleet.thaw(slot)
+    return f"SIGSTOP worker {slot} for {seconds:.1f} s"
+
+
+def add(campaign: "Campaign", rng: random.Random) -> str:
+    free = [slot for slot in range(MAX_WORKERS) if slot not in campaign.fleet.live]
+    if not free:
+        return remove(campaign, rng)
+    campaign.fleet.start(free[0])
+    return f"add worker {free[0]}"
+
+
+def remove(campaign: "Campaign", rng: random.Random) -> str:
+    if len(campaign.fleet.live) <= MIN_WORKERS:
+        return add(campaign, rng)
+    slot = _victim(campaign, rng)
+    campaign.fleet.stop(slot)
+    return f"remove worker {slot}"
+
+
+def broker_kill(campaign: "Campaign", rng: random.Random) -> str:
+    campaign.broker.kill()
+    campaign.fleet.wait(rng.uniform(0, 2))
+    campaign.broker.start()
+    return "SIGKILL the broker and start it again"
+
+
+def slow_broker(campaign: "Campaign", rng: random.Random) -> str:
+    seconds, campaign.proxy.delay = rng.uniform(2, 4), rng.uniform(0.05, 0.4)
+    campaign.fleet.wait(seconds)
+    delay, campaign.proxy.delay = campaign.proxy.delay, 0.0
+    return f"{1000 * delay:.0f} ms of delay for {seconds:.1f} s"
+
+
+def cut_off(campaign: "Campaign", rng: random.Random) -> str:
+    seconds = rng.uniform(0.5, 1.5 * SESSION_SECONDS)
+    campaign.proxy.cut(True)
+    campaign.fleet.wait(seconds)
+    campaign.proxy.cut(False)
+    return f"no worker reaches the broker for {seconds:.1f} s"
+
+
+def coordinator_down(campaign: "Campaign", rng: random.Random) -> str:
+    """The broker, which is the coordinator of group and transaction, dies while a worker is about to commit."""
+    slot, reached = _armed(campaign, rng, f"commit.before:{rng.randint(1, 9)}:stop")
+    campaign.broker.kill()
+    campaign.fleet.thaw(slot)
+    campaign.broker.start()
+    return f"SIGKILL the broker in the middle of a commit of worker {slot}{reached}"
+
+
+def zombie_commit(campaign: "Campaign", rng: random.Random) -> str:
+    """A worker is away for longer than the session timeout between its offsets and its commit."""
+    point = rng.choice(["send_offsets.before", "send_offsets.after", "produce.after"])
+    slot, reached = _armed(campaign, rng, f"{point}:{rng.randint(1, 9)}:stop")
+    campaign.fleet.wait(SESSION_SECONDS + rng.uniform(1, 2))
+    campaign.fleet.thaw(slot)
+    return f"SIGSTOP worker {slot} at {point}{reached}"
+
+
+def full_disk(campaign: "Campaign", rng: random.Random) -> str:
+    """The broker's disk is full: it ends by itself; there is room again, and it is started again."""
+    ballast = campaign.broker.data / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(2**20))
+        except OSError:
+            pass
+    campaign.fleet.wait(rng.uniform(2, 6))
+    ballast.unlink()
+    campaign.broker.restart()
+    return "the broker's disk is full, and has room again"
+
+
+def crash_point(point: str) -> Fault:
+    """SIGKILL at a named place in the service."""
+    most = 2 if point in ("restore", "rebalance.assign", "rebalance.revoke") else 20
+
+    def crash(campaign: "Campaign", rng: random.Random) -> str:
+        slot, reached = _armed(campaign, rng, f"{point}:{rng.randint(1, most)}")
+        return f"SIGKILL worker {slot} at {point}{reached}"
+
+    return crash
+
+
+KINDS: dict[str, Fault] = {
+    "SIGKILL": kill,
+    "SIGTERM": terminate,
+    "SIGSTOP past the session timeout": freeze,
+    "SIGSTOP within the session timeout": nap,
+    "worker added": add,
+    "worker removed": remove,
+    "broker SIGKILL": broker_kill,
+    "slow broker": slow_broker,
+    "broker cut off": cut_off,
+    "coordinator down during commit": coordinator_down,
+    "zombie at commit": zombie_commit,
+    "full disk": full_disk,
+    **{f"crash point {point}": crash_point(point) for point in POINTS},
+}
+
+
+def _victim(campaign: "Campaign", rng: random.Random) -> int:
+    return rng.choice(sorted(campaign.fleet.live))
+
+
+def _armed(campaign: "Campaign", rng: random.Random, point: str) -> tuple[int, str]:
+    """Replace a worker by one that comes to a crash point; whatever is needed to get it there is done on the way."""
+    fleet, slot, name = campaign.fleet, _victim(campaign, rng), point.partition(":")[0]
+    fleet.kill(slot)
+    process = fleet.start(slot, point)
+    deadline = time.monotonic() + REACH_SECONDS
+    others = [other for other in sorted(fleet.live) if other != slot]
+    while f"crash point {name} reached" not in process.log():
+        if time.monotonic() > deadline or fleet.live.get(slot) is not process:
+            if fleet.live.get(slot) is process:
+                fleet.kill(slot)
+                fleet.start(slot)
+            return slot, " (did not come to it)"
+        if name.startswith("rebalance") and fleet.owned(process):
+            other = rng.choice(others)  # a member that leaves, and later one that comes
+            fleet.stop(other)
+            fleet.wait(1.0)
+            fleet.start(other)
+        fleet.wait(0.5)
+    if not point.endswith(":stop"):
+        campaign.until(lambda: fleet.live[slot] is not process, 5)
+    return slot, ""
+
+
+def _running_since(campaign: "Campaign", moment: float) -> set[int]:
+    return {e.partition for e in campaign.fleet.events() if e.what == "running" and e.at > moment}
+
+
+def _recovery(campaign: "Campaign", partitions: set[int], killed: float) -> Recovery:
+    events = [e for e in campaign.fleet.events() if e.at > killed and e.partition in partitions]
+    running = {p: next(e.at for e in events if e.what == "running" and e.partition == p) for p in partitions}
+    last = max(running, key=lambda p: running[p])
+    mine = [e for e in events if e.partition == last and e.at <= running[last]]
+    assigned = [e.at for e in mine if e.what == "assigned"][-1]
+    restored = [e.at for e in mine if e.what == "restored"][-1:] or [running[last]]
+    return Recovery(
+        assigned - killed, restored[0] - assigned, running[last] - restored[0], running[last] - killed
+    )

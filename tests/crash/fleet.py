@@ -1,0 +1,133 @@
+"""The workers of a campaign: started, watched, and started again when they end by themselves, as a platform would."""
+
+import json
+import re
+import signal
+import time
+from collections import Counter
+from datetime import datetime
+from typing import NamedTuple
+
+from service.crash_points import VARIABLE
+from tests.broker.harness import Process
+
+STOP_SECONDS = 60
+
+
+class Event(NamedTuple):
+    """A partition's step in the life of a worker, at a time in seconds since 1970."""
+
+    at: float
+    partition: int
+    what: str
+
+
+class Fleet:
+    """Worker processes by slot. ``failures`` are what none may do; ``ended`` counts how they ended by themselves."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.live: dict[int, Process] = {}
+        self.failures: list[str] = []
+        self.ended: Counter[str] = Counter()
+        self.points: Counter[str] = Counter()
+        self._environment = environment
+        self._past: list[Process] = []
+        self._paused: set[int] = set()
+
+    def start(self, slot: int, point: str | None = None) -> Process:
+        armed = {} if point is None else {VARIABLE: point}
+        process = Process(["-m", "tests.crash.worker", "--slot", str(slot)], {**self._environment, **armed})
+        self.live[slot] = process
+        return process
+
+    def kill(self, slot: int) -> Process:
+        """SIGKILL."""
+        process = self.live.pop(slot)
+        process.kill()
+        self._bury(process)
+        return process
+
+    def stop(self, slot: int) -> None:
+        """SIGTERM; a worker that can reach Kafka must then end well."""
+        process = self.live.pop(slot)
+        process.signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while process.running() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if process.running():
+            process.signal(signal.SIGUSR1)
+            time.sleep(1)
+            process.kill()
+            self.failures.append(f"a worker did not stop within {STOP_SECONDS} s:\n{process.log()[-3_000:]}")
+        status = process.wait()
+        self._bury(process)
+        if status == -signal.SIGKILL:
+            return
+        if status not in (0, -signal.SIGTERM):  # the signal itself ends a worker that is still being imported
+            self._note(process, status)
+
+    def freeze(self, slot: int) -> None:
+        self.live[slot].signal(signal.SIGSTOP)
+        self._paused.add(slot)
+
+    def thaw(self, slot: int) -> None:
+        self._paused.discard(slot)
+        if slot in self.live and self.live[slot].running():
+            self.live[slot].signal(signal.SIGCONT)
+
+    def tend(self) -> None:
+        """Start those again that ended by themselves."""
+        for slot, process in list(self.live.items()):
+            if not process.running():
+                status = process.wait()
+                self._bury(process)
+                if status != -signal.SIGKILL:
+                    self._note(process, status)
+                self.start(slot)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and tend."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.tend()
+            time.sleep(0.05)
+
+    def events(self, process: Process | None = None) -> list[Event]:
+        """What the log of a worker, or of all, says about partitions, in order of time."""
+        processes = [process] if process else [*self._past, *self.live.values()]
+        found = []
+        for one in processes:
+            for line in one.log().splitlines():
+                if line.startswith("{") and '"partition"' in line:
+                    entry = json.loads(line)
+                    what = entry["message"].split()[0]
+                    if what in ("assigned", "restored", "running", "released"):
+                        moment = datetime.fromisoformat(entry["time"]).timestamp()
+                        found.append(Event(moment, entry["partition"], what))
+        return sorted(found)
+
+    def owned(self, process: Process) -> set[int]:
+        """Partitions that a worker has running."""
+        running: set[int] = set()
+        for event in self.events(process):
+            (running.add if event.what == "running" else running.discard)(event.partition)
+        return running
+
+    def close(self) -> None:
+        for slot in list(self.live):
+            self.thaw(slot)
+            self.kill(slot)
+
+    def _bury(self, process: Process) -> None:
+        self._past.append(process)
+        log = process.log()
+        self.points.update(re.findall(r"crash point (\S+) reached", log))
+        if "Traceback" in log or '"exception"' in log:
+            self.failures.append(f"a worker's log has a traceback:\n{log[-3_000:]}")
+
+    def _note(self, process: Process, status: int) -> None:
+        errors = re.findall(r"^error: (.{0,90})", process.log(), re.MULTILINE)
+        if status != 1 or not errors:
+            self.failures.append(f"a worker ended with status {status}:\n{process.log()[-2_000:]}")
+        else:
+            self.ended[re.sub(r"\d+", "N", errors[-1])] += 1

@@ -1,0 +1,183 @@
+"""The oracle: what the output topics must contain, from the input up to the committed offset, in a plain loop over the fold.
+
+``python -m tests.crash.oracle`` reads the settings of a sidecar from its environment, and its topics from their first byte. It
+shares nothing with the service but the fold: no consumer, no loop, no checkpoint. It prints what it compared as JSON, and its
+exit status is 1 where a byte differs.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from service.partition import PartitionState
+from service.records import InputRecord
+from service.settings import Settings, load_settings
+
+READ_SECONDS = 60
+"""A topic that cannot be read to its end in this time has a transaction that hangs, or a broker that is gone."""
+
+Stream = list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]
+
+
+@dataclass
+class Verdict:
+    """What was compared, and each thing that is not as it must be, in words."""
+
+    records: int = 0
+    messages: int = 0
+    bytes: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdict:
+    """Compare every output topic with the oracle, byte for byte, as a reader of committed records sees it.
+
+    ``complete``: every record of the input must be committed. ``fold``: without it only what needs no fold is checked: the
+    digest chains, and that no transaction is open.
+    """
+    topics = settings.topics
+    verdict = Verdict()
+    differences = verdict.differences
+    inputs = _read(settings, topics.records, differences)
+    committed = _committed(settings, inputs)
+    outputs = {
+        name: _read(settings, getattr(topics, name), differences)
+        for name in ("explanations", "drift", "dead_letters")
+    }
+    for partition, messages in inputs.items():
+        place = committed[partition]
+        end = messages[-1].offset() + 1 if messages else 0
+        if complete and place.offset != end and end:
+            differences.append(f"records {partition}: committed {place.offset} of {end}")
+        published = {name: _stream(read.get(partition, [])) for name, read in outputs.items()}
+        differences += _chain(settings, partition, published["explanations"])
+        verdict.messages += sum(map(len, published.values()))
+        verdict.bytes += sum(len(value or b"") for stream in published.values() for _, value, _ in stream)
+        if fold:
+            records = [_record(message) for message in messages if message.offset() < place.offset]
+            verdict.records += len(records)
+            differences += _compare(settings, partition, records, place, published)
+    return verdict
+
+
+def _compare(
+    settings: Settings,
+    partition: int,
+    records: Iterable[InputRecord],
+    committed: TopicPartition,
+    published: dict[str, Stream],
+) -> list[str]:
+    state = PartitionState(settings, partition)
+    expected: dict[str, Stream] = {name: [] for name in published}
+    for record in records:
+        for output in state.step(record):
+            expected[output.destination].append((output.key, output.value, output.headers))
+    differences = []
+    for name, stream in expected.items():
+        found = published[name]
+        if found != stream:
+            same = next(
+                (i for i, pair in enumerate(zip(stream, found, strict=False)) if pair[0] != pair[1]), None
+            )
+            where = min(len(found), len(stream)) if same is None else same
+            differences.append(
+                f"{name} {partition}: {len(found)} messages, the oracle has {len(stream)}; the first difference is message {where}"
+            )
+    if committed.offset >= 0:
+        known = json.loads(committed.metadata)
+        here = (
+            state.next_offset,
+            state.fold_digest.hex(),
+            {name: [chain.seq, chain.digest.hex()] for name, chain in state.chains.items()},
+        )
+        there = (committed.offset, known["fold_digest"], known["chains"])
+        if here != there:
+            differences.append(f"offset {partition}: the metadata says {there}, the oracle {here}")
+    return differences
+
+
+def _chain(settings: Settings, partition: int, stream: Stream) -> list[str]:
+    """The digest chain, as a reader of the one topic verifies it: from the documentation, without the service."""
+    digest, epoch, seq = b"", -1, 0
+    for index, (_, value, _) in enumerate(stream):
+        assert value is not None
+        message = json.loads(value)
+        if message["epoch"] != epoch:
+            epoch, seq = message["epoch"], 0
+            identity = f"{settings.app_id}/{settings.topics.records}/{partition}/{epoch}/explanations"
+            digest = hashlib.blake2b(identity.encode(), digest_size=16).digest()
+        body = value[: value.rindex(b',"digest":"')]
+        digest = hashlib.blake2b(digest + body, digest_size=16).digest()
+        if (message["seq"], message["digest"]) != (seq, digest.hex()):
+            return [
+                f"explanations {partition}: the digest chain breaks at message {index}, seq {message['seq']}"
+            ]
+        seq += 1
+    return []
+
+
+def _record(message: Message) -> InputRecord:
+    headers: Any = tuple(message.headers() or ())
+    return InputRecord(message.offset() or 0, message.timestamp()[1], message.key(), message.value(), headers)
+
+
+def _stream(messages: list[Message]) -> Stream:
+    return [(m.key(), m.value(), tuple(m.headers() or ())) for m in messages]  # type: ignore[misc]
+
+
+def _read(settings: Settings, topic: str, differences: list[str]) -> dict[int, list[Message]]:
+    """Every committed message by partition. A partition with messages that stay undecided has a hanging transaction."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": settings.servers,
+            "group.id": "oracle",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    metadata = reader.list_topics(topic, timeout=READ_SECONDS).topics[topic]
+    found: dict[int, list[Message]] = {partition: [] for partition in sorted(metadata.partitions)}
+    ends = {p: reader.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in found}
+    left = set(found)
+    reader.assign([TopicPartition(topic, partition, 0) for partition in found])
+    deadline = time.monotonic() + READ_SECONDS
+    while left and time.monotonic() < deadline:
+        for message in reader.consume(10_000, 0.2):
+            error, partition = message.error(), message.partition()
+            assert partition is not None
+            if error is None:
+                found[partition].append(message)
+            elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= ends[partition]:
+                left.discard(partition)
+    reader.close()
+    differences += [
+        f"{topic} {partition}: a transaction hangs before offset {ends[partition]}" for partition in left
+    ]
+    return found
+
+
+def _committed(settings: Settings, partitions: Iterable[int]) -> dict[int, TopicPartition]:
+    admin = AdminClient({"bootstrap.servers": settings.servers})
+    places = [TopicPartition(settings.topics.records, partition) for partition in partitions]
+    request = ConsumerGroupTopicPartitions(settings.app_id, places)
+    future = admin.list_consumer_group_offsets([request], request_timeout=30)[settings.app_id]
+    return {place.partition: place for place in future.result().topic_partitions}
+
+
+def main() -> int:
+    verdict = check(load_settings())
+    sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
+    return 1 if verdict.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""A TCP proxy in front of a broker: it makes the broker slow, or cuts it off, for those who connect through it."""
+
+import asyncio
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from service.kafka.broker import Broker
+
+SESSION_SECONDS = 3.0
+
+
+class Proxy:
+    """Forwards connections from ``port`` to ``target``, both on loopback; ``delay`` and ``cut`` may change at any time."""
+
+    def __init__(self, port: int, target: int) -> None:
+        self.port = port
+        self.delay = 0.0  # seconds before each piece of data goes on, in either direction
+        self._target = target
+        self._cut = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._connected, "127.0.0.1", port), self._loop
+        ).result()
+
+    def cut(self, off: bool) -> None:
+        """Drop every connection and refuse new ones, or let them in again."""
+        self._cut = off
+        if off:
+            self._loop.call_soon_threadsafe(self._drop)
+
+    def close(self) -> None:
+        self.cut(True)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _drop(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            if not self._cut:
+                upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+                both = {writer, upstream_writer}
+                self._writers |= both
+                await asyncio.gather(self._pump(reader, upstream_writer), self._pump(upstream_reader, writer))
+                self._writers -= both
+        writer.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(2**16):
+                await asyncio.sleep(self.delay)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+def proxied_broker(data: Path | None) -> tuple[Broker, Proxy]:
+    """A broker with two listeners: its own for whoever observes, and one behind a proxy, which it advertises, for workers."""
+    direct, behind, controller, proxy = (Broker().port for _ in range(4))
+    local = "://127.0.0.1:"
+    config = {
+        "listeners": f"PLAINTEXT{local}{direct},PROXIED{local}{behind},CONTROLLER{local}{controller}",
+        "advertised.listeners": f"PLAINTEXT{local}{direct},PROXIED{local}{proxy}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "group.min.session.timeout.ms": "1000",
+    }
+    return Broker(data, port=direct, config=config), Proxy(proxy, behind)

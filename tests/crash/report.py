@@ -1,0 +1,112 @@
+"""The report of a campaign: JSON to take it up again, Markdown to read."""
+
+import json
+import platform
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from service.crash_points import POINTS
+from service.kafka.jars import KAFKA_VERSION
+from tests.crash.campaign import Done, Verdict
+from tests.crash.faults import Recovery
+
+
+@dataclass
+class Report:
+    """What a campaign has survived so far."""
+
+    seed: int
+    not_run: dict[str, str]
+    faults: list[Done] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, folder: Path, seed: int, not_run: dict[str, str]) -> "Report":
+        """The report of a campaign that was broken off, or a new one. Raises ``ValueError`` for another campaign's folder."""
+        path = folder / "report.json"
+        if not path.exists():
+            return cls(seed, not_run)
+        data = json.loads(path.read_text())
+        if data["seed"] != seed:
+            raise ValueError(
+                f"--seed {seed}: {path} is of seed {data['seed']}; take that, or another --state"
+            )
+        verdicts = [
+            Verdict(**{**one, "recoveries": [Recovery(*seconds) for seconds in one["recoveries"]]})
+            for one in data["verdicts"]
+        ]
+        return cls(seed, data["not_run"], [Done(**one) for one in data["faults"]], verdicts)
+
+    def save(self, folder: Path) -> None:
+        (folder / "report.json").write_text(json.dumps(asdict(self), indent=1) + "\n")
+        (folder / "report.md").write_text(self.markdown())
+
+    @property
+    def problems(self) -> list[str]:
+        return [problem for verdict in self.verdicts for problem in verdict.problems]
+
+    def markdown(self) -> str:
+        verdicts, kinds = self.verdicts, Counter(fault.kind for fault in self.faults)
+        points = _sum(verdict.points for verdict in verdicts)
+        ended = _sum(verdict.ended for verdict in verdicts)
+        lines = [
+            "# Crash campaign",
+            "",
+            f"{datetime.now(UTC):%Y-%m-%d}, seed {self.seed}; Python {platform.python_version()}, Kafka {KAFKA_VERSION}, confluent-kafka "
+            f"{version('confluent-kafka')}, river {version('river')}; {platform.machine()}.",
+            "",
+            f"**{len(self.faults)} faults, {len(self.problems)} problems.** {sum(v.records for v in verdicts):,} records; "
+            f"{sum(v.messages for v in verdicts):,} messages with {sum(v.bytes for v in verdicts):,} bytes compared with the oracle; "
+            f"{sum(v.seconds for v in verdicts) / 60:.0f} minutes.",
+            "",
+            *(f"- {problem}" for problem in self.problems),
+            "",
+            "| fault | injected |",
+            "| --- | ---: |",
+            *(f"| {kind} | {count} |" for kind, count in sorted(kinds.items())),
+            *(f"| {kind} | not run: {why} |" for kind, why in sorted(self.not_run.items())),
+            "",
+            "| crash point | reached |",
+            "| --- | ---: |",
+            *(f"| {point} | {points[point]} |" for point in POINTS),
+            "",
+            "| after SIGKILL, seconds | runs | p50 | p99 |",
+            "| --- | ---: | ---: | ---: |",
+            *self._recoveries(),
+            "",
+            f"Probe records came through in {max((v.probe_seconds for v in verdicts), default=0):.1f} s at the most.",
+            "",
+            "| ended by itself, and was started again | times |",
+            "| --- | ---: |",
+            *(f"| {reason.replace('|', ' ')} | {count} |" for reason, count in ended.most_common()),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _recoveries(self) -> list[str]:
+        rows = []
+        for membership in ("dynamic", "static"):
+            found = [r for v in self.verdicts if v.membership == membership for r in v.recoveries]
+            for name in Recovery._fields:
+                seconds = [getattr(recovery, name) for recovery in found]
+                if seconds:
+                    rows.append(
+                        f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {_p99(seconds):.2f} |"
+                    )
+        return rows
+
+
+def _p99(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+
+
+def _sum(counts: object) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:  # type: ignore[attr-defined]
+        total.update(one)
+    return total

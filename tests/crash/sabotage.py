@@ -1,0 +1,95 @@
+"""Protections switched off, one at a time, in the process of a test's worker: what they protect from must then be seen."""
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+import service.snapshot
+from service.kafka import clients
+from service.kafka.lifecycle import OwnedPartition, Target
+from service.kafka.transaction import Transaction
+from service.partition import PartitionState
+from service.settings import Settings
+from service.snapshot import Snapshot
+
+
+def offsets_outside_the_transaction() -> None:
+    commit = Transaction.commit
+
+    def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer) -> None:
+        group.commit(offsets=offsets, asynchronous=False)
+        commit(self, [], group)
+
+    Transaction.commit = broken  # type: ignore[method-assign]
+
+
+def metadata_of_a_consumer_that_never_joined() -> None:
+    commit, initialise = Transaction.commit, Transaction.__init__
+
+    def starting(self: Any, producer: Any, settings: Settings, alive: Callable[[], None]) -> None:
+        initialise(self, producer, settings, alive)
+        self.stranger = Consumer({"bootstrap.servers": settings.servers, "group.id": settings.app_id})
+
+    def broken(self: Any, offsets: list[TopicPartition], group: Consumer) -> None:
+        commit(self, offsets, self.stranger)
+
+    Transaction.__init__ = starting  # type: ignore[method-assign]
+    Transaction.commit = broken  # type: ignore[method-assign]
+
+
+def no_digest_check() -> None:
+    def broken(self: OwnedPartition, target: Target, state: PartitionState) -> None:
+        self.committed_offset = target.offset
+
+    OwnedPartition._diverged = broken  # type: ignore[method-assign]
+
+
+def no_checksum() -> None:
+    def broken(snapshot: Snapshot) -> bytes:
+        return b"".join(snapshot.chunks)
+
+    service.snapshot.verify = broken
+
+
+def restore_without_replay() -> None:
+    def broken(self: OwnedPartition, position: int) -> None:
+        assert self.state is not None and self._target is not None
+        self.state.next_offset = self.committed_offset = self._target.offset
+        self._target = None
+        self._run()
+
+    OwnedPartition._after_replay = broken  # type: ignore[method-assign]
+
+
+def aborted_outputs_not_sent_again() -> None:
+    abort = Transaction.abort
+
+    def broken(self: Transaction) -> None:
+        abort(self)
+        self.kept, self.kept_bytes = [], 0
+
+    Transaction.abort = broken  # type: ignore[method-assign]
+
+
+def earliest_with_deleted_records() -> None:
+    made = clients._made
+
+    def broken(client: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
+        return made(client, {k: "earliest" if k == "auto.offset.reset" else v for k, v in config.items()})
+
+    clients._made = broken
+
+
+SABOTAGE: dict[str, Callable[[], None]] = {
+    function.__name__: function
+    for function in (
+        offsets_outside_the_transaction,
+        metadata_of_a_consumer_that_never_joined,
+        no_digest_check,
+        no_checksum,
+        restore_without_replay,
+        aborted_outputs_not_sent_again,
+        earliest_with_deleted_records,
+    )
+}

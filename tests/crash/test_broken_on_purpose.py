@@ -1,0 +1,225 @@
+"""A protection whose absence goes unseen is not tested: the same scenario with it, and with it switched off."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import zstandard
+from confluent_kafka import Producer, TopicPartition
+
+from service.kafka.broker import Broker
+from service.kafka.checkpoints import Pointer
+from tests.broker.harness import Pipeline, Process, mixed_records
+from tests.crash.oracle import check
+from tests.crash.sabotage import SABOTAGE
+from tests.crash.worker import SABOTAGE_VARIABLE
+
+SESSION_SECONDS = 3
+
+Scenario = Callable[["Line"], None]
+
+
+class Line(Pipeline):
+    """A pipeline whose workers are test builds; ``broken`` names the protection that those have not which ``suspect`` starts."""
+
+    broken: str | None = None
+
+    def worker(self, slot: int = 0, until_caught_up: bool = False, **environment: str) -> Process:
+        arguments = ["-m", "tests.crash.worker", "--slot", str(slot)]
+        return Process(
+            [*arguments, *(["--until-caught-up"] if until_caught_up else [])],
+            {**self.environment, **environment},
+        )
+
+    def suspect(self, until_caught_up: bool = False, **environment: str) -> Process:
+        sabotage = {} if self.broken is None else {SABOTAGE_VARIABLE: self.broken}
+        return self.worker(0, until_caught_up, **environment, **sabotage)
+
+    def differences(self, fold: bool = True) -> list[str]:
+        return check(self.settings, complete=False, fold=fold).differences
+
+    def folded(self) -> bool:
+        total = sum(map(len, self.inputs.values()))
+        return sum(place.offset for place in self.committed().values()) == total
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(config={"group.min.session.timeout.ms": "1000"}) as running:
+        yield running
+
+
+def both(
+    broker: Broker, name: str, scenario: Scenario, partitions: int = 1, **environment: str
+) -> list[Line]:
+    """Run a scenario with the protection and without it, at the same time; returns the two pipelines."""
+    assert name in SABOTAGE
+    environment["EXPLAIN_KAFKA__CONFIG"] = json.dumps({"session.timeout.ms": 1_000 * SESSION_SECONDS})
+    lines = []
+    for broken in (None, name):
+        line = Line(broker, f"{name}-{'broken' if broken else 'intact'}", partitions, dict(environment))
+        line.broken = broken
+        lines.append(line)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(scenario, lines))
+    return lines
+
+
+def leave_something_to_replay(line: Line) -> None:
+    """300 records with a snapshot after them, 200 more without one: the worker was killed."""
+    line.feed(mixed_records(1, 300))
+    line.run_to_end()
+    line.feed(mixed_records(1, 200, seed=1))
+    process = line.worker()
+    line.wait_for(line.folded)
+    process.kill()
+
+
+def test_offsets_outside_the_transaction_lose_what_a_crash_aborts(broker: Broker) -> None:
+    def scenario(line: Line) -> None:
+        line.feed(mixed_records(1, 400))
+        process = line.suspect(SIDECAR_CRASH_POINT="commit.before:2", EXPLAIN_COMMIT__MAX_RECORDS="40")
+        assert process.wait() == -signal.SIGKILL
+        line.run_to_end()
+
+    intact, broken = both(broker, "offsets_outside_the_transaction", scenario)
+    assert intact.differences() == []
+    assert any("explanations" in difference for difference in broken.differences())
+
+
+def test_metadata_of_a_consumer_that_never_joined_lets_a_zombie_commit(broker: Broker) -> None:
+    def scenario(line: Line) -> None:
+        # Its first commits, one or two, are of partitions that begin. Both workers are there before the first record, so that all is over within the zombie's transaction timeout.
+        zombie = line.suspect(SIDECAR_CRASH_POINT="send_offsets.before:3:stop")
+        line.wait_for(lambda: zombie.log().count("running from") == 2)
+        successor = line.worker(1)
+        line.wait_for(lambda: "running from" in successor.log())
+        line.feed(mixed_records(2, 400))
+        line.wait_for(lambda: "crash point" in zombie.log())
+        line.wait_for(line.folded)
+        zombie.signal(signal.SIGCONT)
+        time.sleep(2)
+        zombie.kill()
+        assert successor.stop() == 0
+
+    intact, broken = both(
+        broker, "metadata_of_a_consumer_that_never_joined", scenario, 2, EXPLAIN_COMMIT__MAX_RECORDS="40"
+    )
+    assert intact.differences() == []
+    assert any("explanations" in difference for difference in broken.differences())
+
+
+def test_without_the_digest_check_a_model_that_is_not_deterministic_breaks_the_chain(broker: Broker) -> None:
+    statuses = {}
+
+    def scenario(line: Line) -> None:
+        leave_something_to_replay(line)
+        line.feed(mixed_records(1, 100, seed=2))
+        statuses[line.broken] = line.suspect(until_caught_up=True).wait()
+
+    intact, broken = both(
+        broker, "no_digest_check", scenario, EXPLAIN_MODEL__FACTORY="tests.broker.custom_models:Unpredictable"
+    )
+    assert statuses == {None: 1, "no_digest_check": 0}
+    assert intact.differences(fold=False) == []
+    assert any("digest chain breaks" in difference for difference in broken.differences(fold=False))
+
+
+def test_without_the_checksum_an_altered_chunk_is_folded_on(broker: Broker) -> None:
+    statuses = {}
+
+    def scenario(line: Line) -> None:
+        line.feed(mixed_records(1, 300))
+        line.run_to_end()
+        alter_snapshot(line)
+        line.feed(mixed_records(1, 100, seed=2))
+        statuses[line.broken] = line.suspect(until_caught_up=True).wait()
+
+    intact, broken = both(broker, "no_checksum", scenario)
+    assert statuses == {None: 1, "no_checksum": 0}
+    assert intact.differences() == []
+    assert any("explanations" in difference for difference in broken.differences())
+
+
+def alter_snapshot(line: Line) -> None:
+    """Every green thing in the state becomes another, in chunks of the old number; the manifest knows their sizes, and the sha256 of before."""
+    place = line.committed()[0]
+    pointer = Pointer.decode(place.metadata)
+    assert pointer is not None
+    stored = {message.offset(): message for message in line.read(line.topics["checkpoints"])}
+    *chunks, manifest = [stored[offset] for offset in sorted(stored) if offset >= pointer.first_chunk]
+    raw = zstandard.ZstdDecompressor().decompress(b"".join(chunk.value() for chunk in chunks))
+    assert raw.count(b"green")
+    packed = zstandard.ZstdCompressor().compress(raw.replace(b"green", b"grean"))
+    size = len(packed) // len(chunks) + 1
+    pieces = [packed[i * size : (i + 1) * size] for i in range(len(chunks))]
+    signed = {**json.loads(manifest.value()), "chunk_sizes": [len(piece) for piece in pieces]}
+    placed: list[int] = []
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    values = [*zip(chunks, pieces, strict=True), (manifest, json.dumps(signed).encode())]
+    for message, value in values:
+        producer.produce(
+            line.topics["checkpoints"], value, message.key(), partition=0,
+            on_delivery=lambda _, m: placed.append(m.offset()),
+        )  # fmt: skip
+        producer.flush()
+    moved = {**json.loads(place.metadata), "first_chunk": placed[0], "manifest": placed[-1]}
+    line.commit(0, place.offset, json.dumps(moved))
+
+
+def test_a_restore_without_replay_forgets_records(broker: Broker) -> None:
+    def scenario(line: Line) -> None:
+        leave_something_to_replay(line)
+        line.feed(mixed_records(1, 100, seed=2))
+        assert line.suspect(until_caught_up=True).wait() == 0
+
+    intact, broken = both(broker, "restore_without_replay", scenario)
+    assert intact.differences() == []
+    assert any("explanations" in difference for difference in broken.differences())
+
+
+def test_aborted_outputs_that_are_not_sent_again_are_missing(broker: Broker) -> None:
+    def scenario(line: Line) -> None:
+        process = line.suspect(SIDECAR_CRASH_POINT="send_offsets.before:3:stall=5")
+        line.wait_for(lambda: process.log().count("running from") == 2)
+        other = line.worker(1)
+        line.wait_for(lambda: "running from" in other.log())
+        line.feed(mixed_records(2, 400))
+        line.wait_for(lambda: "crash point" in process.log())
+        other.stop()  # the first holds the metadata of a generation that goes by
+        line.wait_for(line.folded)
+        assert "will be sent again" in process.log()
+        assert process.stop() == 0
+
+    intact, broken = both(
+        broker, "aborted_outputs_not_sent_again", scenario, 2, EXPLAIN_COMMIT__MAX_RECORDS="40"
+    )
+    assert intact.differences() == []
+    assert any("explanations" in difference for difference in broken.differences())
+
+
+def test_earliest_jumps_over_deleted_records(broker: Broker) -> None:
+    statuses = {}
+
+    def scenario(line: Line) -> None:
+        line.feed(mixed_records(1, 300))
+        process = line.suspect()
+        line.wait_for(line.folded)
+        process.signal(signal.SIGSTOP)
+        time.sleep(0.5)  # a fetch that is under way is answered
+        line.feed(mixed_records(1, 200, seed=1))
+        where = TopicPartition(line.topics["records"], 0, 400)
+        line.admin.delete_records([where])[where].result()
+        process.signal(signal.SIGCONT)
+        line.wait_for(lambda: not process.running() or line.folded())
+        statuses[line.broken] = process.wait() if not process.running() else process.stop()
+
+    intact, broken = both(broker, "earliest_with_deleted_records", scenario)
+    assert statuses == {None: 1, "earliest_with_deleted_records": 0}
+    # The records are gone, so the oracle has them from the test.
+    published = [line.published()["explanations"][0] for line in (intact, broken)]
+    assert published[0] == intact.oracle()["explanations"][0][:30]
+    assert published[1] != broken.oracle()["explanations"][0][: len(published[1])]

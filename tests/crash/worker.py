@@ -1,0 +1,24 @@
+"""A worker for tests: the service's own, with small chunks; ``TEST_SABOTAGE`` names a protection to switch off in it."""
+
+import faulthandler
+import os
+import signal
+import sys
+
+import service.snapshot
+from service.worker import main
+from tests.crash.sabotage import SABOTAGE
+
+SABOTAGE_VARIABLE = "TEST_SABOTAGE"
+
+# So that every snapshot has several chunks.
+service.snapshot.CHUNK_BYTES = 2_000
+
+if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)  # says where it hangs
+    if SABOTAGE_VARIABLE in os.environ:
+        SABOTAGE[os.environ[SABOTAGE_VARIABLE]]()
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
