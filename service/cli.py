@@ -268,6 +268,116 @@ def demo(follow: bool, limit: int | None) -> None:
     demo(follow=follow, limit=limit)
 
 
+@cli.command()
+@click.argument("baseline", type=_FILE)
+@click.argument("target", type=_FILE)
+@click.option("--label", required=True, metavar="COLUMN", help="Column of the truth.")
+@click.option(
+    "--model",
+    metavar="FACTORY",
+    help="`module:function` that returns the fitted model, e.g. mine:load. It must not have learnt from these rows.",
+)
+@click.option(
+    "--hypothesis",
+    type=click.Choice(["tree"]),
+    help="In place of a model: a tree learnt from one half of BASELINE, the other half is explained. The default.",
+)
+@click.option(
+    "--loss",
+    metavar="NAME",
+    help="zero_one (the default), cross_entropy, brier, hinge; for a number squared, absolute, huber.",
+)
+@click.option("--joint", is_flag=True, help="The inputs as one cause.")
+@click.option(
+    "--per-feature",
+    is_flag=True,
+    help="The inputs feature by feature as well, as if independent. The default.",
+)
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME=A,B",
+    help="As --per-feature with these features as one cause. Can be repeated.",
+)
+@click.option(
+    "--bootstrap",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Resamples for the intervals; 0 for none.",
+)
+@click.option(
+    "--max-cells", type=_COUNT, default=100_000, show_default=True, help="Cells enumerated, more are sampled."
+)
+@click.option(
+    "--max-samples",
+    type=click.IntRange(min=100),
+    default=200_000,
+    show_default=True,
+    help="Predictions of the model on rows, and on samples.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every draw.")
+@_as_json
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw the change to this file, e.g. change.png.",
+)
+def dbshap(
+    baseline: Path,
+    target: Path,
+    label: str,
+    model: str | None,
+    hypothesis: str | None,
+    loss: str | None,
+    joint: bool,
+    per_feature: bool,
+    groups: tuple[str, ...],
+    bootstrap: int,
+    max_cells: int,
+    max_samples: int,
+    seed: int,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Say why a model errs more on one file than on another.
+
+    The concept changed, or the inputs, and which of them.
+
+    BASELINE and TARGET are labelled rows with the same columns, from two periods, regions or populations: CSV (.csv, .csv.gz), JSON
+    lines (.jsonl, .jsonl.gz) or Parquet. Empty cells are missing values.
+    """
+    if model and hypothesis:
+        raise click.UsageError("--model and --hypothesis exclude each other; give one")
+    if joint + per_feature + bool(groups) > 1:
+        raise click.UsageError("--joint, --per-feature and --group exclude each other; give one kind")
+    members = {}
+    for group in groups:
+        name, _, features = group.partition("=")
+        if not name or not features or name in members:
+            raise click.UsageError(f"--group {group}: write NAME=FEATURE,FEATURE,… with a name of its own")
+        members[name] = features.split(",")
+    from service.dbshap_command import run
+
+    run(
+        baseline,
+        target,
+        label=label,
+        model=model,
+        loss=loss,
+        factorisation="joint" if joint else "per_feature",
+        groups=members,
+        max_cells=max_cells,
+        max_samples=max_samples,
+        bootstrap=bootstrap,
+        seed=seed,
+        as_json=as_json,
+        plot=plot,
+    )
+
+
 @cli.group()
 def config() -> None:
     """Show the settings in force, or check them."""

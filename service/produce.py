@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +13,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from service.csv_rows import converters_of, read_rows
 from service.errors import UserError
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
@@ -44,7 +41,9 @@ def produce(
     A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; an empty cell
     is left out. ``label`` is renamed to the setting ``record.label`` where the two differ.
     """
-    converters, count = _converters(file, limit)
+    converters, count = converters_of(read_rows("--input", file, limit))
+    if not count:
+        raise UserError(f"--input {file}: it has no rows")
     for option, column in (("--label", label), ("--key", key)):
         if column is not None and column not in converters:
             raise UserError(
@@ -53,7 +52,7 @@ def produce(
     names = {name: settings.record.label if name == label else name for name in converters}
     rows = (
         (row, {names[name]: converters[name](cell) for name, cell in row.items() if cell != ""})
-        for row in _rows(file, limit)
+        for row in read_rows("--input", file, limit)
     )
     write(
         settings,
@@ -128,52 +127,3 @@ def _partitions(settings: Settings, topic: str, partitions: int | None) -> int:
             f"--partitions {partitions}: {topic!r} is there already, with {found[topic].partitions}"
         )
     return found[topic].partitions
-
-
-def _rows(file: Path, limit: int | None) -> Iterator[dict[str, str]]:
-    try:
-        with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as text:
-            for number, row in enumerate(islice(csv.DictReader(text), limit), start=2):
-                if None in row or None in row.values():
-                    raise UserError(
-                        f"--input {file}: row {number} has not as many cells as the header has columns"
-                    )
-                yield row
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
-        raise UserError(f"--input {file}: cannot be read as CSV: {error}") from None
-
-
-def _converters(file: Path, limit: int | None) -> tuple[dict[str, Callable[[str], Any]], int]:
-    """What turns the cells of each column into values, and the number of rows."""
-    kinds: dict[str, list[Callable[[str], Any]]] = {}
-    count = 0
-    for row in _rows(file, limit):
-        count += 1
-        for name, cell in row.items():
-            left = kinds.setdefault(name, [int, _finite, _boolean, str])
-            while cell != "" and not _fits(left[0], cell):
-                left.pop(0)
-    if not count:
-        raise UserError(f"--input {file}: it has no rows")
-    return {name: left[0] for name, left in kinds.items()}, count
-
-
-def _fits(convert: Callable[[str], Any], cell: str) -> bool:
-    try:
-        convert(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _finite(cell: str) -> float:
-    value = float(cell)
-    if not math.isfinite(value):
-        raise ValueError(cell)
-    return value
-
-
-def _boolean(cell: str) -> bool:
-    if cell.lower() not in ("true", "false"):
-        raise ValueError(cell)
-    return cell.lower() == "true"

@@ -49,6 +49,7 @@ def test_every_promised_command_is_there() -> None:
         "checkpoint show",
         "kafka run",
         "demo",
+        "dbshap",
         "config check",
         "config show",
     }
@@ -68,18 +69,21 @@ def test_help_of_every_command_explains_it_and_each_option(
     assert command.help
     assert "..." not in shown.replace("[ARGS]...", "")  # no sentence is cut off in the list of commands
     for option in command.params:
-        assert isinstance(option, click.Option) and option.help and option.opts[0] in shown
+        if isinstance(option, click.Argument):
+            assert option.human_readable_name in shown
+        else:
+            assert isinstance(option, click.Option) and option.help and option.opts[0] in shown
 
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom service.cli import cli\n"
-        "for path in ([], ['run'], ['topics', 'create'], ['config', 'show'], ['demo']):\n"
+        "for path in ([], ['run'], ['topics', 'create'], ['config', 'show'], ['demo'], ['dbshap']):\n"
         "    cli.main([*path, '--help'], standalone_mode=False)\n"
         f"sys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.count("Usage:") == 5
+    assert done.stdout.count("Usage:") == 6
     assert (done.returncode, done.stderr) == (0, "")
 
 

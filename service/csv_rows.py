@@ -1,0 +1,68 @@
+"""The rows of a CSV file, and what turns their cells into values."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from service.errors import UserError
+
+
+def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[dict[str, str]]:
+    """Each row as a mapping from column to cell; ``.gz`` is decompressed.
+
+    Raises ``UserError`` that begins with the argument, the file's name and the row.
+    """
+    try:
+        with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as text:
+            for number, row in enumerate(islice(csv.DictReader(text), limit), start=2):
+                if None in row or None in row.values():
+                    raise UserError(
+                        f"{argument} {file}: row {number} has not as many cells as the header has columns"
+                    )
+                yield row
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        raise UserError(f"{argument} {file}: cannot be read as CSV: {error}") from None
+
+
+def converters_of(rows: Iterable[dict[str, str]]) -> tuple[dict[str, Callable[[str], Any]], int]:
+    """What turns the cells of each column into values, and the number of rows.
+
+    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; empty cells
+    have no part in it.
+    """
+    kinds: dict[str, list[Callable[[str], Any]]] = {}
+    count = 0
+    for row in rows:
+        count += 1
+        for name, cell in row.items():
+            left = kinds.setdefault(name, [int, _finite, _boolean, str])
+            while cell != "" and not _fits(left[0], cell):
+                left.pop(0)
+    return {name: left[0] for name, left in kinds.items()}, count
+
+
+def _fits(convert: Callable[[str], Any], cell: str) -> bool:
+    try:
+        convert(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _finite(cell: str) -> float:
+    value = float(cell)
+    if not math.isfinite(value):
+        raise ValueError(cell)
+    return value
+
+
+def _boolean(cell: str) -> bool:
+    if cell.lower() not in ("true", "false"):
+        raise ValueError(cell)
+    return cell.lower() == "true"
