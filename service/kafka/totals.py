@@ -52,10 +52,13 @@ class Totals:
         self._topics = topics
         self._first_fold_at = 0.0
         self._last_commit_at = 0.0
+        self._cpu_at_first_fold = 0.0
+        self._cpu_at_last_commit = 0.0
 
     def folded(self, seconds: float, phase: StepPhase) -> None:
         if not self.records:
             self._first_fold_at = time.perf_counter() - seconds
+            self._cpu_at_first_fold = time.thread_time()
         self.records += 1
         self.steps[phase].observe(seconds)
 
@@ -63,6 +66,7 @@ class Totals:
         """Sending the offsets and the commit itself, and the messages that are now public."""
         self.commits.observe(seconds)
         self._last_commit_at = time.perf_counter()
+        self._cpu_at_last_commit = time.thread_time()
         topics = self._topics
         for sent in published:
             if sent.topic == topics.dead_letters:
@@ -95,9 +99,10 @@ class Totals:
 
     def __str__(self) -> str:
         elapsed = max(0.0, self._last_commit_at - self._first_fold_at) if self.records else 0.0
+        on_cpu = self._cpu_at_last_commit - self._cpu_at_first_fold if elapsed else 0.0
         folding = sum(histogram.seconds for histogram in self.steps.values())
         return (
-            f"folded {self.records} records; {elapsed:.3f} s from the first of them to the last commit: "
+            f"folded {self.records} records; {elapsed:.3f} s, {on_cpu:.3f} s of them on the CPU, from the first of them to the last commit: "
             f"{folding:.3f} s folding, {self.commits.seconds:.3f} s committing, "
             f"{self.snapshot_seconds:.3f} s for {self.snapshots} snapshots, {self.recovery_seconds:.3f} s recovering"
         )

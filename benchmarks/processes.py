@@ -1,0 +1,281 @@
+"""The processes that the benchmarks time, on one embedded broker: the service, the same fold in a plain loop, rivals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from confluent_kafka import Consumer, TopicPartition
+
+from service.kafka.broker import Broker
+from service.kafka.checkpoints import Pointer
+from service.kafka.clients import reading_consumer
+from service.produce import write
+from service.run import worker_environment
+from service.settings import Settings, load_settings
+
+TOTALS = re.compile(
+    r"folded (\d+) records; ([\d.]+) s, ([\d.]+) s of them on the CPU, .*: ([\d.]+) s folding, ([\d.]+) s committing, "
+    r"([\d.]+) s for (\d+) snapshots, ([\d.]+) s recovering"
+)
+RESTORED = re.compile(r"restored a snapshot of (\d+) bytes; (\d+) offsets to replay")
+SAMPLES_PER_SECOND = 250
+KILL_AT = 0.8
+"""Share of the records after whose commit a worker is killed."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, the least ratio wanted of it, and how many records are folded with it: in a few seconds, and in about thirty."""
+
+    name: str
+    model: dict[str, str]
+    goal: float
+    records: int
+    many_records: int
+    quick_records: int
+    rival_records: int
+    rival_goal: int  # least ratio against Quix Streams and ixai
+    held: int  # partitions in the memory measurement
+
+
+TREE = {"EXPLAIN_MODEL__FACTORY": "river.tree:HoeffdingAdaptiveTreeClassifier"}
+FOREST = {"EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier", "EXPLAIN_MODEL__PARAMS": '{"n_models": 10}'}
+CASES = (
+    Case("logistic pipeline", {}, 0.7, 5_000, 40_000, 2_000, 4_000, 10, held=4),
+    Case("Hoeffding adaptive tree", TREE, 0.9, 4_000, 20_000, 1_500, 2_000, 5, held=4),
+    Case("ARF, 10 trees", FOREST, 0.9, 1_000, 5_000, 400, 600, 3, held=2),
+)
+
+
+ONE_DRAW = {
+    "EXPLAIN_EXPLAINERS": json.dumps([{"kind": "ipfi", "n_samples": 1}, {"kind": "isage", "n_samples": 1}])
+}
+"""Both estimators with one draw per copy, as ixai has them."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Seconds of one run over all records, those of its thread on the CPU, and the fold digest of each partition at its end."""
+
+    seconds: float
+    cpu_seconds: float
+    digests: list[str]
+    fold_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    snapshot_seconds: float = 0.0
+    snapshots: int = 0
+    recovery_seconds: float = 0.0
+
+
+class Bench:
+    """Runs the service and the plain loop over the same records."""
+
+    def __init__(self, broker: Broker, records: list[dict[str, Any]], folder: Path) -> None:
+        self._broker = broker
+        self._records = records
+        self._folder = folder
+        self._numbers = count()
+        self._topics: set[str] = set()
+
+    @property
+    def size(self) -> int:
+        return len(self._records)
+
+    @property
+    def broker_seconds(self) -> float:
+        """What the broker has spent on the CPU since its start."""
+        spent = Path(f"/proc/{self._broker.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
+
+    def environment(self, case: Case, partitions: int, records: int) -> dict[str, str]:
+        """Settings of a new sidecar on an input topic of so many records, which is filled at its first use."""
+        name, topic = f"bench-{next(self._numbers)}", f"records-{records}-{partitions}"
+        outputs = ("explanations", "drift", "checkpoints", "dead_letters")
+        environment = {
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": self._broker.bootstrap_servers,
+            "EXPLAIN_APP_ID": name,
+            "EXPLAIN_INSTANCE_ID": "bench",
+            # So that a killed worker's successor does not wait for the session timeout of 10 s.
+            "EXPLAIN_KAFKA__GROUP_INSTANCE_ID": "bench",
+            "EXPLAIN_LOG__FORMAT": "json",
+            "EXPLAIN_TOPICS__RECORDS": topic,
+            **{f"EXPLAIN_TOPICS__{output.upper()}": f"{output}-{name}" for output in outputs},
+            **case.model,
+        }
+        if records and topic not in self._topics:
+            self._topics.add(topic)
+            settings = load_settings(environ=environment)
+            first = ((None, None, record) for record in self._records[:records])
+            write(settings, first, count=records, partitions=partitions, progress=False)
+        return environment
+
+    def fold(
+        self, what: str, environment: dict[str, str], partitions: int, records: int, **more: str
+    ) -> dict[str, Any]:
+        """What ``benchmarks.fold`` measures in a process of its own."""
+        command = [sys.executable, "-m", "benchmarks.fold", what, "--records", str(self._file(records))]
+        done = subprocess.run(
+            [*command, "--partitions", str(partitions)],
+            env={**worker_environment(), **environment, **more},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        measured: dict[str, Any] = json.loads(done.stdout)
+        return measured
+
+    def plain(self, environment: dict[str, str], partitions: int, records: int) -> Run:
+        return Run(**self.fold("timed", environment, partitions, records))
+
+    def service(self, environment: dict[str, str], partitions: int, records: int) -> Run:
+        return self.services(1, environment, partitions, records)[1][0]
+
+    def services(
+        self, workers: int, environment: dict[str, str], partitions: int, records: int
+    ) -> tuple[float, list[Run]]:
+        """Seconds from the first fold of any worker to the last commit of any, and the run of each."""
+        with ExitStack() as stack:
+            started = [stack.enter_context(self._worker(environment, slot)) for slot in range(workers)]
+            for process, _ in started:
+                process.wait(600)
+        runs = [_run(process, log) for process, log in started]
+        ends = [datetime.fromisoformat(_read(log)[-1]["time"]).timestamp() for _, log in started]
+        begin = min(end - run.seconds - run.recovery_seconds for end, run in zip(ends, runs, strict=True))
+        with _asking(environment) as (reader, settings):
+            committed = _committed(reader, settings, partitions)
+        folded = sum(one.offset for one in committed)
+        if folded != records:
+            raise click.ClickException(f"{folded} of {records} records were folded")
+        pointers = [Pointer.decode(one.metadata) for one in committed]
+        digests = [pointer.fold_digest for pointer in pointers if pointer]
+        return max(ends) - begin, [replace(run, digests=digests) for run in runs]
+
+    def rival(self, what: str, environment: dict[str, str], records: int, quix: str | None) -> float:
+        """Seconds that river and ixai take for the same records, in a plain ``loop`` or under ``quix``."""
+        command = [
+            quix or sys.executable,
+            "-m",
+            "benchmarks.rivals",
+            what,
+            "--records",
+            str(self._file(records)),
+        ]
+        done = subprocess.run(
+            command, env={**worker_environment(), **environment}, stdout=subprocess.PIPE, check=True
+        )
+        return float(json.loads(done.stdout)["seconds"])
+
+    def sampled(self, environment: dict[str, str]) -> tuple[Run, dict[str, int]]:
+        """A worker's run under py-spy, and in how many samples it was in each stack."""
+        with self._worker(environment, spy=True) as (process, log):
+            process.wait(600)
+        stacks = (line.rsplit(" ", 1) for line in log.with_suffix(".stacks").read_text().splitlines())
+        return _run(process, log), {stack: int(samples) for stack, samples in stacks}
+
+    def recovery(self, environment: dict[str, str], records: int) -> dict[str, float]:
+        """Kill -9 near the end of one partition, start again: what is restored and replayed, and how long that takes."""
+        with self._worker(environment) as (process, _), _asking(environment) as (reader, settings):
+            while _committed(reader, settings, 1)[0].offset < KILL_AT * records:
+                if process.poll() is not None:
+                    raise click.ClickException("the worker ended before it could be killed")
+                time.sleep(0.02)
+            process.kill()
+        with self._worker(environment) as (process, log):
+            process.wait(600)
+        at = {}
+        size = replayed = 0
+        for line in _read(log):
+            message = line["message"]
+            if found := RESTORED.match(message):
+                size, replayed = map(int, found.groups())
+            for name in ("assigned", "restored", "running"):
+                if message.startswith(name):
+                    at[name] = datetime.fromisoformat(line["time"])
+        if process.returncode or len(at) < 3 or not replayed:
+            raise click.ClickException(f"the worker did not recover:\n{log.read_text()}")
+        return {
+            "size": size,
+            "replayed": replayed,
+            "restore": (at["restored"] - at["assigned"]).total_seconds(),
+            "replay": (at["running"] - at["restored"]).total_seconds(),
+        }
+
+    def _file(self, records: int) -> Path:
+        file = self._folder / f"{records}.jsonl"
+        if not file.exists():
+            file.write_bytes(b"\n".join(map(orjson.dumps, self._records[:records])))
+        return file
+
+    @contextmanager
+    def _worker(
+        self, environment: dict[str, str], slot: int = 0, spy: bool = False
+    ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+        log = self._folder / f"{next(self._numbers)}.log"
+        stacks = str(log.with_suffix(".stacks"))
+        sampling = [
+            str(Path(sys.executable).with_name("py-spy")),
+            "record",
+            "--rate",
+            str(SAMPLES_PER_SECOND),
+            "--format",
+            "raw",
+            "--output",
+            stacks,
+        ]
+        command = [sys.executable, "-m", "service.worker", "--slot", str(slot), "--until-caught-up"]
+        with log.open("wb") as file:
+            # A worker ends with the process that holds its stdin.
+            process = subprocess.Popen(
+                [*sampling, "--", *command] if spy else command,
+                env={**worker_environment(), **environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+            )
+        try:
+            yield process, log
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _run(process: subprocess.Popen[bytes], log: Path) -> Run:
+    """What a worker that has ended says of itself in its last line."""
+    lines = _read(log)
+    found = TOTALS.search(lines[-1]["message"]) if lines else None
+    if process.returncode or found is None:
+        raise click.ClickException(f"a worker ended with {process.returncode}:\n{log.read_text()}")
+    _, seconds, cpu, folding, committing, snapshotting, snapshots, recovering = map(float, found.groups())
+    return Run(seconds - recovering, cpu, [], folding, committing, snapshotting, int(snapshots), recovering)
+
+
+@contextmanager
+def _asking(environment: dict[str, str]) -> Iterator[tuple[Consumer, Settings]]:
+    settings = load_settings(environ=environment)
+    reader = reading_consumer(settings, group=settings.app_id)
+    try:
+        yield reader, settings
+    finally:
+        reader.close()
+
+
+def _committed(reader: Consumer, settings: Settings, partitions: int) -> list[TopicPartition]:
+    wanted = [TopicPartition(settings.topics.records, partition) for partition in range(partitions)]
+    return reader.committed(wanted, timeout=10)
+
+
+def _read(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
