@@ -22,7 +22,7 @@ from tests.crash.fleet import Fleet
 from tests.crash.proxy import SESSION_SECONDS, proxied_broker
 
 PARTITIONS = 8
-RECORDS_PER_SECOND = 300
+RECORDS_PER_SECOND = 160
 SLICE = 25
 """Faults between two verdicts; each slice has a broker of its own."""
 
