@@ -111,6 +111,10 @@ class Boxes:
         self.size = 0
 
     def solve(self, fitted: Fitted, weights: Pair) -> Solution:
+        return solve_terms(*self.terms(fitted, weights))
+
+    def terms(self, fitted: Fitted, weights: Pair) -> tuple[Values, Values, Values]:
+        """The game as ``solve_terms`` takes it: a term is a box."""
         if fitted.trees is None:
             raise AssertionError("boxes are of trees")
         masks, leaves = overlay([*self._trees, *fitted.trees], self._sizes)
@@ -125,7 +129,7 @@ class Boxes:
         baseline, target = (
             np.array([share[w] for share in shares]).reshape(len(shares), len(masks)) for w in (0, 1)
         )
-        return solve_terms(vertices, baseline, target)
+        return vertices, baseline, target
 
     def _shares(self, factor: Factor, masks: Flags, weights: Pair) -> Pair:
         """Mass of the factor's cells inside each box, in the baseline and in the target."""
