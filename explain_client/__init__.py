@@ -11,7 +11,15 @@ from explain_client.errors import ChainError, ClientError, SchemaError
 from explain_client.frames import to_pandas
 from explain_client.latest import latest, recent
 from explain_client.merge import Merged, MergedImportance, merge
-from explain_client.messages import DeadLetterHeaders, Explanation, Importance, Importances, Losses
+from explain_client.messages import (
+    DeadLetterHeaders,
+    Drift,
+    Explanation,
+    Importance,
+    Importances,
+    Losses,
+    Window,
+)
 from explain_client.position import Place, Position
 from explain_client.stream import Explanations, Start
 
@@ -19,6 +27,7 @@ __all__ = [
     "ChainError",
     "ClientError",
     "DeadLetterHeaders",
+    "Drift",
     "Explanation",
     "Explanations",
     "Importance",
@@ -30,6 +39,7 @@ __all__ = [
     "Position",
     "SchemaError",
     "Start",
+    "Window",
     "latest",
     "merge",
     "recent",

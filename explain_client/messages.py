@@ -115,17 +115,7 @@ class Explanation:
 
         Raises ``SchemaError`` for another schema and for what is no explanation.
         """
-        try:
-            data = orjson.loads(value)
-            schema = data["schema"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise SchemaError(
-                f"not an explanation: {value[:60]!r}; is this the explanations topic?"
-            ) from None
-        if schema != "explanation/1":
-            raise SchemaError(
-                f"schema {schema!r}, and this explain-client reads 'explanation/1'; install one of the sidecar's version"
-            )
+        data = _decoded(value, "explanation/1", "an explanation", "explanations")
         try:
             data["performance"] = {
                 loss: Losses(one["model"], one["empty"]) for loss, one in data["performance"].items()
@@ -141,13 +131,105 @@ class Explanation:
                 for estimator, by_loss in data["importance"].items()
             }
             data["notices"] = tuple(data["notices"])
-            data["raw"] = value
             return cls(**{name: data[name] for name in _EXPLANATION})
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"not an explanation: {type(error).__name__}: {error}") from None
 
 
 _EXPLANATION = tuple(one.name for one in fields(Explanation))
+
+
+_WINDOWS = [
+    {
+        "number": number,
+        "records": 5000,
+        "late": 0,
+        "first_offset": 5000 * number,
+        "last_offset": 5000 * number + 4999,
+        "first_timestamp": 1387576800000 + 86400000 * (number - 5),
+        "last_timestamp": 1387663200000 + 86400000 * (number - 5),
+    }
+    for number in (5, 6)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The records of a partition between which and those of another window a risk changed."""
+
+    number: int = _wire("Number of the window in its partition and epoch, from 0.", 6, ge=0)
+    records: int = _wire("Records in it.", 5000, ge=1, unit="records")
+    late: int = _wire(
+        "Records that came meanwhile with an event time before its period: they are not in it.",
+        0,
+        ge=0,
+        unit="records",
+    )
+    first_offset: int = _wire("Offset of its first record.", 30000, ge=0)
+    last_offset: int = _wire("Offset of its last record.", 34999, ge=0)
+    first_timestamp: int = _wire("Event time of its first record.", 1387576800000, unit="milliseconds")
+    last_timestamp: int = _wire("Event time of its last record.", 1387663200000, unit="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Why the risk of one input partition's model changed from one window to the next."""
+
+    schema: Literal["drift/1"] = _wire("Name and version of this schema.", "drift/1")
+    app_id: str = _wire("The sidecar's app_id.", "explanation-sidecar")
+    topic: str = _wire("Records topic.", "records")
+    partition: int = _wire("Partition of the records topic, and of this message.", 0, ge=0)
+    offset: int = _wire("Offset of the record that ended the target window.", 34999, ge=0)
+    timestamp: int = _wire(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
+    )
+    id: str | None = _wire("Id of that record, where `record.id` is set.", None)
+    epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
+    seq: int = _wire("Number of this message in its partition and epoch, from 0.", 4, ge=0)
+    baseline: Window = _wire("The window before.", _WINDOWS[0])  # noqa: RUF009
+    target: Window = _wire("The window that ended.", _WINDOWS[1])  # noqa: RUF009
+    sentence: str = _wire(
+        "The result in words, for people.",
+        "error rate rose by 0.060 ± 0.012 from window 5 to window 6 (0.201 → 0.261): concept +0.045",
+    )
+    change: Mapping[str, Any] | None = _wire(
+        "The result: `change`, `verdict`, `causes`, the two risks `baseline` and `target`, and the Shapley values of the "
+        "`joint` game and of the `product` game, each with an interval; null where there is none, and the sentence says why.",
+        None,
+    )
+    digest: str = _wire(
+        "Rolling hash over this partition's drift messages, as that of an explanation.",
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        pattern=DIGEST,
+    )
+    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
+    """The message as it was on the topic."""
+
+    @property
+    def time(self) -> datetime:
+        """Event time of the last record of the target window, in UTC."""
+        return datetime.fromtimestamp(self.timestamp / 1000, UTC)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What the change is attributed to: "concept", "inputs", both or nothing."""
+        return tuple(self.change["causes"]) if self.change else ()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Drift:
+        """Decode a message. Raises ``SchemaError`` for another schema and for what is no drift message."""
+        data = _decoded(value, "drift/1", "a drift message", "drift")
+        try:
+            data["baseline"], data["target"] = (
+                Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
+            )
+            return cls(**{name: data[name] for name in _DRIFT})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"not a drift message: {type(error).__name__}: {error}") from None
+
+
+_WINDOW = tuple(one.name for one in fields(Window))
+_DRIFT = tuple(one.name for one in fields(Drift))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +277,20 @@ class DeadLetterHeaders:
     def to_dict(self) -> dict[str, str]:
         """Header names and values, in the order of the headers."""
         return {one.metadata["alias"]: getattr(self, one.name) for one in fields(self)}
+
+
+def _decoded(value: bytes, schema: str, what: str, topic: str) -> dict[str, Any]:
+    try:
+        data: dict[str, Any] = orjson.loads(value)
+        found = data["schema"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise SchemaError(f"not {what}: {value[:60]!r}; is this the {topic} topic?") from None
+    if found != schema:
+        raise SchemaError(
+            f"schema {found!r}, and this explain-client reads {schema!r} here; install one of the sidecar's version"
+        )
+    data["raw"] = value
+    return data
 
 
 def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, RootModel, TypeAdapter
 
-from explain_client.messages import DeadLetterHeaders, Explanation
+from explain_client.messages import DeadLetterHeaders, Drift, Explanation
 from service.snapshot import Manifest
 
 Scalar = float | int | str | bool | None
@@ -31,6 +31,7 @@ class LabelledRecord(RootModel[dict[str, Scalar | dict[str, Any]]]):
 MODELS: dict[str, type] = {
     "record": LabelledRecord,
     "explanation": Explanation,
+    "drift": Drift,
     "dead-letter-headers": DeadLetterHeaders,
     "checkpoint-manifest": Manifest,
 }

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from explain_client import Drift
 from service.records import InputRecord
 from service.schemas import MODELS, schemas
 from tests.broker.harness import Factory, Process, mixed_records
@@ -83,7 +84,7 @@ def test_from_a_csv_file_to_explanations_that_name_what_drives_the_model(
 
 
 def test_every_message_fits_its_schema(pipeline: Factory) -> None:
-    line = pipeline(2)
+    line = pipeline(2, EXPLAIN_DRIFT='{"enabled": true, "window": 60, "bootstrap": 20}')
     line.feed(mixed_records(2, 600, bad_every=20), headers=[("own", b"1")])
     line.run_to_end()
     for record in (one for log in line.inputs.values() for one in log):
@@ -91,6 +92,11 @@ def test_every_message_fits_its_schema(pipeline: Factory) -> None:
             check("record", json.loads(record.value or b""))
     for message in line.explanations():
         check("explanation", message)
+    drift = line.read(line.topics["drift"])
+    assert len(drift) == 4
+    for message in drift:
+        check("drift", json.loads(message.value() or b""))
+        assert Drift.from_json(message.value() or b"").target.records == 60
     letters = line.read(line.topics["dead_letters"])
     assert len(letters) > 10
     for letter in letters:
