@@ -46,8 +46,8 @@ class Game:
     predict: Callable[[Array], Array]
     loss: Callable[[Array, Array], Array]
     m: int
-    low: float
-    high: float
+    low: float = 0.0
+    high: float = 1.0
 
 
 class Tree:
