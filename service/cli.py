@@ -152,6 +152,19 @@ def tail(
     )
 
 
+@cli.command()
+@click.option("--open", "browser", is_flag=True, help="Open it in a browser.")
+@click.pass_context
+def dashboard(context: click.Context, browser: bool) -> None:
+    """Show in a browser what drives the model.
+
+    It reads the output topics alone, those of the whole group. `run` serves it too where http.enabled is set.
+    """
+    from service.http.dashboard import dashboard
+
+    dashboard(_load(context), browser=browser)
+
+
 @cli.group()
 def topics() -> None:
     """Create the topics, or show what they are."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from service.http.app import Operations, make_app
+from service.http.dashboard import Dashboard
 from service.http.server import address, bind, serving
 from service.http.workers import Workers
 from service.settings import Settings
@@ -21,7 +22,8 @@ class Site:
     def __init__(self, settings: Settings, workers: int) -> None:
         self._workers = Workers(workers)
         self._operations = Operations(settings, self._workers)
-        self.routes = self._operations.routes
+        self._dashboard = Dashboard(settings) if settings.http.dashboard else None
+        self.routes = [*self._operations.routes, *(self._dashboard.routes if self._dashboard else ())]
 
     @contextmanager
     def pipe_of(self, worker: int) -> Iterator[int]:
@@ -36,12 +38,18 @@ class Site:
     def stopping(self) -> None:
         """The workers are told to stop: not ready any more, and open event streams end."""
         self._operations.stopping = True
+        if self._dashboard:
+            self._dashboard.stop()
+
+    def following(self) -> AbstractContextManager[None]:
+        """Fill the dashboard within the block."""
+        return self._dashboard.following() if self._dashboard else nullcontext()
 
 
 @contextmanager
 def beside_workers(settings: Settings, workers: int) -> Iterator[Site]:
     sock = bind(settings.http)
     site = Site(settings, workers)
-    with serving(make_app(settings.http, site.routes), sock):
-        log.info("metrics and health on %s", address(sock))
+    with site.following(), serving(make_app(settings.http, site.routes), sock):
+        log.info("metrics, health%s on %s", " and the dashboard" * settings.http.dashboard, address(sock))
         yield site

@@ -1,0 +1,241 @@
+"""What the dashboard knows: the output topics of the whole group, and how far the group has come."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from explain_client.chain import Link, next_link
+from explain_client.errors import ChainError, SchemaError
+from explain_client.messages import Explanation
+from service.errors import UserError
+from service.http.history import MAX_POINTS, History
+from service.kafka.clients import admin_client, reading_consumer
+from service.kafka.ends import committed_offsets, last_stable_offsets
+from service.kafka.topics import Topics
+from service.settings import Settings
+
+MAX_BACKLOG = 20_000
+"""Explanations read at the start at the most, over all partitions; fewer where that is more than the charts show."""
+
+MAX_CHANGES = 20
+MAX_LETTERS = 20
+LAG_SECONDS = 2.0
+LOOK_SECONDS = 15.0
+"""How often it looks for new topics and partitions."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Partition:
+    """One partition, as its newest messages say."""
+
+    number: int
+    history: History = field(default_factory=History)
+    newest: Explanation | None = None
+    link: Link | None = None
+    verified: int = 0
+    broken: str | None = None
+    changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
+    lag: int | None = None
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter; ``details`` are its message, key and value, and None unless ``http.show_payloads``."""
+
+    error_class: str
+    partition: int
+    offset: int
+    timestamp: int
+    details: dict[str, str] | None
+
+
+class Feed:
+    """Follows the topics in a thread of its own; whoever reads takes the lock. ``version`` rises with each change."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.version = 0
+        self.partitions: dict[int, Partition] = {}
+        self.letters: deque[Letter] = deque(maxlen=MAX_LETTERS)
+        self.letter_classes: Counter[str] = Counter()
+        self.problem: str | None = "connecting to Kafka"
+        self.stopping = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.stopping = True
+
+    def _run(self) -> None:
+        while not self.stopping:
+            try:
+                self._follow()
+            except (UserError, KafkaException) as error:
+                reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+                self._say(reason)
+                time.sleep(1.0)
+
+    def _follow(self) -> None:
+        """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
+        topics = self.settings.topics
+        names = (topics.explanations, topics.drift, topics.dead_letters)
+        consumer = reading_consumer(self.settings)
+        admin = admin_client(self.settings)
+        try:
+            partitions = {
+                name: one.partitions for name, one in Topics(self.settings, admin).describe(*names).items()
+            }
+            if topics.explanations not in partitions:
+                self._say(
+                    f"there is no topic {topics.explanations!r} yet; the sidecar creates it when it starts"
+                )
+                time.sleep(1.0)
+                return
+            consumer.assign(self._places(consumer, partitions))
+            with self.lock:
+                self.partitions = {
+                    number: Partition(number) for number in range(partitions[topics.explanations])
+                }
+                self.letters.clear()
+                self.letter_classes.clear()
+            self._say(None)
+            asked, looked = 0.0, time.monotonic()
+            while not self.stopping:
+                first = consumer.poll(0.1)
+                if first is not None:
+                    with self.lock:
+                        for message in [first, *consumer.consume(200, 0.0)]:
+                            self._take(message)
+                        self.version += 1
+                now = time.monotonic()
+                if now - asked > LAG_SECONDS:
+                    asked = now
+                    self._ask_for_lag(admin)
+                if now - looked > LOOK_SECONDS:
+                    looked = now
+                    found = admin.list_topics(timeout=5.0).topics
+                    if any(
+                        len(found[name].partitions) > partitions.get(name, 0)
+                        for name in names
+                        if name in found
+                    ):
+                        return
+        finally:
+            consumer.close()
+
+    def _places(self, consumer: Consumer, partitions: dict[str, int]) -> list[TopicPartition]:
+        places = []
+        for name, count in partitions.items():
+            # Two offsets a message: every other one may be a transaction's end.
+            most = (
+                min(2 * MAX_POINTS, MAX_BACKLOG // count)
+                if name == self.settings.topics.explanations
+                else 500
+            )
+            for number in range(count):
+                low, high = consumer.get_watermark_offsets(TopicPartition(name, number), timeout=5.0)
+                places.append(TopicPartition(name, number, max(low, high - most)))
+        return places
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                return
+            if error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
+                raise KafkaException(error)
+            self.problem = error.str()
+            return
+        self.problem = None
+        number: int = message.partition()  # type: ignore[assignment]
+        if message.topic() == self.settings.topics.explanations:
+            self.explanation(number, message.value() or b"")
+        elif message.topic() == self.settings.topics.drift:
+            self.change(number, message.value() or b"")
+        else:
+            headers: Any = message.headers() or ()
+            self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)
+
+    def explanation(self, number: int, value: bytes) -> None:
+        """Take a message of the explanations topic in."""
+        partition = self.partitions.setdefault(number, Partition(number))
+        try:
+            explanation = Explanation.from_json(value)
+        except SchemaError as error:
+            self.problem = str(error)
+            return
+        try:
+            partition.link = next_link(partition.link, explanation)
+            partition.verified += 1
+        except (ChainError, ValueError) as error:
+            partition.broken = partition.broken or str(error)
+            partition.link = Link(explanation.epoch, explanation.seq, explanation.digest)
+        partition.newest = explanation
+        partition.history.add(explanation)
+
+    def change(self, number: int, value: bytes) -> None:
+        """Take a message of the drift topic in."""
+        partition = self.partitions.setdefault(number, Partition(number))
+        try:
+            partition.changes.append(dict(orjson.loads(value)))
+        except (ValueError, TypeError):
+            self.problem = (
+                f"{self.settings.topics.drift} partition {number} holds a message that is no JSON object"
+            )
+
+    def letter(
+        self,
+        number: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]],
+    ) -> None:
+        """Take a message of the dead-letters topic in."""
+        found = {name: (text or b"").decode(errors="replace") for name, text in headers}
+        kind = found.get("__explain.errors.class", "unknown")
+        self.letter_classes[kind] += 1
+        details = None
+        if self.settings.http.show_payloads:
+            message = found.get("__explain.errors.message", "")
+            details = {"message": message, "key": _text(key), "value": _text(value)}
+        place = found.get("__explain.errors.offset", "")
+        offset = int(place) if place.isdecimal() else -1
+        self.letters.append(Letter(kind, number, offset, timestamp, details))
+
+    def _ask_for_lag(self, admin: Any) -> None:
+        topic = self.settings.topics.records
+        committed = committed_offsets(admin, self.settings.app_id, topic)
+        ends = last_stable_offsets(admin, topic, committed)
+        with self.lock:
+            for number, partition in self.partitions.items():
+                known = number in committed and number in ends
+                lag = max(0, ends[number] - committed[number]) if known else None
+                if lag != partition.lag:
+                    partition.lag = lag
+                    self.version += 1
+
+    def _say(self, problem: str | None) -> None:
+        with self.lock:
+            if problem != self.problem:
+                self.problem = problem
+                self.version += 1
+
+
+def _text(value: bytes | None) -> str:
+    """The beginning of a payload, as far as it is text."""
+    return (value or b"")[:1_000].decode(errors="replace")

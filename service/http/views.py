@@ -1,0 +1,314 @@
+"""What a page of the dashboard shows, as JSON: the headline, the state, and the one view that is selected."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_client.messages import Explanation
+from explain_core.drift.change import RiskChange
+from service.http.feed import Feed, Partition
+from service.http.history import Column, History
+
+TOP = 8
+FOUND = 20
+VIEWS = ("importance", "performance", "drift", "partitions", "integrity")
+START = (-1, -1)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a visitor looks at; what does not exist is replaced by the first that does."""
+
+    view: str = "importance"
+    partition: int = 0
+    estimator: str = ""
+    loss: str = ""
+    search: str = ""
+    focus: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Selection:
+        view, partition = query.get("view", ""), query.get("partition", "")
+        return cls(
+            view=view if view in VIEWS else VIEWS[0],
+            partition=int(partition) if partition.isdecimal() and len(partition) < 6 else 0,
+            **{name: query.get(name, "")[:1_000] for name in ("estimator", "loss", "search", "focus")},
+        )
+
+
+class Page:
+    """The messages for one visitor: the first is whole, the others have the points since the one before.
+
+    ``id`` says where the visitor is: a page made with it goes on from there, also after a restart.
+    """
+
+    def __init__(self, feed: Feed, selection: Selection, last_id: str = "") -> None:
+        self._feed = feed
+        self._selection = selection
+        self._lines, _, position = last_id.partition("@")
+        epoch, _, seq = position.partition(".")
+        self._sent = (int(epoch), int(seq)) if epoch.isdecimal() and seq.isdecimal() else START
+
+    @property
+    def id(self) -> str:
+        return f"{self._lines}@{self._sent[0]}.{self._sent[1]}"
+
+    def next(self) -> dict[str, Any]:
+        with self._feed.lock:
+            return self._next()
+
+    def _next(self) -> dict[str, Any]:
+        feed, selection = self._feed, self._selection
+        known = {number: one for number, one in sorted(feed.partitions.items()) if one.newest is not None}
+        partition = known.get(selection.partition) or next(iter(known.values()), None)
+        if partition is None or partition.newest is None:
+            return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
+                    "problem": feed.problem, "whole": True}  # fmt: skip
+        newest, history = partition.newest, partition.history
+        column = _column(history, selection)
+        body: dict[str, Any] = {
+            "problem": feed.problem,
+            "sentence": sentence(partition, column),
+            "app": newest.app_id,
+            "topic": newest.topic,
+            "state": _state(known, partition, newest),
+            "choices": {
+                "partition": list(known),
+                "estimator": list(newest.importances),
+                "loss": list(newest.importances.get(column[0], {})),
+            },
+            "chosen": {"partition": partition.number, "estimator": column[0], "loss": column[1]},
+        }
+        match selection.view:
+            case "performance":
+                body |= self._performance(history, column)
+            case "drift":
+                body["changes"] = [_change(one) for one in reversed(partition.changes)]
+            case "partitions":
+                body["grid"] = _grid(known, column)
+            case "integrity":
+                body |= _integrity(feed)
+            case _:
+                body |= self._importance(history, column)
+        body.setdefault("whole", True)
+        return body
+
+    def _importance(self, history: History, column: Column) -> dict[str, Any]:
+        selection, newest = self._selection, history.points[-1]
+        cells = history.column(column, newest)
+        order = ranking(cells)
+        top = order[:TOP]
+        wanted = selection.search.lower()
+        found = [i for i in order[TOP:] if wanted and wanted in history.features[i].lower()][:FOUND]
+        lines = [history.features[i] for i in top]
+        if selection.focus in history.features and selection.focus not in lines:
+            lines.append(selection.focus)
+        rest = [float(cells[i][0]) for i in order[TOP:] if not math.isnan(cells[i][0])]
+
+        def rows(indices: list[int]) -> list[dict[str, Any]]:
+            return [
+                {"feature": history.features[i], "value": _number(cells[i][0]), "half": _number(cells[i][1])}
+                for i in indices
+            ]
+
+        return {
+            "rows": rows(top),
+            "found": rows(found),
+            "other": {"count": len(order) - len(top), "value": sum(rest)},
+            "lines": lines,
+            **self._since(history, (*column, *lines), lambda after: history.series(column, lines, after)),
+        }
+
+    def _performance(self, history: History, column: Column) -> dict[str, Any]:
+        loss = column[1]
+
+        def series(after: tuple[int, int]) -> list[list[Any]]:
+            losses = [one.losses.get(loss, (None, None)) for one in history.points if one.position > after]
+            return [[[pair[which] for pair in losses], []] for which in (0, 1)]
+
+        return {
+            "losses": {name: list(pair) for name, pair in history.points[-1].losses.items()},
+            "lines": ["model", "no model"],
+            **self._since(history, ("performance", loss), series),
+        }
+
+    def _since(self, history: History, lines: tuple[str, ...], series: Any) -> dict[str, Any]:
+        """The series after what this visitor has, or whole where it has other lines or another epoch's."""
+        name = f"{zlib.crc32(repr(lines).encode()):08x}"
+        newest = history.points[-1].position
+        whole = name != self._lines or self._sent[0] != newest[0] or self._sent > newest
+        after = START if whole else self._sent
+        self._lines, self._sent = name, newest
+        times = [one.timestamp / 1000 for one in history.points if one.position > after]
+        return {"whole": whole, "times": times, "series": series(after)}
+
+
+def ranking(cells: NDArray[np.float32]) -> list[int]:
+    """Features by importance, the largest first, unknown ones last; equal ones in their order."""
+    return sorted(range(len(cells)), key=lambda i: -cells[i][0] if not math.isnan(cells[i][0]) else math.inf)
+
+
+def sentence(partition: Partition, column: Column) -> str:
+    """What drives the model, what it is worth, and what changed: the page in one line."""
+    newest, history = partition.newest, partition.history
+    assert newest is not None
+    cells = history.column(column, history.points[-1])
+    order = ranking(cells)
+    first = order[0] if order and cells[order[0]][0] > 0 else None
+    driver = (
+        f"{history.features[first]} drives the model, {_band(*cells[first])}"
+        if first is not None
+        else "No feature drives the model yet"
+    )
+    performance = newest.performance.get(column[1])
+    worth = ""
+    if performance is not None and performance.model is not None and performance.empty is not None:
+        gain = performance.empty - performance.model
+        worth = (
+            f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
+        )
+    if newest.status == "warming":
+        return f"Warming up. {driver}{worth}."
+    return f"{driver}{worth}; {_moved(history, column)}."
+
+
+def _moved(history: History, column: Column) -> str:
+    """The feature whose band now lies farthest outside its band at some earlier point."""
+    where = history.columns.index(column)
+    settled = [one for one in history.points if one.settled and where < len(one.cells)]
+    if not settled:
+        return "it is too early to say what changed"
+    *earlier, newest = settled
+    if earlier:
+        now = history.column(column, newest)
+        before = np.stack([history.column(column, point) for point in earlier])
+        # Many pairs of feature and time are looked at: twice the band keeps chance out of the headline.
+        spread = 2 * np.hypot(before[:, :, 1], now[:, 1])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            excess = np.nan_to_num(np.abs(now[:, 0] - before[:, :, 0]) / spread, nan=0.0, posinf=0.0)
+        point, feature = np.unravel_index(np.argmax(excess), excess.shape)
+        if excess[point, feature] > 1.0:
+            was, value = before[point, feature, 0], now[feature, 0]
+            return (
+                f"{history.features[feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)} "
+                f"since {_moment(earlier[point].timestamp)}"
+            )
+    return f"nothing changed since {_moment(settled[0].timestamp)}"
+
+
+def _state(known: Mapping[int, Partition], partition: Partition, newest: Explanation) -> dict[str, Any]:
+    lags = [one.lag for one in known.values()]
+    explanations = [one.newest for one in known.values() if one.newest]
+    return {
+        "partition": partition.number,
+        "status": newest.status,
+        "records": newest.records,
+        "explained": newest.explained,
+        "warm_up": max((int(one.get("size", 0)) for one in newest.estimators.values()), default=0),
+        "epoch": newest.epoch,
+        "timestamp": newest.timestamp,
+        "lag": partition.lag,
+        "notices": list(newest.notices),
+        "group": {
+            "partitions": len(known),
+            "warming": sum(one.status == "warming" for one in explanations),
+            "records": sum(one.records for one in explanations),
+            "rejected": sum(one.rejected for one in explanations),
+            "lag": sum(lag for lag in lags if lag is not None) if None not in lags else None,
+        },
+    }
+
+
+def _change(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A drift message: its sentence, and the steps from one risk to the other where it has them."""
+    shown = {
+        "sentence": str(message.get("sentence", "")),
+        "timestamp": message.get("timestamp"),
+        "target": message.get("target"),
+        "baseline": message.get("baseline"),
+    }
+    try:
+        change = RiskChange.from_dict(message["change"])
+    except (KeyError, TypeError, ValueError):
+        return shown
+    return shown | {
+        "loss": change.loss,
+        "verdict": change.verdict,
+        "from": change.baseline.observed,
+        "to": change.target.observed,
+        "steps": [step._asdict() for step in change.steps(TOP)],
+    }
+
+
+def _grid(known: Mapping[int, Partition], column: Column) -> dict[str, Any]:
+    """The newest importance of every feature in every partition; features by their mean, the largest first."""
+    values: dict[str, dict[int, float]] = {}
+    for number, partition in known.items():
+        history = partition.history
+        if column not in history.columns:
+            continue
+        cells = history.column(column, history.points[-1])
+        for name, (value, _) in zip(history.features, cells.tolist(), strict=True):
+            if not math.isnan(value):
+                values.setdefault(name, {})[number] = value
+    means = {name: sum(row.values()) / len(row) for name, row in values.items()}
+    features = sorted(means, key=lambda name: -means[name])
+    return {
+        "partitions": list(known),
+        "features": features,
+        "values": [[_rounded(values[name].get(number)) for number in known] for name in features],
+    }
+
+
+def _integrity(feed: Feed) -> dict[str, Any]:
+    return {
+        "chains": [
+            {"partition": number, "verified": one.verified, "broken": one.broken, "digest": one.link.digest if one.link else None}
+            for number, one in sorted(feed.partitions.items())
+        ],
+        "letters": {
+            "classes": dict(feed.letter_classes.most_common()),
+            "newest": [asdict(one) for one in reversed(feed.letters)],
+        },
+    }  # fmt: skip
+
+
+def _column(history: History, selection: Selection) -> Column:
+    wanted = (selection.estimator, selection.loss)
+    same = [one for one in history.columns if one[0] == selection.estimator]
+    return wanted if wanted in history.columns else (same or history.columns or [("", "")])[0]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
+
+
+def _band(value: float, half: float) -> str:
+    return _figure(value) if math.isnan(half) else f"{_figure(value)} ± {_figure(half)}"
+
+
+def _words(loss: str) -> str:
+    return {"cross_entropy": "log loss", "zero_one": "error rate"}.get(loss, f"{loss.replace('_', ' ')} loss")
+
+
+def _moment(milliseconds: int) -> str:
+    """Event time: the hour within the last day, else the date."""
+    moment = time.gmtime(milliseconds / 1000)
+    recent = abs(time.time() - milliseconds / 1000) < 86_400
+    return time.strftime("%H:%M UTC" if recent else "%d %B %Y %H:%M UTC", moment)

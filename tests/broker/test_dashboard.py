@@ -1,0 +1,211 @@
+"""The dashboard in a real browser, on a real broker."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.broker.harness import Factory, Pipeline, Process
+
+AXE = Path(__file__).parents[2] / "assets/node_modules/axe-core/axe.min.js"
+VIEWS = ("importance", "performance", "drift", "partitions", "integrity")
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    assert path, "Chromium is missing: install Debian's package chromium, or put chromium on the PATH"
+    with sync_playwright() as playwright:
+        # Its sandbox does not work for root, as which CI runs.
+        launched = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else []
+        )
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """A page that has been opened, and everything in it that should not have been."""
+
+    def __init__(self, browser: Browser, address: str, fragment: str = "", **context: Any) -> None:
+        self.page: Page = browser.new_page(**context)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on(
+            "console",
+            lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None,
+        )
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(f"{address}#{fragment}")
+        self.page.wait_for_selector("body[data-updates]")
+
+    def close(self) -> None:
+        self.page.close()
+
+
+class Dashboard(Process):
+    """``explain-sidecar dashboard`` with its address."""
+
+    def __init__(self, line: Pipeline, port: int = 0) -> None:
+        super().__init__(
+            ["-m", "service.cli", "dashboard"], {**line.environment, "EXPLAIN_HTTP__PORT": str(port)}
+        )
+        line.wait_for(lambda: "dashboard on http://" in self.log() or not self.running())
+        found = re.search(r"http://\S+", self.log())
+        assert found, self.log()
+        self.address = found.group()
+
+
+def feed(line: Pipeline, count: int, start: int = 0) -> None:
+    """Records whose label is the sign of the hostile feature; every 40th is bad."""
+    line.feed(
+        (
+            i % line.partitions,
+            b"{"
+            if i % 40 == 39
+            else json.dumps({HOSTILE: (i * 7 % 11) - 5, "b": i % 3, "label": int(i * 7 % 11 > 5)}).encode(),
+        )
+        for i in range(start, start + count)
+    )
+
+
+def test_the_page_shows_what_the_topic_says_follows_it_and_survives_a_restart_of_its_server(
+    pipeline: Factory, browser: Browser
+) -> None:
+    line = pipeline(2)
+    feed(line, 400)
+    line.run_to_end()
+    server = Dashboard(line)
+    visit = Visit(browser, server.address)
+    page = visit.page
+
+    def same() -> bool:
+        """Whether the page has the values and bands of partition 0's newest message, as far as it shows digits."""
+        rows = page.locator("#features tbody tr").all()
+        texts = {row.locator("th").inner_text(): row.locator("td").first.inner_text() for row in rows}
+        last = [one for one in line.explanations() if one["partition"] == 0][-1]["importance"]["ipfi"][
+            "cross_entropy"
+        ]
+        expected = {name: (cell["value"], (cell["high"] - cell["low"]) / 2) for name, cell in last.items()}
+        found = {name: tuple(map(float, text.split(" ± "))) for name, text in texts.items() if " ± " in text}
+        return found == {name: pytest.approx(pair, abs=5.1e-4) for name, pair in expected.items()}
+
+    line.wait_for(same)
+    first = page.locator("#features").inner_text()
+    assert page.locator("#sentence").inner_text().startswith(f"{HOSTILE} drives the model, ")
+    assert page.locator("#importance-chart canvas").count() == 1
+    assert page.title() != "owned" and page.locator("img").count() == 0
+
+    feed(line, 200, start=400)
+    line.run_to_end()
+    line.wait_for(same)
+    second = page.locator("#features").inner_text()
+    assert second != first
+    assert server.stop() == 0
+    assert visit.complaints == []
+    page.wait_for_selector("#problem:not([hidden])")
+    feed(line, 200, start=600)
+    line.run_to_end()
+    server = Dashboard(line, port=urlsplit(server.address).port or 0)
+    line.wait_for(same)
+    assert page.locator("#features").inner_text() not in (first, second)
+    page.wait_for_selector("#problem", state="hidden")
+    origin = server.address.rstrip("/")
+    assert [url for url in visit.requests if not url.startswith(origin)] == []
+    visit.close()
+    assert server.stop() == 0, server.log()
+
+
+def test_every_view_is_accessible_fits_a_phone_and_works_by_keyboard(
+    pipeline: Factory, browser: Browser
+) -> None:
+    line = pipeline(
+        2, EXPLAIN_DRIFT__ENABLED="true", EXPLAIN_DRIFT__WINDOW="50", EXPLAIN_DRIFT__BOOTSTRAP="5"
+    )
+    feed(line, 400)
+    line.run_to_end()
+    server = Dashboard(line)
+    phone = {"viewport": {"width": 360, "height": 740}}
+    for scheme, context in (("light", {}), ("dark", phone)):
+        for view in VIEWS:
+            visit = Visit(browser, server.address, f"view={view}&partition=1", color_scheme=scheme, **context)
+            visit.page.wait_for_selector(f"#{view} :is(td, article)")
+            visit.page.evaluate(AXE.read_text())
+            found = visit.page.evaluate("axe.run().then((result) => result.violations)")
+            assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], (
+                scheme,
+                view,
+            )
+            assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (scheme, view)
+            assert visit.complaints == []
+            visit.close()
+    visit = Visit(browser, server.address)
+    page = visit.page
+    page.locator("#loss").focus()
+    for key in ("Tab", "Tab", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector("#performance:not([hidden]) td")
+    assert "view=performance" in page.url
+    page.locator("#views button").nth(4).press("Enter")
+    page.wait_for_selector("#integrity:not([hidden]) td")
+    assert page.locator("#chains tbody tr").count() == 2
+    assert {cell.inner_text() for cell in page.locator("#chains td:nth-child(3)").all()} == {"whole"}
+    visit.close()
+    assert server.stop() == 0
+
+
+def test_before_there_is_anything_to_show_the_page_says_so_and_then_begins(
+    pipeline: Factory, browser: Browser
+) -> None:
+    line = pipeline(1)
+    server = Dashboard(line)
+    page = browser.new_page()
+    page.goto(server.address)
+    page.wait_for_selector("#problem:not([hidden])")
+    assert page.locator("#sentence").inner_text().startswith("No explanation yet")
+    assert "there is no topic" in page.locator("#problem").inner_text()
+    feed(line, 100)
+    line.run_to_end()
+    page.wait_for_selector("#features td")
+    page.close()
+    assert server.stop() == 0
+
+
+def test_ten_open_streams_do_not_hold_up_a_stop_of_run(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_HTTP__ENABLED="true", EXPLAIN_HTTP__PORT="0")
+    feed(line, 60)
+    sidecar = Process(["-m", "service.cli", "run"], line.environment)
+    line.wait_for(lambda: "the dashboard on http://" in sidecar.log())
+    where = urlsplit(re.search(r"http://\S+", sidecar.log()).group())  # type: ignore[union-attr]
+    streams = [http.client.HTTPConnection(where.hostname or "", where.port, timeout=60) for _ in range(10)]
+    answers = []
+    for one in streams:
+        one.request("GET", "/events")
+        answers.append(one.getresponse())
+    assert all(answer.readline() == b"retry: 1000\n" for answer in answers)
+    line.wait_for(lambda: "running from" in sidecar.log())
+    assert sidecar.stop() == 0, sidecar.log()
+    assert all(answer.read() is not None for answer in answers)  # each of them has ended
+
+
+def test_a_taken_port_is_one_message(pipeline: Factory) -> None:
+    line = pipeline(1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for command in ("dashboard", "run"):
+            done = line.cli(command, status=1, EXPLAIN_HTTP__PORT=str(port), EXPLAIN_HTTP__ENABLED="true")
+            assert (
+                f"error: http.port: cannot serve on 127.0.0.1:{port}: Address already in use" in done.stderr
+            )

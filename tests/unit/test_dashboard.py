@@ -1,0 +1,237 @@
+"""What the dashboard says, from messages that a fold has made."""
+
+import json
+import math
+import random
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from service.http.feed import Feed
+from service.http.history import MAX_POINTS
+from service.http.views import TOP, Page, Selection
+from service.partition import PartitionState
+from service.records import InputRecord
+from service.settings import Settings, load_settings
+
+ENVIRONMENT = {
+    "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}}]',
+    "EXPLAIN_EMIT__EVERY": "2",
+    "EXPLAIN_DRIFT__ENABLED": "true",
+    "EXPLAIN_DRIFT__WINDOW": "100",
+    "EXPLAIN_DRIFT__BOOTSTRAP": "10",
+}
+
+
+def settings(**environment: str) -> Settings:
+    return load_settings(environ={**ENVIRONMENT, **environment})
+
+
+@cache
+def outputs(count: int = 700) -> list[tuple[str, Any]]:
+    """Messages of a partition whose label follows `signal`, then from the middle on `turned`; every 50th record is bad."""
+    state, rng = PartitionState(settings(), 0), random.Random(1)
+    found: list[tuple[str, Any]] = []
+    for offset in range(count):
+        x: dict[str, Any] = {name: rng.gauss(0, 1) for name in ("signal", "turned")}
+        x |= {f"noise{n}": rng.random() for n in range(9)}
+        x["label"] = int(x["signal" if offset < count // 2 else "turned"] > 0)
+        value = b"{" if offset % 50 == 49 else json.dumps(x).encode()
+        for one in state.step(InputRecord(offset, 1_700_000_000_000 + offset * 60_000, b"k", value)):
+            found.append((one.destination, one))
+    return found
+
+
+def fed(upto: int | None = None, **environment: str) -> Feed:
+    feed = Feed(settings(**environment))
+    for destination, one in outputs()[:upto]:
+        if destination == "explanations":
+            feed.explanation(0, one.value)
+        elif destination == "drift":
+            feed.change(0, one.value)
+        else:
+            feed.letter(0, 1_700_000_000_000, one.key, one.value, one.headers)
+    return feed
+
+
+def newest() -> dict[str, Any]:
+    return json.loads([one.value for destination, one in outputs() if destination == "explanations"][-1])  # type: ignore[no-any-return]
+
+
+def test_the_table_has_the_values_of_the_newest_message() -> None:
+    page = Page(fed(), Selection()).next()
+    cells = newest()["importance"]["ipfi"]["cross_entropy"]
+    ranked = sorted(cells, key=lambda name: -cells[name]["value"])
+    assert [row["feature"] for row in page["rows"]] == ranked[:TOP]
+    for row in page["rows"]:
+        cell = cells[row["feature"]]
+        assert row["value"] == pytest.approx(cell["value"], rel=1e-6)
+        assert row["half"] == pytest.approx((cell["high"] - cell["low"]) / 2, rel=1e-5)
+    rest = [cells[name]["value"] for name in ranked[TOP:]]
+    assert page["other"]["count"] == len(rest) == 3
+    assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
+
+
+def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
+    page = Page(fed(), Selection()).next()
+    cells, performance = (
+        newest()["importance"]["ipfi"]["cross_entropy"],
+        newest()["performance"]["cross_entropy"],
+    )
+    first = max(cells, key=lambda name: cells[name]["value"])
+    half = (cells[first]["high"] - cells[first]["low"]) / 2
+    gain = performance["empty"] - performance["model"]
+    head = f"{first} drives the model, {cells[first]['value']:.3f} ± {half:.3f}; log loss {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than no model; "
+    assert page["sentence"].startswith(head)
+    assert page["sentence"].removeprefix(head).split()[:2] in (["signal", "fell"], ["turned", "rose"])
+    warming = Page(fed(8), Selection()).next()
+    assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")
+    assert (warming["state"]["records"], warming["state"]["warm_up"]) == (16, 20)
+    early = Page(fed(20), Selection()).next()
+    assert early["sentence"].endswith("it is too early to say what changed.")
+    few = Page(fed(26), Selection()).next()
+    assert few["sentence"].endswith("nothing changed since 14 November 2023 22:58 UTC.")
+    assert "No explanation yet" in Page(fed(0), Selection()).next()["sentence"]
+
+
+def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
+    whole = Page(fed(), Selection())
+    expected = whole.next()
+    assert expected["whole"] and len(expected["times"]) == len(set(expected["times"])) <= MAX_POINTS
+    feed = fed(100)
+    page = Page(feed, Selection())
+    times = page.next()["times"]
+    for destination, one in outputs()[100:200]:
+        if destination == "explanations":
+            feed.explanation(0, one.value)
+    again = Page(feed, Selection(), page.id).next()  # as after a restart of the server
+    if not again["whole"]:
+        times += again["times"]
+        assert times == sorted(set(times))
+    else:  # other features lead now, so that the lines are others
+        times = again["times"]
+    assert Page(feed, Selection(), Page(feed, Selection()).id).next()["whole"]
+    known = Page(feed, Selection())
+    known.next()
+    assert known.next()["times"] == [] and not known.next()["whole"]
+    assert Page(feed, Selection(), "nonsense").next()["whole"]
+
+
+def test_history_is_thinned_out_and_keeps_its_ends() -> None:
+    feed = fed()
+    history = feed.partitions[0].history
+    first, last = history.points[0], history.points[-1]
+    body = json.loads(json.dumps(newest()))
+    for seq in range(last.position[1] + 1, 2_345):
+        body |= {"seq": seq, "timestamp": 1_700_100_000_000 + seq}
+        feed.explanation(0, json.dumps(body).encode())
+        assert len(history.points) < MAX_POINTS and history.points[-1].position == (0, seq)
+    positions = [one.position for one in history.points]
+    assert positions[0] == first.position and positions == sorted(set(positions))
+    gaps = {after[1] - before[1] for before, after in pairwise(positions[:-1])}
+    assert len(gaps) == 1
+    body |= {"epoch": 1, "seq": 0}
+    feed.explanation(0, json.dumps(body).encode())
+    assert [one.position for one in history.points] == [(1, 0)]
+
+
+def test_a_search_finds_what_is_not_among_the_first_and_a_focus_gives_it_a_line() -> None:
+    feed = fed()
+    shown = {row["feature"] for row in Page(feed, Selection()).next()["rows"]}
+    hidden = next(name for name in newest()["importance"]["ipfi"]["cross_entropy"] if name not in shown)
+    page = Page(feed, Selection(search=hidden.upper(), focus=hidden)).next()
+    assert [row["feature"] for row in page["found"]] == [hidden]
+    assert page["lines"][TOP] == hidden
+    values, halves = page["series"][TOP]
+    assert len(values) == len(halves) == len(page["times"])
+    assert values[-1] == pytest.approx(
+        newest()["importance"]["ipfi"]["cross_entropy"][hidden]["value"], rel=1e-6
+    )
+
+
+def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
+    feed = fed()
+    page = Page(feed, Selection(view="performance")).next()
+    performance = newest()["performance"]["cross_entropy"]
+    assert page["losses"]["cross_entropy"] == [performance["model"], performance["empty"]]
+    assert [page["series"][which][0][-1] for which in (0, 1)] == [performance["model"], performance["empty"]]
+    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    cells = newest()["importance"]["ipfi"]["cross_entropy"]
+    assert grid["partitions"] == [0]
+    for name, row in zip(grid["features"], grid["values"], strict=True):
+        assert row[0] == pytest.approx(cells[name]["value"], rel=1e-3)
+    messages = [json.loads(one.value) for destination, one in outputs() if destination == "drift"]
+    changes = Page(feed, Selection(view="drift")).next()["changes"]
+    assert [one["sentence"] for one in changes] == [one["sentence"] for one in reversed(messages)] and len(
+        changes
+    ) > 3
+    for change in changes:
+        assert math.isclose(
+            change["from"] + sum(step["value"] for step in change["steps"]), change["to"], abs_tol=1e-9
+        )
+
+
+@pytest.mark.parametrize(
+    "message", [b"{}", b'{"change": 3, "sentence": 7}', b'{"change": {"joint": 1}}', b"[1]", b"x"]
+)
+def test_a_drift_message_of_another_shape_is_no_error(message: bytes) -> None:
+    feed = fed(50)
+    feed.change(0, message)
+    assert all("steps" not in one for one in Page(feed, Selection(view="drift")).next()["changes"])
+
+
+def test_a_message_of_another_schema_is_said() -> None:
+    feed = fed(50)
+    feed.explanation(0, b'{"schema": "explanation/9"}')
+    assert "explanation/9" in (Page(feed, Selection()).next()["problem"] or "")
+
+
+def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"][:10]
+    for broken, said in (
+        ([*values[:4], *values[5:]], "1 explanations are missing"),
+        ([*values[:4], values[4].replace(b'"rejected":0', b'"rejected":1'), *values[5:]], "digest"),
+        (values, None),
+    ):
+        feed = Feed(settings())
+        for value in broken:
+            feed.explanation(0, value)
+        (chain,) = Page(feed, Selection(view="integrity")).next()["chains"]
+        assert (said in chain["broken"]) if said else chain["broken"] is None
+        assert chain["verified"] == len(broken) - (1 if said else 0)
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) -> None:
+    feed = fed(EXPLAIN_HTTP__SHOW_PAYLOADS=str(shown).lower())
+    letters = Page(feed, Selection(view="integrity")).next()["letters"]
+    assert letters["classes"] == {"not_json": 14}
+    assert [one["offset"] for one in letters["newest"]][:2] == [699, 649]
+    for one in letters["newest"]:
+        assert (one["details"] is not None) == shown
+        assert not shown or (one["details"]["value"] == "{" and "not JSON" in one["details"]["message"])
+
+
+def test_any_query_is_answered_with_what_exists() -> None:
+    feed = fed(60)
+    for query in (
+        {
+            "view": "x",
+            "partition": "99999999999",
+            "estimator": "no",
+            "loss": "no",
+            "focus": "no",
+            "search": "\x00<b>",
+        },
+        {"partition": "-1"},
+        {"partition": "٣"},
+        {"view": "partitions", "loss": "squared"},
+    ):
+        assert Page(feed, Selection.of(query)).next()["chosen"] == {
+            "partition": 0,
+            "estimator": "ipfi",
+            "loss": "cross_entropy",
+        }
