@@ -12,7 +12,7 @@ ASSETS := service/http/static/vendor
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: .venv/dev $(ASSETS) ## .venv with everything that development needs, as locked
@@ -26,8 +26,17 @@ demo: .venv/demo ## real flights through the sidecar on a local broker, in the t
 assets: $(ASSETS) ## the dashboard's charts, from npm
 
 .PHONY: test
-test: setup ## every test, on a real broker
-	$(BIN)/python -m pytest
+test: setup ## every test that packages alone can run, on a real broker
+	$(BIN)/python -m pytest --ignore tests/deploy
+
+.PHONY: test-deploy
+test-deploy: setup $(BIN)/helm ## the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy
+
+.PHONY: image
+image: $(ASSETS) ## the container image, and its size
+	docker build --network host --file deploy/Dockerfile --tag explanation-sidecar .
+	docker image inspect --format '{{.RepoTags}} {{.Size}} bytes' explanation-sidecar python:3.11-slim-bookworm
 
 .PHONY: crash
 crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
@@ -64,6 +73,9 @@ clean: ## remove .venv and every cache
 .venv/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12 …")'
 	"$(PYTHON)" -m venv .venv
+
+$(BIN)/helm: | $(BIN)/python
+	GOBIN=$(CURDIR)/$(BIN) go install helm.sh/helm/v3/cmd/helm@v3.22.0
 
 # Our packages are installed as they stand, by the locked build tool. Whoever has `dev` has `demo` too.
 .venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml explain_client/pyproject.toml | .venv/bin/python

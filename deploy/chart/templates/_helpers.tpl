@@ -1,0 +1,15 @@
+{{- define "sidecar.name" -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sidecar.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "sidecar.labels" -}}
+{{ include "sidecar.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}

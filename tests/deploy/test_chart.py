@@ -1,0 +1,148 @@
+"""The Helm chart and the alert rules, by the tools that will read them."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.deploy.conftest import ROOT, run
+
+CHART = "deploy/chart"
+KUBERNETES = "1.31"
+CUSTOM = {"PodMonitor", "PrometheusRule"}
+"""Kinds of the Prometheus operator: Kubernetes itself has no schema of them."""
+
+MINIMAL = {"kafka": {"bootstrapServers": "kafka:9092"}}
+FULL: dict[str, Any] = {
+    "image": {"repository": "registry.example/sidecar", "tag": "1.2.3", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "replicas": 3,
+    "workers": 2,
+    "partitions": 6,
+    "kafka": {"bootstrapServers": "kafka:9093", "existingSecret": "kafka-client", "membership": "static"},
+    "config": {"app_id": "churn", "record": {"label": "churned"}, "explainers": [{"kind": "ipfi"}]},
+    "http": {"port": 9000, "existingSecret": "http-token"},
+    "extraEnv": [{"name": "PYTHONPATH", "value": "/model"}],
+    "extraVolumes": [{"name": "model", "configMap": {"name": "model"}}],
+    "extraVolumeMounts": [{"name": "model", "mountPath": "/model"}],
+    "podAnnotations": {"a": "b"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "k", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}},
+    "podMonitor": {"enabled": True, "labels": {"team": "ml"}},
+    "prometheusRule": {"enabled": True},
+    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
+}
+
+
+def rendered(values: dict[str, Any], tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """The chart's objects by kind."""
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    text = run("helm", "template", "r", CHART, "--kube-version", KUBERNETES, "-f", str(file))
+    return {one["kind"]: one for one in yaml.safe_load_all(text) if one}
+
+
+def refused(values: dict[str, Any], tmp_path: Path) -> str:
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    command = ["helm", "template", "r", CHART, "--kube-version", KUBERNETES, "-f", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+@pytest.mark.parametrize("values", [MINIMAL, FULL], ids=["minimal", "full"])
+def test_every_object_fits_the_schema_of_kubernetes(values: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    run("helm", "lint", "--strict", CHART, "-f", str(tmp_path / "values.yaml"))
+    objects = rendered(values, tmp_path)
+    expected = {"StatefulSet", "Service", "ConfigMap", "PodDisruptionBudget"}
+    assert set(objects) == (expected if values is MINIMAL else expected | CUSTOM | {"NetworkPolicy"})
+    for kind, one in objects.items():
+        if kind not in CUSTOM:
+            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+    broken = objects["StatefulSet"]
+    broken["spec"]["podManagmentPolicy"] = "Parallel"
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, KUBERNETES, strict=True)
+
+
+def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None:
+    objects = rendered(FULL, tmp_path)
+    stateful = objects["StatefulSet"]["spec"]
+    pod = stateful["template"]["spec"]
+    container = pod["containers"][0]
+    assert (stateful["replicas"], stateful["podManagementPolicy"]) == (3, "Parallel")
+    assert (pod["enableServiceLinks"], pod["automountServiceAccountToken"]) == (False, False)
+    assert pod["terminationGracePeriodSeconds"] == 60
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["args"][-2:] == ["--workers", "2"]
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
+    environment = {one["name"]: one for one in container["env"]}
+    assert environment["EXPLAIN_KAFKA__CONFIG"]["valueFrom"]["secretKeyRef"]["name"] == "kafka-client"
+    assert environment["EXPLAIN_HTTP__TOKEN"]["valueFrom"]["secretKeyRef"]["name"] == "http-token"
+    assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" in environment
+    assert objects["Service"]["spec"]["clusterIP"] == "None"
+    assert objects["Service"]["spec"]["publishNotReadyAddresses"] is True
+    assert objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    dynamic = rendered(MINIMAL, tmp_path)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" not in {one["name"] for one in dynamic}
+
+
+def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path) -> None:
+    objects = rendered(FULL, tmp_path)
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(objects["ConfigMap"]["data"]["sidecar.yaml"])
+    container = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+    secrets = {"EXPLAIN_KAFKA__CONFIG": '{"sasl.username": "sidecar"}', "EXPLAIN_HTTP__TOKEN": "t"}
+    environment = {
+        one["name"]: one.get("value", secrets.get(one["name"], "pod-0"))
+        for one in container["env"]
+        if one["name"].startswith("EXPLAIN_")
+    }
+    shown = run("explain-sidecar", "--config", str(config), "config", "show", **environment)
+    for name, value in {
+        "app_id": "churn",
+        "record.label": "churned",
+        "kafka.group_instance_id": "pod-0",
+    }.items():
+        assert re.search(rf"{name}\b.*\b{value}\b", shown), shown
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kafka": {}}, "bootstrapServers"),
+        ({"partitions": 5}, "replicas (3) × workers (2) is more than the 5 partitions"),
+        ({"kafka": {"bootstrapServers": "k:9092", "membership": "fixed"}}, "membership"),
+        ({"replica": 3}, "replica"),
+        ({"config": {"http": {"port": 80}}}, "port"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    assert said in refused({**FULL, **change}, tmp_path)
+
+
+def test_every_alert_fires_is_silent_when_it_should_be_and_has_an_entry_in_the_runbook() -> None:
+    run("promtool", "check", "rules", f"{CHART}/files/alerts.yaml")
+    run("promtool", "test", "rules", "deploy/prometheus/alerts_test.yaml")
+    rules = yaml.safe_load((ROOT / CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
+    tests = yaml.safe_load((ROOT / "deploy/prometheus/alerts_test.yaml").read_text())["tests"]
+    checks = [check for test in tests for check in test["alert_rule_test"]]
+    names = {rule["alert"] for rule in rules}
+    assert {check["alertname"] for check in checks if check.get("exp_alerts")} == names
+    assert {check["alertname"] for check in checks if not check.get("exp_alerts")} == names
+    entries = re.findall(r"^## (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
+    assert entries == [rule["alert"] for rule in rules]
+    for rule in rules:
+        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"

@@ -1,0 +1,132 @@
+"""The image and the compose file, on a real engine; and a downstream project that tests its consumer with them."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from explain_client import latest
+from tests.deploy.conftest import run
+
+BASE = "python:3.11-slim-bookworm"
+MAX_BYTES = 350_000_000
+"""What the image may add to its base."""
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def size(name: str) -> int:
+    return int(run("docker", "image", "inspect", "--format", "{{.Size}}", name))
+
+
+def test_the_image_is_small_runs_as_nobody_and_brings_no_build_tools(image: str) -> None:
+    added = size(image) - size(BASE)
+    assert added < MAX_BYTES, f"{added:,} bytes over the base"
+    config = json.loads(run("docker", "image", "inspect", "--format", "{{json .Config}}", image))
+    assert config["User"] == "65532:65532"
+    listed = "import importlib.metadata as m; print(sorted(one.name for one in m.distributions()))"
+    installed = run("docker", "run", "--rm", "--entrypoint", "/opt/sidecar/bin/python", image, "-c", listed)
+    assert "'explain-client'" in installed
+    assert "'explanation-sidecar'" in installed
+    assert not [name for name in ("'pip'", "'setuptools'", "'pytest'") if name in installed]
+
+
+def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and_explains(image: str) -> None:
+    kafka, http = free_port(), free_port()
+    environment = {"KAFKA_PORT": kafka, "HTTP_PORT": http}
+    compose = ("docker-compose", "-p", f"explain-test-{os.getpid()}", "-f", "deploy/compose.yaml")
+    run("docker", "tag", image, "explanation-sidecar:latest")
+    try:
+        run(*compose, "up", "-d", "--no-build", **environment)
+        deadline = time.monotonic() + 200
+        ready: dict[str, object] = {}
+        while not (ready.get("ready") and ready.get("partitions") and explained(kafka)):
+            assert time.monotonic() < deadline, run(*compose, "logs", "--tail", "50", **environment)
+            time.sleep(0.5)
+            ready = answer(http, "readyz")
+        assert answer(http, "healthz")["healthy"] is True
+        newest = latest(f"127.0.0.1:{kafka}", "explanations")
+        assert "https" in newest[0].importance("ipfi", "cross_entropy")
+        container = run(*compose, "ps", "-q", "sidecar", **environment).strip()
+        state = json.loads(run("docker", "inspect", container))[0]
+        assert state["HostConfig"]["ReadonlyRootfs"]
+        assert state["HostConfig"]["CapDrop"] == ["ALL"]
+        assert state["Mounts"] == []
+        while json.loads(run("docker", "inspect", container))[0]["State"]["Health"]["Status"] != "healthy":
+            assert time.monotonic() < deadline, run(*compose, "logs", "sidecar", **environment)
+            time.sleep(0.5)
+        # Stopped in order: exit status 0, a snapshot at the committed offset.
+        run(*compose, "stop", "sidecar", **environment)
+        assert json.loads(run("docker", "inspect", container))[0]["State"]["ExitCode"] == 0
+    finally:
+        run(*compose, "down", "--timeout", "3", **environment)
+
+
+def explained(port: str) -> bool:
+    topics = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import explain_client as e; print(len(e.latest('127.0.0.1:{port}', 'explanations')))",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    return topics.stdout.strip() == "2"
+
+
+def answer(port: str, path: str) -> dict[str, object]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=2) as response:
+            body: dict[str, object] = json.load(response)
+    except (OSError, ValueError):
+        return {}
+    return body
+
+
+DOWNSTREAM = """
+from explain_client import Explanations
+
+def first_feature(servers):
+    with Explanations(servers, "explanations", follow=False) as stream:
+        return [one.importance("ipfi").top(1)[0][0] for one in stream][-1]
+
+def test_the_consumer_sees_what_drives_the_model(explain_sidecar):
+    explain_sidecar.send({"noise": i * 7 % 11, "age": i % 50, "label": i % 50 > 30} for i in range(500))
+    assert len(explain_sidecar.expect(5)) == 5
+    assert first_feature(explain_sidecar.bootstrap_servers) == "age"
+    print("KIND", type(explain_sidecar).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [("ExplainSidecarContainer", {}), ("InstalledSidecar", {"DOCKER_HOST": "unix:///nonexistent"})],
+)
+def test_a_downstream_project_tests_its_consumer_in_containers_or_with_the_installed_sidecar(
+    image: str, tmp_path: Path, kind: str, engine: dict[str, str]
+) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["explain_client.testing"]\n')
+    (tmp_path / "test_consumer.py").write_text(DOWNSTREAM)
+    before = run("docker", "ps", "--quiet", "--all")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "SIDECAR_IMAGE": image, **engine},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"KIND {kind}" in done.stdout
+    assert run("docker", "ps", "--quiet", "--all") == before
