@@ -49,7 +49,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
             "seed": True,
             "topics": {"records"},
             "record": True,
-            "model": True,
+            "model": {"factory", "params", "task", "static"},
             "explainers": True,
             "explain": True,
             "emit": True,
@@ -279,7 +279,7 @@ class PartitionState:
             self.reservoirs[kind, size] = make_reservoir(
                 kind, size, derive_seed(seed, "reservoir", kind, size)
             )
-        arguments: dict[str, Any] = {"empty": one.empty} if one.kind == "isage" else {}
+        arguments: dict[str, Any] = {"empty": one.empty, "removal": one.removal} if one.kind == "isage" else {}
         try:
             return ESTIMATORS[one.kind](
                 self.model,

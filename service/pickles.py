@@ -24,12 +24,17 @@ MAX_DEPTH = 20_000
 
 
 def dumps(state: Any) -> bytes:
-    """A slim pickle."""
+    """A slim pickle. Raises ``SnapshotError`` for what cannot be pickled."""
     buffer = io.BytesIO()
-    with _deep():
-        pickler = pickle.Pickler(buffer, 5)
-        pickler.dispatch_table = _REDUCERS
-        pickler.dump(state)
+    try:
+        with _deep():
+            pickler = pickle.Pickler(buffer, 5)
+            pickler.dispatch_table = _REDUCERS
+            pickler.dump(state)
+    except Exception as error:
+        raise SnapshotError(
+            f"snapshot: the state cannot be stored: {type(error).__name__}: {error}; a model that is kept must be picklable"
+        ) from error
     return buffer.getvalue()
 
 

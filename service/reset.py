@@ -12,9 +12,9 @@ from service.kafka.clients import ErrorLog, admin_client, reading_consumer, tran
 from service.kafka.past import find_snapshot, last_published
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Transaction
-from service.partition import PartitionState, fold_settings
+from service.partition import fold_settings
 from service.settings import Settings
-from service.snapshot import take
+from service.snapshot import begin, take
 
 
 def reset(settings: Settings, *, partition: int, yes: bool = False, start: str = "committed") -> None:
@@ -61,7 +61,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
             )
         if not yes:
             raise UserError("nothing was done; add --yes to begin the new epoch")
-        state = PartitionState(settings, partition, epoch=epoch, start=first)
+        state = begin(settings, partition, epoch=epoch, start=first)
         stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
         taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))
         entries = to_records(taken, stored, read_keys(settings.checkpoint.hmac_key_file))

@@ -19,8 +19,10 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.errors import SnapshotError
+from service.models import trusted_modules
 from service.partition import PartitionState
 from service.pickles import dumps, loads
+from service.settings import Settings
 
 CHUNK_BYTES = 700_000
 """Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
@@ -95,6 +97,13 @@ class Snapshot(BaseModel):
     def size(self) -> int:
         """Compressed bytes."""
         return sum(self.manifest.chunk_sizes)
+
+
+def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
+    """A new state. Raises ``SnapshotError`` where it could not be stored, or be restored later: now nothing is lost."""
+    state = PartitionState(settings, partition, epoch, start)
+    loads(dumps(state), trusted_modules(settings.model))
+    return state
 
 
 def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:

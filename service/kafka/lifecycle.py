@@ -24,7 +24,7 @@ from service.models import trusted_modules
 from service.partition import PartitionState, fold_settings
 from service.records import InputRecord
 from service.settings import Settings
-from service.snapshot import Manifest, Versions, load
+from service.snapshot import Manifest, Versions, begin, load
 
 SLICE_SECONDS = 0.1
 
@@ -219,7 +219,7 @@ class OwnedPartition:
         published = last_published(cluster.reader, settings, self.partition)
         found = find_snapshot(cluster.reader, settings, self.partition, cluster.keys)
         if found is None and published is None:
-            self.state = PartitionState(settings, self.partition, start=low)
+            self.state = begin(settings, self.partition, start=low)
             self._run()
             return
         if found is None:
@@ -333,9 +333,7 @@ class OwnedPartition:
             difference,
             extra=self._extra(),
         )
-        self.state = PartitionState(
-            settings, self.partition, epoch=manifest.epoch + 1, start=self._target.offset
-        )
+        self.state = begin(settings, self.partition, epoch=manifest.epoch + 1, start=self._target.offset)
         self.state.notices.append(
             f"settings changed: epoch {manifest.epoch + 1} begins at offset {self._target.offset}"
         )

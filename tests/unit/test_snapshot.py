@@ -22,12 +22,14 @@ from service.snapshot import (
     CHUNK_BYTES,
     Manifest,
     Snapshot,
+    begin,
     check_signature,
     load,
     sign,
     take,
 )
 from tests.folds import SMALL, fold, new_state, settings, values
+from tests.models import Majority
 
 QUICK = {"grace_period": 20, "delta": 0.1}
 """Trees that split within a hundred records."""
@@ -124,6 +126,34 @@ def test_explainers_of_a_restored_state_share_their_model_and_reservoir():
     first, second = other.explainers.values()
     assert first.model is second.model is other.model
     assert first.reservoir is second.reservoir is next(iter(other.reservoirs.values()))
+
+
+class Unstorable(Majority):
+    """Holds what cannot be pickled."""
+
+    def __init__(self):
+        super().__init__()
+        self.clean = lambda x: x
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        (f"{__name__}:Majority", r"tests\.models\.Majority is not on the allow-list.*model\.modules"),
+        (f"{__name__}:Unstorable", r"cannot be stored: .*lambda.*must be picklable"),
+    ],
+)
+def test_a_model_that_could_not_be_restored_is_refused_before_its_first_record(factory, words):
+    with pytest.raises(SnapshotError, match=words):
+        begin(settings(model={"factory": factory}), 0)
+
+
+def test_modules_may_be_named_while_a_state_lives_on():
+    alone, named = settings(), settings(model={"modules": ["tests.models"]})
+    assert fold_settings(alone) == fold_settings(named)
+    factory = f"{__name__}:Majority"
+    known = settings(model={"factory": factory, "modules": ["tests.models"]})
+    assert begin(known, 5, epoch=2, start=7).next_offset == 7
 
 
 def test_private_generators_are_left_out_of_trees():
