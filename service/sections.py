@@ -209,6 +209,10 @@ class ExplainerSettings(_Section):
     band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
     confidence: float = Field(0.95, gt=0, lt=1, description="Of the band.")
     empty: Literal["ema", "reservoir"] = Field("ema", description="isage: the prediction of no feature.")
+    removal: Literal["marginal", "conditional"] = Field(
+        "marginal",
+        description="isage: features are removed without or with regard to the others; conditional keeps a tree for each feature, at tens of times the cost.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> ExplainerSettings:
@@ -220,8 +224,12 @@ class ExplainerSettings(_Section):
                     f"{self.alpha:g} and window {self.window:g} are both given and say the same; keep one",
                 )
             )
-        if self.kind != "isage" and self.empty != "ema":
-            problems.append((("empty",), "is a setting of isage alone; take it out"))
+        if self.kind != "isage":
+            problems += [
+                ((name,), "is a setting of isage alone; take it out")
+                for name in ("empty", "removal")
+                if getattr(self, name) != type(self).model_fields[name].default
+            ]
         problems += [
             (("losses",), f"names {loss!r} twice; take one out") for loss in _duplicates(self.losses or [])
         ]

@@ -130,6 +130,11 @@ def test_every_problem_is_listed_at_once_with_name_value_source_and_meaning(tmp_
             ["explainers.0.groups.g", "'b'", "record.features"],
         ),
         ("explainers: [{kind: ipfi, empty: reservoir}]", ["explainers.0.empty", "isage"]),
+        ("explainers: [{kind: ipfi, removal: conditional}]", ["explainers.0.removal", "isage"]),
+        (
+            "explainers: [{kind: isage, removal: joint}]",
+            ["explainers.0.removal", "'marginal' or 'conditional'"],
+        ),
         ("explainers: []", ["explainers", "at least 1"]),
         ("explainers: [{kind: ipfi, window: .inf}]", ["explainers.0.window", "finite"]),
         ("model: {task: regression}\ndrift: {loss: hinge}", ["drift.loss", "hinge", "huber", "regression"]),
