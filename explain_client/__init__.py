@@ -21,13 +21,14 @@ from explain_client.messages import (
     Window,
 )
 from explain_client.position import Place, Position
-from explain_client.stream import Explanations, Start
+from explain_client.stream import Drifts, Explanations, Start
 
 __all__ = [
     "ChainError",
     "ClientError",
     "DeadLetterHeaders",
     "Drift",
+    "Drifts",
     "Explanation",
     "Explanations",
     "Importance",

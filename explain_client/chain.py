@@ -10,7 +10,7 @@ import hashlib
 from typing import NamedTuple
 
 from explain_client.errors import ChainError
-from explain_client.messages import Explanation
+from explain_client.messages import Drift, Explanation
 
 DIGEST_KEY = b',"digest":"'
 """What a message's digest begins with; it is the last key."""
@@ -39,16 +39,17 @@ def body_of(value: bytes) -> bytes:
     return value[: value.rindex(DIGEST_KEY)]
 
 
-def next_link(before: Link | None, message: Explanation) -> Link:
+def next_link(before: Link | None, message: Explanation | Drift) -> Link:
     """The chain with a message more; without a link before, a message in the middle of an epoch is taken on trust.
 
     Raises ``ChainError`` where the message does not follow the link.
     """
+    name = "drift" if isinstance(message, Drift) else "explanations"
     here = Link(message.epoch, message.seq, message.digest)
     where = f"{message.topic} partition {message.partition} epoch {message.epoch} seq {message.seq}"
     if before is not None and message.epoch == before.epoch:
         if message.seq > before.seq + 1:
-            raise ChainError(f"{where}: {message.seq - before.seq - 1} explanations are missing before it")
+            raise ChainError(f"{where}: {message.seq - before.seq - 1} messages are missing before it")
         if message.seq <= before.seq:
             raise ChainError(
                 f"{where}: came after seq {before.seq}; doubled, or two sidecars write the topic"
@@ -57,11 +58,11 @@ def next_link(before: Link | None, message: Explanation) -> Link:
     elif before is not None and message.epoch < before.epoch:
         raise ChainError(f"{where}: came after epoch {before.epoch}; two sidecars write the topic")
     elif message.seq == 0:
-        previous = genesis(message.app_id, message.topic, message.partition, message.epoch, "explanations")
+        previous = genesis(message.app_id, message.topic, message.partition, message.epoch, name)
     elif before is None:
         return here
     else:
-        raise ChainError(f"{where}: the first {message.seq} explanations of this epoch are missing")
+        raise ChainError(f"{where}: the first {message.seq} messages of this epoch are missing")
     if chained(previous, body_of(message.raw)).hex() != message.digest:
         raise ChainError(
             f"{where}: its digest does not follow from the message before: altered, or another history"

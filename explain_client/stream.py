@@ -1,4 +1,4 @@
-"""``Explanations``: the explanation stream, message by message, verified."""
+"""``Explanations`` and ``Drifts``: the output topics, message by message, verified."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import orjson
 from confluent_kafka import (
@@ -22,38 +22,35 @@ from confluent_kafka import (
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, ClientError
 from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
-from explain_client.messages import Explanation
+from explain_client.messages import Drift, Explanation
 from explain_client.position import Place, Position
 
 Start = Literal["earliest", "latest"] | datetime | timedelta | Position
 Verify = Literal["raise", "warn", "off"]
 
 MOVED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
-"""A commit is refused with these while partitions move to another member, which then gets the explanation again."""
+"""A commit is refused with these while partitions move to another member, which then gets the message again."""
 
 log = logging.getLogger(__name__)
 
-Found = tuple[Explanation, int, Place]
-"""An explanation, its partition, and the place after it."""
+M = TypeVar("M", Explanation, Drift)
 
 
-class Explanations:
-    """The explanations of a topic in order of their partitions, committed ones alone; a context manager and an iterator.
+class Stream(Generic[M]):
+    """The messages of a topic in order of their partitions, committed ones alone; a context manager and an iterator.
 
     ``start``: "earliest"; "latest", what comes from now on; a time (with its zone) or a ``timedelta`` before now, both
-    by when explanations were published; or the ``position`` of an earlier reader. ``follow=False`` ends once every
+    by when messages were published; or the ``position`` of an earlier reader. ``follow=False`` ends once every
     partition's end was reached. ``verify`` checks each partition's chain: "raise" a ``ChainError``, "warn" in the log,
     or "off". ``config`` has further librdkafka properties, such as those of SASL and TLS.
 
     No consumer group is joined unless ``group_id`` is given: its members then share the partitions, go on where the group
-    was (``start`` counts where it was nowhere), and each explanation is committed when the loop's body is done with it.
+    was (``start`` counts where it was nowhere), and each message is committed when the loop's body is done with it.
 
     Raises ``ClientError`` for a broker, topic or setting at fault, ``SchemaError`` for a message that it cannot read.
-
-        with Explanations("127.0.0.1:9092", "explanations", start=timedelta(hours=1)) as stream:
-            for explanation in stream:
-                print(explanation.time, explanation.importance("ipfi").top(5))
     """
+
+    _type: type[M]
 
     def __init__(
         self,
@@ -77,11 +74,11 @@ class Explanations:
         self._left: set[int] = set()
         self._open = False
         self._uncommitted: int | None = None
-        self._polling: asyncio.Future[Found | None] | None = None
+        self._polling: asyncio.Future[tuple[M, int, Place] | None] | None = None
 
     @property
     def position(self) -> Position:
-        """Where to go on after the explanation that came last: a ``start`` for another reader."""
+        """Where to go on after the message that came last: a ``start`` for another reader."""
         return Position(dict(self._places))
 
     def __enter__(self) -> Self:
@@ -124,19 +121,19 @@ class Explanations:
             self._consumer.close()
             self._consumer = None
 
-    def __iter__(self) -> Iterator[Explanation]:
+    def __iter__(self) -> Iterator[M]:
         return self
 
-    def __aiter__(self) -> AsyncIterator[Explanation]:
+    def __aiter__(self) -> AsyncIterator[M]:
         return self
 
-    def __next__(self) -> Explanation:
+    def __next__(self) -> M:
         found = self._next()
         if found is None:
             raise StopIteration
         return self._taken(found)
 
-    async def __anext__(self) -> Explanation:
+    async def __anext__(self) -> M:
         # A wait that is cancelled leaves its poll running; the next one takes up what that finds.
         if self._polling is None:
             self._polling = asyncio.get_running_loop().run_in_executor(None, self._next)
@@ -146,7 +143,7 @@ class Explanations:
             raise StopAsyncIteration
         return self._taken(found)
 
-    def _next(self) -> Found | None:
+    def _next(self) -> tuple[M, int, Place] | None:
         if self._consumer is None:
             raise ClientError("the stream is not open; use it in a with block")
         try:
@@ -163,8 +160,9 @@ class Explanations:
             raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
         return None
 
-    def _verified(self, message: Message) -> Found:
-        found = Explanation.from_json(message.value() or b"")
+    def _verified(self, message: Message) -> tuple[M, int, Place]:
+        """The message, its partition, and the place after it."""
+        found = self._type.from_json(message.value() or b"")
         number = message.partition() or 0
         chains: dict[str, Link] = {}
         place = self._places.get(number)
@@ -180,10 +178,10 @@ class Explanations:
                 chains[name] = Link(found.epoch, found.seq, found.digest)
         return found, number, Place((message.offset() or 0) + 1, chains)
 
-    def _taken(self, found: Found) -> Explanation:
-        explanation, number, self._places[number] = found
+    def _taken(self, found: tuple[M, int, Place]) -> M:
+        message, number, self._places[number] = found
         self._uncommitted = number
-        return explanation
+        return message
 
     # --- where to begin
 
@@ -235,7 +233,7 @@ class Explanations:
             self._left.discard(one.partition)
 
     def _commit(self) -> None:
-        """Commit the explanation that the loop's body is done with; the chain goes along in the metadata."""
+        """Commit the message that the loop's body is done with; the chain goes along in the metadata."""
         number, self._uncommitted = self._uncommitted, None
         if self._group is None or number is None:
             return
@@ -249,12 +247,34 @@ class Explanations:
         except KafkaException as error:
             if error.args[0].code() not in MOVED:
                 raise ClientError(f"group {self._group!r}: {reason(error)}") from None
-            log.warning("group %r: %s; the explanation comes again", self._group, reason(error))
+            log.warning("group %r: %s; the message comes again", self._group, reason(error))
 
     @property
     def _reader(self) -> Consumer:
         assert self._consumer is not None
         return self._consumer
+
+
+class Explanations(Stream[Explanation]):
+    """The explanations: what drives the model of each partition.
+
+    with Explanations("127.0.0.1:9092", "explanations", start=timedelta(hours=1)) as stream:
+        for explanation in stream:
+            print(explanation.time, explanation.importance("ipfi").top(5))
+    """
+
+    _type = Explanation
+
+
+class Drifts(Stream[Drift]):
+    """The drift messages: why the risk of a partition's model changed.
+
+    with Drifts("127.0.0.1:9092", "drift", start="latest") as stream:
+        for drift in stream:
+            print(drift.time, drift.sentence)
+    """
+
+    _type = Drift
 
 
 def _chains(metadata: str | None) -> Mapping[str, Link]:

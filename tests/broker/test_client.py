@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from explain_client import (
     ChainError,
     ClientError,
+    Drifts,
     Explanation,
     Explanations,
     Position,
@@ -112,7 +113,7 @@ def test_a_position_goes_on_where_it_was_and_knows_the_chain(topic: Topic) -> No
     with Explanations(topic.servers, topic.name, follow=False) as stream:
         list(stream)
     topic.write(0, sent[6:])  # sent[5] is lost while nobody reads
-    with pytest.raises(ChainError, match="seq 6: 1 explanations are missing before it"):
+    with pytest.raises(ChainError, match="seq 6: 1 messages are missing before it"):
         topic.read(start=stream.position)
 
 
@@ -136,7 +137,7 @@ def test_a_broken_chain_is_raised_or_logged_or_left_alone(
     sent = explained(0, 5)
     broken = [*sent[:2], *sent[3:]]
     topic.write(0, broken)
-    with pytest.raises(ChainError, match="seq 3: 1 explanations are missing"):
+    with pytest.raises(ChainError, match="seq 3: 1 messages are missing"):
         topic.read()
     assert topic.read(verify="warn") == broken
     assert [record.getMessage() for record in caplog.records if "missing" in record.getMessage()]
@@ -160,7 +161,7 @@ def test_a_group_gets_again_what_the_body_did_not_finish_and_still_verifies(
     assert topic.read(group_id=group) == sent[3:5]
     assert topic.read(group_id=group) == []
     topic.write(0, sent[6:])
-    with pytest.raises(ChainError, match="seq 6: 1 explanations are missing"):
+    with pytest.raises(ChainError, match="seq 6: 1 messages are missing"):
         topic.read(group_id=group)
 
 
@@ -219,6 +220,33 @@ def test_the_example_alerts_when_another_feature_leads(topic: Topic) -> None:
     assert lines
     assert all("leads" in line for line in lines)
     assert len(lines) < len(known)
+
+
+def drifted(flip: bool) -> list[bytes]:
+    """The drift messages of a partition whose concept is turned round halfway, or not."""
+    given = values(1_200, seed=5)
+    half = len(given) // 2
+    given[half:] = [{**one, "label": one["label"] is not flip} for one in given[half:]]
+    drift = {"enabled": True, "window": 300}
+    outputs = fold(PartitionState(settings(drift=drift), int(flip)), given)
+    return [one.value or b"" for one in outputs if one.destination == "drift"]
+
+
+def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(topic: Topic) -> None:
+    sent = {partition: drifted(bool(partition)) for partition in (0, 1)}
+    for partition, messages in sent.items():
+        topic.write(partition, messages)
+    with Drifts(topic.servers, topic.name, follow=False) as stream:
+        found = list(stream)
+    assert sorted(one.raw for one in found) == sorted(sent[0] + sent[1])
+    real = [one for one in found if "concept" in one.causes]
+    assert {one.partition for one in real} == {1}
+    command = ("--until-caught-up", "--", sys.executable, "-c", "import sys; print('retrain', *sys.argv[1:])")
+    lines = example("retrain_on_drift.py", topic, *command).splitlines()
+    assert [line for line in lines if line.startswith("retrain")] == [
+        f"retrain records 1 {one.target.first_offset}" for one in real
+    ]
+    assert example("retrain_on_drift.py", topic, *command) == ""  # the group has seen them
 
 
 def test_the_example_writes_an_audit_log_that_pandas_reads_and_goes_on_in_it(

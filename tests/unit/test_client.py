@@ -124,11 +124,11 @@ def test_an_unbroken_chain_is_accepted_from_its_start_from_the_middle_and_into_a
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        (lambda e: [*e[:3], *e[4:]], "seq 4: 1 explanations are missing"),
+        (lambda e: [*e[:3], *e[4:]], "seq 4: 1 messages are missing"),
         (lambda e: [*e[:3], e[2], *e[3:]], "seq 2: came after seq 2; doubled"),
-        (lambda e: [e[0], e[2], e[1]], "seq 2: 1 explanations are missing"),
+        (lambda e: [e[0], e[2], e[1]], "seq 2: 1 messages are missing"),
         (lambda e: [*e, *explained(20)], "seq 0: came after seq 9"),
-        (lambda e: [*e, *explained(50, epoch=1)[1:]], "the first 1 explanations of this epoch are missing"),
+        (lambda e: [*e, *explained(50, epoch=1)[1:]], "the first 1 messages of this epoch are missing"),
         (lambda e: [*explained(50, epoch=1), *e], "came after epoch 1"),
         (lambda e: [*explained(partition=1)[:5], *e[5:]], "seq 5: its digest does not follow"),
     ],
