@@ -150,16 +150,16 @@ def load(snapshot: Snapshot, modules: Collection[str] = ()) -> PartitionState:
     """
     packed = verify(snapshot)
     manifest = snapshot.manifest
-    if manifest.raw_size > MAX_RAW_BYTES or zstandard.frame_content_size(packed) != manifest.raw_size:
-        raise SnapshotError(
-            f"snapshot of partition {manifest.partition}: its size is not that of the manifest, or above {MAX_RAW_BYTES}"
-        )
-    raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
+    where = f"snapshot of partition {manifest.partition}"
+    try:
+        if manifest.raw_size > MAX_RAW_BYTES or zstandard.frame_content_size(packed) != manifest.raw_size:
+            raise SnapshotError(f"{where}: its size is not that of the manifest, or above {MAX_RAW_BYTES}")
+        raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
+    except zstandard.ZstdError as error:
+        raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
     state = loads(raw, modules)
     if not isinstance(state, PartitionState):
-        raise SnapshotError(
-            f"snapshot of partition {manifest.partition}: it holds a {type(state).__name__}, not a state"
-        )
+        raise SnapshotError(f"{where}: it holds a {type(state).__name__}, not a state")
     return state
 
 

@@ -255,6 +255,12 @@ def test_a_snapshot_that_unpacks_to_more_than_the_limit_is_refused(stored, monke
         load(packed_as(stored, bomb, 2_000_000))
 
 
+@pytest.mark.parametrize("packed", [b"", b"text", zstandard.compress(bytes(1_000))[:-3]])
+def test_bytes_that_cannot_be_unpacked_are_refused(stored, packed):
+    with pytest.raises(SnapshotError, match=r"snapshot of partition 3: its (bytes|size)"):
+        load(packed_as(stored, packed, 1_000))
+
+
 @pytest.mark.parametrize("state", [{"partition": 3}, None, "text"])
 def test_a_snapshot_of_something_else_is_refused(stored, state):
     raw = pickle.dumps(state)
