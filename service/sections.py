@@ -345,7 +345,7 @@ class DriftSettings(_Section):
     max_samples: int = Field(
         8_000,
         ge=100,
-        description="Predictions per attribution at the most; of longer windows a random part is evaluated.",
+        description="Predictions per attribution at the most, a few seconds of the model; of longer windows a random part is evaluated.",
     )
 
     @model_validator(mode="after")
