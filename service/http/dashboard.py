@@ -38,7 +38,7 @@ class Dashboard:
     """Serves what the feed knows."""
 
     def __init__(self, settings: Settings) -> None:
-        self._feed = Feed(settings)
+        self.feed = Feed(settings)
         self.routes: list[BaseRoute] = [
             Route("/", self._page),
             Route("/events", self._events),
@@ -48,25 +48,25 @@ class Dashboard:
     @contextmanager
     def following(self) -> Iterator[None]:
         """Read the topics within the block."""
-        self._feed.start()
+        self.feed.start()
         try:
             yield
         finally:
-            self._feed.stop()
+            self.feed.stop()
 
     def stop(self) -> None:
         """End the open event streams."""
-        self._feed.stop()
+        self.feed.stop()
 
     async def _page(self, request: Request) -> Response:
         return FileResponse(FILES / "index.html")
 
     async def _events(self, request: Request) -> Response:
-        page = Page(self._feed, Selection.of(request.query_params), request.headers.get("last-event-id", ""))
+        page = Page(self.feed, Selection.of(request.query_params), request.headers.get("last-event-id", ""))
         return StreamingResponse(self._stream(page), media_type="text/event-stream")
 
     async def _stream(self, page: Page) -> AsyncIterator[bytes]:
-        feed, seen, sent_at = self._feed, -1, 0.0
+        feed, seen, sent_at = self.feed, -1, 0.0
         yield b"retry: 1000\n\n"
         while not feed.stopping:
             now = time.monotonic()

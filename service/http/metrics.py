@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from explain_core.drift.change import RiskChange
 from service.kafka.lifecycle import Phase
 from service.kafka.report import Buckets, PartitionReport, Report
 
@@ -185,6 +186,7 @@ class Workers(Collector):
             ("estimator", "evaluator"),
             [(labels, 1) for labels in sorted(evaluators)],
         )
+        yield from self._drift()
         if self._importance:
             yield _family(
                 GaugeMetricFamily,
@@ -200,6 +202,29 @@ class Workers(Collector):
                 ],
             )
 
+    def _drift(self) -> Iterator[Metric]:
+        """The newest drift window of each partition."""
+        newest = [(str(one.partition), one.drift) for one in self._partitions if one.drift]
+        yield _family(
+            GaugeMetricFamily,
+            "drift_window",
+            "Number of the last window whose change of risk was attributed.",
+            ("partition",),
+            [((partition,), message["target"]["number"]) for partition, message in newest],
+        )
+        yield _family(
+            GaugeMetricFamily,
+            "drift_risk_change",
+            "Change of risk from the window before to the last one, in units of drift.loss: `total`, and what made it.",
+            ("partition", "cause"),
+            [
+                ((partition, cause), value)
+                for partition, message in newest
+                if message["change"] is not None
+                for cause, value in _causes(RiskChange.from_dict(message["change"]))
+            ],
+        )
+
 
 def exposition(
     reports: Iterable[Report],
@@ -210,6 +235,19 @@ def exposition(
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Workers(reports, partitions, ends, importance))
     return generate_latest(registry)
+
+
+def _causes(change: RiskChange) -> Iterator[tuple[str, float]]:
+    """The total and its parts, which add up to it."""
+    joint = change.joint
+    yield "total", change.change
+    yield "concept", joint.concept.value
+    if joint.hypothesis:
+        yield "hypothesis", joint.hypothesis.value
+    yield "inputs", sum(one.value for one in joint.inputs)
+    yield "residual", change.residual
+    if change.learning_within_window is not None:
+        yield "learning", change.learning_within_window
 
 
 def _top(cells: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str, float]]:

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from explain_core.drift import dbshap
 from service.errors import UserError
 from service.http.app import make_app
 from service.http.metrics import PREFIX, TOP, exposition
@@ -128,6 +130,27 @@ def test_a_feature_that_is_named_other_does_not_double_a_series() -> None:
         losses["cross_entropy"]["other"] = {"value": 9.0, "std": None, "low": None, "high": None}
     found = samples(exposition([report(one)], {0: one}, {}, importance=True))
     assert [value for (name, labels), value in found.items() if ("feature", "other") in labels] == [9.0, 9.0]
+
+
+def test_the_change_of_the_last_window_is_the_sum_of_its_causes() -> None:
+    rng = random.Random(0)
+    windows = [[({"x": rng.gauss(mean, 1)}, int(rng.random() < 0.5)) for _ in range(200)] for mean in (0, 1)]
+    change = dbshap(
+        *windows, hypothesis=lambda x: {int(x["x"] > 0): 1.0}, prequential=(0.4, 0.6), bootstrap=0
+    )
+    drift = {"target": {"number": 7}, "change": change.to_dict()}
+    partitions = {
+        0: replace(partition(0), drift=drift),
+        1: replace(partition(1), drift={**drift, "change": None}),
+    }
+    found = samples(exposition([], partitions, {}))
+    assert found["drift_window", frozenset({("partition", "1")})] == 7
+    parts = {
+        dict(labels)["cause"]: value for (name, labels), value in found.items() if name == "drift_risk_change"
+    }
+    assert parts.pop("total") == pytest.approx(0.2)
+    assert parts.keys() == {"concept", "inputs", "residual", "learning"}
+    assert sum(parts.values()) == pytest.approx(0.2)
 
 
 def test_promtool_finds_nothing_to_complain_about() -> None:
