@@ -1,4 +1,4 @@
-"""What the service costs: ``python -m benchmarks.service --data DIR [cost] [profile] [workers] [rivals]``; all take a quarter of an hour.
+"""What the service costs: ``python -m benchmarks.service --data DIR [SECTION…]``; all sections take a quarter of an hour.
 
 Worker processes on the embedded broker, with the default settings, beside the same fold in a plain loop in a process
 with the same environment. All that is compared runs in one rotated block; blocks are summed up by medians. The service
@@ -49,60 +49,80 @@ PARTS = (
 OWN = ("consuming and producing", "decoding", "encoding")
 
 
-def cost(bench: Bench, quick: bool) -> list[Table]:
-    """The service against the plain loop, its snapshots, a recovery, and the memory of a partition."""
-    throughputs = _table(
+def throughput(bench: Bench, quick: bool) -> Table:
+    """The service against the plain loop."""
+    table = _table(
         "Throughput of one worker", "model", "partitions", "records", "loop, 1/s", "service, 1/s", "ratio", "goal",
         "ratio of CPU", "folding", "committing",
     )  # fmt: skip
-    snapshots = _table(
-        "Snapshots of four partitions", "model", "records", "seconds", "snapshots", "time of one, ms", "share", "goal"
-    )  # fmt: skip
-    recoveries = _table(
-        "kill -9 near the end, one partition", "model", "snapshot, kB", "replayed records", "restore, s", "replay, s"
-    )  # fmt: skip
-    memory = _table(
-        "A partition", "model", "after records", "resident, MB", "snapshot, kB", "taking it, ms", "loading it, ms"
-    )  # fmt: skip
     blocks, each = (1, (1,)) if quick else (4, (1, 4))
     for case in CASES:
-        few, many = (case.quick_records,) * 2 if quick else (case.records, case.many_records)
-        for partitions, pairs in _pairs(bench, case, few, blocks, each).items():
-            throughputs.add_row(
+        records = case.quick_records if quick else case.records
+        for partitions, pairs in _pairs(bench, case, records, blocks, each).items():
+            table.add_row(
                 case.name,
                 str(partitions),
-                f"{few:,}",
-                f"{median(few / plain.seconds for plain, _ in pairs):,.0f}",
-                f"{median(few / service.seconds for _, service in pairs):,.0f}",
+                f"{records:,}",
+                f"{median(records / plain.seconds for plain, _ in pairs):,.0f}",
+                f"{median(records / service.seconds for _, service in pairs):,.0f}",
                 _spread([plain.seconds / service.seconds for plain, service in pairs]),
                 f"≥ {case.goal}",
                 _spread([plain.cpu_seconds / service.cpu_seconds for plain, service in pairs]),
                 f"{median(service.fold_seconds / service.seconds for _, service in pairs):.1%}",
                 f"{median(service.commit_seconds / service.seconds for _, service in pairs):.1%}",
             )
-        run = bench.service(bench.environment(case, 4, many), 4, many)
-        snapshots.add_row(
+    return table
+
+
+def snapshots(bench: Bench, quick: bool) -> Table:
+    """What storing the state of four partitions takes, with the default cadence."""
+    table = _table(
+        "Snapshots of four partitions", "model", "records", "seconds", "snapshots", "time of one, ms", "share", "goal"
+    )  # fmt: skip
+    for case in CASES:
+        records = case.quick_records if quick else case.many_records
+        run = bench.service(bench.environment(case, 4, records), 4, records)
+        table.add_row(
             case.name,
-            f"{many:,}",
+            f"{records:,}",
             f"{run.seconds:.1f}",
             str(run.snapshots),
             f"{1e3 * run.snapshot_seconds / run.snapshots:.1f}",
             f"{run.snapshot_seconds / run.seconds:.2%}",
             "≤ 5 %",
         )
-        found = bench.recovery(bench.environment(case, 1, many), many)
-        recoveries.add_row(
+    return table
+
+
+def recovery(bench: Bench, quick: bool) -> Table:
+    """A worker that is killed, and its successor."""
+    table = _table(
+        "kill -9 near the end, one partition", "model", "snapshot, kB", "replayed records", "restore, s", "replay, s"
+    )  # fmt: skip
+    for case in CASES:
+        records = case.quick_records if quick else case.many_records
+        found = bench.recovery(bench.environment(case, 1, records), records)
+        table.add_row(
             case.name,
             f"{found['size'] / 1e3:.1f}",
             f"{found['replayed']:,}",
             f"{found['restore']:.2f}",
             f"{found['replay']:.1f}",
         )
-        # The state is as large however often its records are explained: explaining seldom saves minutes.
+    return table
+
+
+def memory(bench: Bench, quick: bool) -> Table:
+    """What a partition takes once it has seen every record."""
+    table = _table(
+        "A partition", "model", "after records", "resident, MB", "snapshot, kB", "taking it, ms", "loading it, ms"
+    )  # fmt: skip
+    for case in CASES:
         held, rows = (2, 1_000) if quick else (case.held, bench.size)
+        # The state is as large however often its records are explained: explaining seldom saves minutes.
         environment = bench.environment(case, held, 0) | {"EXPLAIN_EXPLAIN__EVERY": "50"}
         of_one = bench.fold("held", environment, held, rows)
-        memory.add_row(
+        table.add_row(
             case.name,
             f"{rows:,}",
             f"{of_one['resident'] / 1e6:.2f}",
@@ -110,7 +130,7 @@ def cost(bench: Bench, quick: bool) -> list[Table]:
             f"{1e3 * of_one['take_seconds']:.1f}",
             f"{1e3 * of_one['load_seconds']:.1f}",
         )
-    return [throughputs, snapshots, recoveries, memory]
+    return table
 
 
 def _pairs(
@@ -131,7 +151,7 @@ def _pairs(
     return pairs
 
 
-def profile(bench: Bench, quick: bool) -> list[Table]:
+def profile(bench: Bench, quick: bool) -> Table:
     """Where the CPU time of a worker goes; explaining every 50th record alone shows what is the service's own."""
     case, records, runs = CASES[0], 4_000 if quick else 30_000, 1 if quick else 4
     table = _table(
@@ -155,10 +175,10 @@ def profile(bench: Bench, quick: bool) -> list[Table]:
         table.add_row(part, f"{min(values):.1f}", "")
     own = min(map(sum, zip(*(spent[part] for part in OWN), strict=True)))
     table.add_row(" + ".join(OWN), f"{own:.1f}", "≤ 10")
-    return [table]
+    return table
 
 
-def workers(bench: Bench, quick: bool) -> list[Table]:
+def workers(bench: Bench, quick: bool) -> Table:
     """One and two workers on the eight partitions of a backlog."""
     case, records, blocks = CASES[2], 1_600 if quick else 16_000, 1 if quick else 2
     table = _table(
@@ -183,10 +203,10 @@ def workers(bench: Bench, quick: bool) -> list[Table]:
         "≥ 1.8",
         f"{median(shares):.0%} of a core",
     )
-    return [table]
+    return table
 
 
-def rivals(bench: Bench, quick: bool, quix: str | None) -> list[Table]:
+def rivals(bench: Bench, quick: bool, quix: str | None) -> Table:
     """River and ixai doing the same, in a plain loop and under Quix Streams."""
     title = "The same job, records/s (iPFI and iSAGE; m is the number of draws)"
     columns = [
@@ -214,7 +234,7 @@ def rivals(bench: Bench, quick: bool, quix: str | None) -> list[Table]:
             _spread(against, 1) if against else "–",
             f"≥ {case.rival_goal}",
         )
-    return [table]
+    return table
 
 
 def _seconds(bench: Bench, case: Case, records: int, name: str, quix: str | None) -> float:
@@ -258,11 +278,8 @@ def _records(data: Path | None) -> tuple[str, list[dict[str, Any]]]:
     return "river's Phishing, repeated to 45,312 records", [{**x, "label": int(y)} for x, y in repeated]
 
 
-SECTIONS: dict[str, Callable[..., list[Table]]] = {
-    "cost": cost,
-    "profile": profile,
-    "workers": workers,
-    "rivals": rivals,
+SECTIONS: dict[str, Callable[..., Table]] = {
+    one.__name__: one for one in (throughput, snapshots, recovery, memory, profile, workers, rivals)
 }
 
 
@@ -273,7 +290,7 @@ SECTIONS: dict[str, Callable[..., list[Table]]] = {
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of elec2.csv.gz; without it river's Phishing, repeated.",
 )
-@click.option("--quick", is_flag=True, help="One block, fewer records: each section within a minute.")
+@click.option("--quick", is_flag=True, help="One block, fewer records: some twenty seconds a section.")
 @click.option(
     "--quix",
     metavar="PYTHON",
@@ -287,9 +304,8 @@ def main(sections: tuple[str, ...], data: Path | None, quick: bool, quix: str | 
     with tempfile.TemporaryDirectory() as folder, Broker() as broker:
         bench = Bench(broker, records, Path(folder))
         for section in sections or SECTIONS:
-            tables = rivals(bench, quick, quix) if section == "rivals" else SECTIONS[section](bench, quick)
-            for table in tables:
-                console.print(table)
+            more = {"quix": quix} if section == "rivals" else {}
+            console.print(SECTIONS[section](bench, quick, **more))
 
 
 if __name__ == "__main__":
