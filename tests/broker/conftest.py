@@ -5,7 +5,10 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 
+from explain_core.evaluation.choice import warm
+from explain_core.models import wrap
 from service.kafka.broker import Broker
 from tests.broker.harness import Factory, Pipeline
 
@@ -19,6 +22,11 @@ CONFIG = {
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
+    for model, task in (
+        (HoeffdingTreeClassifier(), "classification"),
+        (HoeffdingTreeRegressor(), "regression"),
+    ):
+        warm(wrap(model, task))  # workers find the compiled evaluators in numba's cache
     with Broker(config=CONFIG) as running:
         yield running
 

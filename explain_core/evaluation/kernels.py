@@ -1,0 +1,262 @@
+"""Compiled arithmetic of the evaluators (extra ``fast``): draws, copies, losses, smoothing; the same bits as in Python.
+
+Every function here repeats, operation by operation, what the module named in its comment does on dictionaries. Without
+numba none of them is called.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from explain_core import losses
+from explain_core.random import GAMMA, MIX_1, MIX_2
+
+try:
+    import numba  # type: ignore[import-untyped, unused-ignore]
+except ImportError:  # the extra is not installed
+    numba = None  # type: ignore[assignment, unused-ignore]
+
+AVAILABLE = numba is not None
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as machine code, kept in a cache beside the file; itself without numba."""
+    if not AVAILABLE:
+        return function
+    found: Callable[..., Any]
+    try:
+        found = numba.njit(cache=True, error_model="numpy")(function)
+    except RuntimeError:  # there is no directory that numba may write to
+        found = numba.njit(error_model="numpy")(function)
+    return found
+
+
+_STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
+_30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_LOW = np.uint64(0xFFFF_FFFF)
+EPSILON = losses.EPSILON
+COMPENSATED = sys.version_info >= (3, 12)
+"""Since Python 3.12 ``sum`` of floats carries the rounding error along."""
+
+LOSSES = {name: code for code, name in enumerate(losses.NAMED)}
+"""The losses that are compiled, by name."""
+
+_CROSS_ENTROPY, _ZERO_ONE, _BRIER, _HINGE, _SQUARED, _ABSOLUTE, _HUBER = range(len(LOSSES))
+
+
+@compiled
+def below(state: Any, n: int) -> Any:
+    """``Generator.below`` for n < 2³²; ``state`` is an array of one uint64."""
+    state[0] += _STEP
+    z = state[0]
+    z = (z ^ (z >> _30)) * _MIX_1
+    z = (z ^ (z >> _27)) * _MIX_2
+    z = z ^ (z >> _31)
+    size = np.uint64(n)
+    return np.int64(((z >> _32) * size + (((z & _LOW) * size) >> _32)) >> _32)
+
+
+@compiled
+def total(values: Any, n: int) -> float:
+    """``sum`` of the first n values."""
+    result = 0.0
+    if not COMPENSATED:
+        for i in range(n):
+            result += values[i]
+        return result
+    lost = 0.0
+    for i in range(n):
+        value = values[i]
+        t = result + value
+        lost += (result - t) + value if abs(result) >= abs(value) else (value - t) + result
+        result = t
+    return result + lost if lost != 0.0 and math.isfinite(lost) else result
+
+
+@compiled
+def loss(code: int, y: float, p: Any) -> Any:
+    """``explain_core.losses`` on the probabilities p of all classes, y the index of the true one or −1; or on numbers."""
+    n = len(p)
+    if code == _SQUARED:
+        return (y - p[0]) * (y - p[0])
+    if code == _ABSOLUTE:
+        return abs(y - p[0])
+    if code == _HUBER:
+        r = abs(y - p[0])
+        return 0.5 * r * r if r <= 1.0 else r - 0.5
+    own = int(y)
+    if code == _CROSS_ENTROPY:
+        mass = 0.0
+        for i in range(n):
+            value = p[i]
+            mass += EPSILON if value < EPSILON else (1.0 if value > 1.0 else value)
+        mine = p[own] if own >= 0 else 0.0
+        if mine < EPSILON:
+            mine = EPSILON
+        elif mine > 1.0:
+            mine = 1.0
+        if own < 0:
+            mass += EPSILON
+        return math.log(mass) - math.log(mine)
+    if code == _ZERO_ONE:
+        best = 0
+        for i in range(1, n):
+            if p[i] > p[best]:
+                best = i
+        return 0.0 if best == own else 1.0
+    if code == _BRIER:
+        result = 0.0 if own >= 0 else 1.0
+        for i in range(n):
+            difference = p[i] - (1.0 if i == own else 0.0)
+            result += difference * difference
+        return result
+    rival = 0.0
+    for i in range(n):
+        if p[i] > rival and i != own:
+            rival = p[i]
+    margin = (p[own] if own >= 0 else 0.0) - rival
+    return max(1.0 - margin, 0.0)
+
+
+@compiled
+def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, members: Any, m: int) -> Any:
+    """iPFI's copies, m for each player: x with the player's columns from a drawn row."""
+    players = len(starts) - 1
+    copies = np.empty((players * m, len(x)))
+    for p in range(players):
+        for k in range(p * m, (p + 1) * m):
+            row = below(state, n_rows)
+            copies[k] = x
+            for i in range(starts[p], starts[p + 1]):
+                copies[k, members[i]] = rows[row, members[i]]
+    return copies
+
+
+@compiled
+def draw_order(state: Any, n_rows: int, m: int, order: Any) -> Any:
+    """The m rows of iSAGE, and the players' permutation into ``order``."""
+    drawn = np.empty(m, np.int64)
+    for k in range(m):
+        drawn[k] = below(state, n_rows)
+    for i in range(len(order)):
+        order[i] = i
+    for i in range(len(order) - 1, 0, -1):
+        j = below(state, i + 1)
+        order[i], order[j] = order[j], order[i]
+    return drawn
+
+
+@compiled
+def draw_joining(
+    state: Any,
+    x: Any,
+    rows: Any,
+    n_rows: int,
+    starts: Any,
+    members: Any,
+    outside: Any,
+    m: int,
+    first: int,
+    order: Any,
+) -> Any:
+    """iSAGE's copies, m for each coalition from that of ``first`` players (0 or 1) up to all but one."""
+    drawn = draw_order(state, n_rows, m, order)
+    players = len(order)
+    copies = np.empty(((players - first) * m, len(x)))
+    current = np.empty((m, len(x)))
+    for k in range(m):
+        current[k] = rows[drawn[k]]
+        for i in range(len(outside)):
+            current[k, outside[i]] = x[outside[i]]
+    for size in range(first, players):
+        if size > 0:
+            p = order[size - 1]
+            for k in range(m):
+                for i in range(starts[p], starts[p + 1]):
+                    current[k, members[i]] = x[members[i]]
+        for k in range(m):
+            copies[(size - first) * m + k] = current[k]
+    return copies
+
+
+@compiled
+def replaced_delta(predictions: Any, base: Any, y: float, codes: Any, m: int, delta: Any) -> bool:
+    """iPFI's Δ, losses × players; whether all is finite."""
+    own = np.empty(len(codes))
+    for row in range(len(codes)):
+        own[row] = loss(codes[row], y, base)
+    players = len(predictions) // m
+    for p in range(players):
+        for k in range(p * m, (p + 1) * m):
+            if not finite(predictions[k]):
+                return False
+        for row in range(len(codes)):
+            value = 0.0
+            for k in range(p * m, (p + 1) * m):
+                value += loss(codes[row], y, predictions[k])
+            delta[row, p] = value / m - own[row]
+            if not math.isfinite(delta[row, p]):
+                return False
+    return True
+
+
+@compiled
+def joined_delta(
+    predictions: Any, base: Any, before: Any, y: float, codes: Any, pairs: Any, m: int, order: Any, delta: Any
+) -> bool:
+    """iSAGE's Δ, losses × players; ``before`` are the losses of the empty coalition where the copies start after it."""
+    for k in range(len(predictions)):
+        if not finite(predictions[k]):
+            return False
+    steps = len(predictions) // m
+    first = steps - (len(order) - 1)
+    last = np.empty(len(codes))
+    for row in range(len(codes)):
+        last[row] = before[row]
+    for step in range(steps):
+        for row in range(len(codes)):
+            value = mean_loss(codes[row], y, predictions, step * m, m, pairs[row])
+            if step >= first:
+                delta[row, order[step - first]] = last[row] - value
+            last[row] = value
+    for row in range(len(codes)):
+        delta[row, order[len(order) - 1]] = last[row] - loss(codes[row], y, base)
+        for p in range(len(order)):
+            if not math.isfinite(delta[row, p]):
+                return False
+    return True
+
+
+@compiled
+def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: bool) -> Any:
+    """``IncrementalSAGE._losses_of``: the loss of the mean of m predictions."""
+    if m == 1:
+        return loss(code, y, predictions[start])
+    n = predictions.shape[1]
+    mean = np.empty(n)
+    for i in range(n):
+        mean[i] = total(predictions[start : start + m, i], m) if code >= _SQUARED else 0.0
+        if code < _SQUARED:
+            for k in range(m):
+                mean[i] += predictions[start + k, i]
+        mean[i] /= m
+    value = loss(code, y, mean)
+    if pairs:
+        single = np.empty(m)
+        for k in range(m):
+            single[k] = loss(code, y, predictions[start + k])
+        value = (m * value - total(single, m) / m) / (m - 1)
+    return value
+
+
+@compiled
+def finite(prediction: Any) -> bool:
+    value = 0.0
+    for i in range(len(prediction)):
+        value += prediction[i]
+    return bool(math.isfinite(value))

@@ -1,0 +1,124 @@
+"""Records as rows of numbers: what compiled kernels read."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from itertools import compress, count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.models import Row
+from explain_core.reservoirs import Reservoir
+
+Array = NDArray[np.float64]
+
+_PLAIN = {float, int, bool}
+_EXACT = 2**53
+_NAN = float("nan")
+
+
+class Table:
+    """The columns of the records met so far. A category is its index in order of appearance; an absent value is NaN.
+
+    What cannot be told apart from another value as a float (None, NaN, large integers, a column of both numbers and
+    categories) has no row.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.codes: dict[str, dict[str, int]] = {}
+        self._numbers: set[str] = set()
+        self._order: tuple[str, ...] = ()
+        self._plain: tuple[str, ...] = ()  # features that were numbers together before
+        self._last: tuple[Row, Array | None, bool] | None = None
+
+    def column(self, name: str) -> int:
+        """The column of a feature, a new one where it was not met."""
+        found = self.index.get(name)
+        if found is None:
+            found = self.index[name] = len(self.names)
+            self.names.append(name)
+            self._order = tuple(self.names)
+            self._last = None
+        return found
+
+    def code(self, name: str, category: str) -> int:
+        """The number of a category, a new one where it was not met."""
+        codes = self.codes.setdefault(name, {})
+        return codes.setdefault(category, len(codes))
+
+    def row(self, x: Row) -> tuple[Array | None, bool]:
+        """The record as a row, and whether its features are in the order of the columns; None where it has no row."""
+        if self._last is None or self._last[0] is not x:
+            names = tuple(x)
+            for name in names:
+                if name not in self.index:
+                    self.column(name)
+            self._last = (x, self._encoded(x, names), names == self._order)
+        return self._last[1:]
+
+    def _encoded(self, x: Row, names: tuple[str, ...]) -> Array | None:
+        values = x.values()
+        types = set(map(type, values))
+        if types <= _PLAIN and (names == self._plain or not any(name in self.codes for name in names)):
+            if names != self._plain:
+                self._numbers.update(names)
+                self._plain = names
+            if int in types and any(type(value) is int and abs(value) > _EXACT for value in values):
+                return None
+            row = np.empty(len(self.names))
+            if names == self._order:
+                struct.pack_into(f"{len(row)}d", row.data, 0, *values)
+            else:
+                struct.pack_into(f"{len(row)}d", row.data, 0, *[x.get(name, _NAN) for name in self.names])
+            return None if any(map(operator.ne, values, values)) else row
+        row = np.full(len(self.names), _NAN)
+        for name, value in x.items():
+            if type(value) is str and name not in self._numbers:
+                row[self.index[name]] = self.code(name, value)
+            elif type(value) in _PLAIN and name not in self.codes and value == value and abs(value) <= _EXACT:
+                self._numbers.add(name)
+                row[self.index[name]] = value
+            else:
+                return None
+        return row
+
+
+class Rows:
+    """A reservoir's rows in a table."""
+
+    def __init__(self, reservoir: Reservoir, table: Table) -> None:
+        self._reservoir, self._table = reservoir, table
+        self._known: list[Row | None] = []
+        self._bad: set[int] = set()
+        self._loose: set[int] = set()
+        self.matrix: Array = np.empty((0, 0))
+
+    def sync(self) -> bool:
+        """Bring ``matrix`` up to date; False where a row cannot be encoded."""
+        rows, table = self._reservoir.rows, self._table
+        if len(rows) != len(self._known) or len(table.names) != self.matrix.shape[1]:
+            self._known = [None] * len(rows)
+            for row in rows:
+                table.row(row)  # the columns
+            self.matrix = np.empty((len(rows), len(table.names)))
+        for slot in list(compress(count(), map(operator.is_not, rows, self._known))):
+            numbers, ordered = table.row(rows[slot])
+            (self._loose.discard if ordered else self._loose.add)(slot)
+            if numbers is None:
+                self._bad.add(slot)
+            else:
+                self._bad.discard(slot)
+                if len(numbers) != self.matrix.shape[1]:
+                    return self.sync()
+                self.matrix[slot] = numbers
+            self._known[slot] = rows[slot]
+        return not self._bad
+
+    @property
+    def ordered(self) -> bool:
+        """Whether all rows have their features in the order of the columns."""
+        return not self._loose

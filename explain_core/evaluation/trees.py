@@ -1,0 +1,90 @@
+"""River's trees and ensembles of trees: compiled where numba is installed, else along the paths that change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explain_core.evaluation import tree_kernels
+from explain_core.evaluation.compiled import CompiledEvaluator
+from explain_core.evaluation.forest import Forest
+from explain_core.evaluation.kernels import draw_joining, draw_replaced, joined_delta, replaced_delta
+from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.table import Array, Rows
+from explain_core.evaluation.votes import voting
+from explain_core.models import Model, Row
+
+
+class TreesEvaluator(CompiledEvaluator):
+    """Hoeffding trees (adaptive and extremely fast ones too) and their forests, bags, boosts and random patches.
+
+    The values are those of the model to the last bit. Missing features at a split, where river follows the most
+    travelled branch, splits of other kinds than ≤, = and one branch per category, and leaf models other than river's
+    linear regression are left to Python.
+    """
+
+    name = "trees"
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        found = voting(model.wrapped)
+        if found is None:
+            raise ValueError(f"evaluator: trees does not know {type(model.wrapped).__name__}; use generic")
+        self._voting = found
+        self._forest = Forest(found, self._table)
+
+    @property
+    def labels(self) -> list[Any]:  # type: ignore[override]
+        return self._forest.labels
+
+    @property
+    def _codes(self) -> dict[Any, int]:
+        return self._forest.codes
+
+    def _sync(self) -> bool:
+        return self._forest.sync()
+
+    def meet(self, x: Row) -> None:
+        if self._forest.arrays:
+            row, _ = self._table.row(x)
+            if row is not None and self._forest.sync() and len(row) == self._forest.width:
+                self._forest.locate(x, row)
+
+    def _run(
+        self, plan: Plan, codes: Any, x: Row, row: Array, rows: Rows, ordered: bool, y: float, base: Array,
+        before: Array | None, delta: Array,
+    ) -> bool:  # fmt: skip
+        forest, state, m = self._forest, self._state, plan.n_samples
+        if len(row) != forest.width:
+            return False
+        forest.locate(x, row)
+        drawn = (state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns)
+        if self._voting.regression:
+            if forest.linear and not ordered:
+                return False  # a leaf's linear model adds up in the record's own order
+            if before is None:
+                predictions = self._means(draw_replaced(*drawn, m))
+                return predictions is not None and replaced_delta(predictions, base, y, codes, m, delta)
+            order = np.empty(len(plan.players), np.int64)
+            predictions = self._means(draw_joining(*drawn, plan.outside, m, plan.first, order))
+            return predictions is not None and joined_delta(
+                predictions, base, before, y, codes, plan.pairs, m, order, delta
+            )
+        image = (*forest.arrays, 2.0, self._voting.normalise)
+        if before is None:
+            return bool(tree_kernels.permuted(*drawn, m, *image, base, y, codes, delta))
+        return bool(
+            tree_kernels.joined(
+                *drawn, m, plan.outside, plan.first, *image, base, before, y, codes, plan.pairs, delta
+            )
+        )
+
+    def _means(self, copies: Array) -> Array | None:
+        """Predictions of a regression for the copies, copies × 1."""
+        out = np.empty((len(copies), len(self._forest.arrays[-2]), 1))
+        if not tree_kernels.members(copies, *self._forest.arrays, 2.0, True, out):
+            return None
+        matrix = out[:, :, 0]
+        mean = self._voting.mean
+        return np.ascontiguousarray(matrix if mean is None else np.reshape(mean(matrix), (-1, 1)), np.float64)

@@ -1,0 +1,190 @@
+"""Every evaluator draws the same copies and finds the same contributions as asking the model copy by copy.
+
+EXPLAIN_EQUALITY_RECORDS sets how many records each model is followed for.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from river import ensemble, forest, tree
+
+from explain_core.evaluation import kernels
+from explain_core.evaluation.choice import choose
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
+from explain_core.losses import NAMED
+from explain_core.models import wrap
+from explain_core.random import Generator
+from service.pickles import dumps, loads
+
+RECORDS = int(os.environ.get("EXPLAIN_EQUALITY_RECORDS", 150))
+GROWING = {"grace_period": 20, "delta": 0.1}
+LOSSES = {
+    task: [name for name, loss in NAMED.items() if loss.task == task]
+    for task in ("classification", "regression")
+}
+
+
+def drifting(n, d, seed, task, classes=2, nominal=False, missing=False):
+    """n records whose concept changes five times; every third feature is a small integer."""
+    rng = Generator(seed)
+    for i in range(n):
+        x = {f"x{j}": float(rng.below(8)) if j % 3 == 0 else 4 * rng.uniform() - 2 for j in range(d)}
+        if nominal:
+            x["colour"] = ("red", "green", "blue")[rng.below(3)]
+        phase = 6 * i // n % 3
+        score = x[f"x{1 + phase}"] + (0.5 if phase else -0.5) * x[f"x{2 + phase}"] + 0.4 * rng.uniform()
+        score += x.get("colour") == "red"
+        if missing:
+            for name in list(x):
+                if rng.below(20) == 0:
+                    del x[name]
+        yield x, score if task == "regression" else min(classes - 1, max(0, int(score + classes / 2)))
+
+
+def hoeffding(**settings):
+    return tree.HoeffdingTreeClassifier(**GROWING, **settings)
+
+
+def adaptive(**settings):
+    return tree.HoeffdingAdaptiveTreeClassifier(seed=1, drift_window_threshold=30, **GROWING, **settings)
+
+
+CLASSIFIERS = {
+    "Hoeffding tree": hoeffding,
+    "Hoeffding tree, naive Bayes": lambda: hoeffding(leaf_prediction="nb", nb_threshold=5),
+    "Hoeffding tree, majority": lambda: hoeffding(leaf_prediction="mc", max_depth=3),
+    "adaptive": adaptive,
+    "adaptive, naive Bayes": lambda: adaptive(leaf_prediction="nb"),
+    "adaptive, majority": lambda: adaptive(leaf_prediction="mc", bootstrap_sampling=False),
+    "extremely fast": lambda: tree.ExtremelyFastDecisionTreeClassifier(min_samples_reevaluate=20, **GROWING),
+    "forest": lambda: forest.ARFClassifier(n_models=4, seed=1, grace_period=20),
+    "forest, majority": lambda: forest.ARFClassifier(n_models=4, seed=1, leaf_prediction="mc"),
+    "bagging": lambda: ensemble.BaggingClassifier(hoeffding(), n_models=3, seed=1),
+    "adaptive bagging": lambda: ensemble.ADWINBaggingClassifier(adaptive(), n_models=3, seed=1),
+    "leveraging bagging": lambda: ensemble.LeveragingBaggingClassifier(hoeffding(), n_models=3, seed=1),
+    "boosting": lambda: ensemble.AdaBoostClassifier(hoeffding(), n_models=3, seed=1),
+    "adaptive boosting": lambda: ensemble.ADWINBoostingClassifier(hoeffding(), n_models=3, seed=1),
+    "random patches": lambda: ensemble.SRPClassifier(hoeffding(), n_models=3, seed=1),
+}
+REGRESSORS = {
+    "Hoeffding tree": lambda: tree.HoeffdingTreeRegressor(**GROWING),
+    "Hoeffding tree, mean": lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **GROWING),
+    "Hoeffding tree, model": lambda: tree.HoeffdingTreeRegressor(leaf_prediction="model", **GROWING),
+    "adaptive": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=1, drift_window_threshold=30, **GROWING),
+    "forest": lambda: forest.ARFRegressor(n_models=9, seed=1),
+    "forest, median": lambda: forest.ARFRegressor(n_models=4, seed=1, aggregation_method="median"),
+    "bagging": lambda: ensemble.BaggingRegressor(tree.HoeffdingTreeRegressor(**GROWING), n_models=3, seed=1),
+    "random patches": lambda: ensemble.SRPRegressor(
+        tree.HoeffdingTreeRegressor(**GROWING), n_models=3, seed=1
+    ),
+}
+MODELS = [("classification", name) for name in CLASSIFIERS] + [("regression", name) for name in REGRESSORS]
+
+
+def estimators(model, evaluator, **settings):
+    settings = {"size": 20, "seed": 3, "losses": LOSSES[model.task], **settings}
+    return [
+        one(model, task=model.task, evaluator=evaluator, **settings)
+        for one in (IncrementalPFI, IncrementalSAGE)
+    ]
+
+
+def follow(model, pairs, stream, tolerance=0.0):
+    """Explain and learn; the two estimators of each pair must agree after each record."""
+    for i, (x, y) in enumerate(stream):
+        prediction = model.predict(x)
+        for generic, fast in pairs:
+            generic.explain_one(x, y, prediction)
+            fast.explain_one(x, y, prediction)
+            assert generic._rng.state == fast._rng.state, f"record {i}: other draws"
+            np.testing.assert_allclose(
+                fast._smoother.value,
+                generic._smoother.value,
+                rtol=tolerance,
+                atol=tolerance,
+                err_msg=f"record {i}",
+            )
+        model.learn(x, y)
+
+
+@pytest.mark.parametrize(("task", "name"), MODELS, ids=[" ".join(model) for model in MODELS])
+def test_trees_give_the_bits_of_the_model_while_they_split_and_drift(task, name):
+    model = wrap((CLASSIFIERS if task == "classification" else REGRESSORS)[name](), task)
+    fast = choose(model)
+    pairs = list(
+        zip(estimators(model, "generic", n_samples=1), estimators(model, fast, n_samples=1), strict=True)
+    )
+    follow(model, pairs, drifting(RECORDS, 5, 7, task))
+    assert fast.name == "trees"
+    assert (fast.fallbacks == 0) == kernels.AVAILABLE
+
+
+SETTINGS = {
+    "m > 1": {"n_samples": 3},
+    "several": {},
+    "groups": {"groups": {"g": ["x1", "x2"]}},
+    "uniform reservoir": {"reservoir": "uniform"},
+    "fixed features": {"features": ["x1", "x3", "x4"]},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_all_settings_of_the_estimators_give_the_same_bits(task, settings):
+    make = {"classification": CLASSIFIERS["forest"], "regression": REGRESSORS["Hoeffding tree"]}[task]
+    model = wrap(make(), task)
+    pairs = list(
+        zip(estimators(model, "generic", **settings), estimators(model, "auto", **settings), strict=True)
+    )
+    follow(model, pairs, drifting(100, 5, 8, task, classes=3))
+
+
+@pytest.mark.parametrize("name", ["Hoeffding tree", "adaptive", "forest"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_and_missing_features_give_the_same_bits(name, missing):
+    model = wrap(CLASSIFIERS[name](), "classification")
+    fast = choose(model)
+    pairs = list(
+        zip(estimators(model, "generic", n_samples=1), estimators(model, fast, n_samples=1), strict=True)
+    )
+    follow(model, pairs, drifting(120, 5, 9, "classification", 3, nominal=True, missing=missing))
+    if kernels.AVAILABLE:
+        assert fast.fallbacks < 200 if missing else fast.fallbacks < 25
+
+
+@pytest.mark.parametrize("name", ["adaptive", "forest"])
+def test_a_restored_state_goes_on_with_the_same_bits(name):
+    model = wrap(CLASSIFIERS[name](), "classification")
+    stream = list(drifting(160, 5, 10, "classification"))
+    pairs = list(zip(estimators(model, "generic"), estimators(model, choose(model)), strict=True))
+    follow(model, pairs, stream[:80])
+    raw = dumps((model, pairs))
+    model, pairs = loads(raw)
+    assert pairs[0][1].evaluator is pairs[1][1].evaluator
+    follow(model, pairs, stream[80:])
+    assert b"Forest" not in raw and b"numba" not in raw
+
+
+def test_a_record_that_is_learnt_unseen_is_noticed():
+    model = wrap(CLASSIFIERS["forest"](), "classification")
+    pairs = list(zip(estimators(model, "generic"), estimators(model, "auto"), strict=True))
+    for x, y in drifting(40, 5, 11, "classification"):
+        follow(model, pairs, [(x, y)])
+        for other, label in drifting(3, 5, 12, "classification"):
+            model.learn(other, label)
+
+
+@pytest.mark.parametrize("n", [1, 2, 100, 2**31])
+def test_compiled_draws_are_those_of_the_generator(n):
+    rng, state = Generator(5), np.array([5], np.uint64)
+    assert [rng.below(n) for _ in range(100)] == [int(kernels.below(state, n)) for _ in range(100)]
+    assert rng.state == int(state[0])
+
+
+def test_compiled_sums_are_those_of_python():
+    rng = Generator(6)
+    for _ in range(200):
+        values = [(rng.uniform() - 0.5) * 10.0 ** rng.below(20) for _ in range(rng.below(12) + 1)]
+        assert kernels.total(np.array(values), len(values)) == sum(values)
