@@ -8,14 +8,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from service.settings import Effective, Settings, effective
+from service.show import console
 from service.sources import DEFAULT
-
-_PIPE_WIDTH = 10_000
 
 
 def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
@@ -25,8 +23,7 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
         data = {row.name: {"value": row.value, "source": row.source} for row in rows}
         sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
-        # Folded cells are for eyes; in a pipe a setting is a line.
-        Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(_table(rows))
+        console().print(_table(rows))
 
 
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:

@@ -6,6 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import orjson
+from rich.console import Console
+
+_PIPE_WIDTH = 10_000
+
+
+def console() -> Console:
+    """For stdout. Folded cells are for eyes; in a pipe a row is a line."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
@@ -13,7 +21,6 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
     if as_json:
         sys.stdout.write(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2).decode() + "\n")
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -22,4 +29,4 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(Text("–" if value is None else str(value)) for value in row.values()))
-    Console(file=sys.stdout).print(table)
+    console().print(table)
