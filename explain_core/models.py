@@ -40,6 +40,13 @@ class Model:
         predict = self.predict
         return [predict(x) for x in rows]
 
+    def checked_predictions(self, rows: Sequence[Row]) -> list[Prediction]:
+        """``predict_many``, each prediction checked by ``check_prediction``."""
+        predictions = self.predict_many(rows)
+        for prediction in predictions:
+            check_prediction(prediction, self.task)
+        return predictions
+
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         raise TypeError(
             f"model: {type(self.wrapped).__name__} cannot learn one record at a time; use it as a static model"
@@ -251,18 +258,26 @@ def wrap(
 def check_prediction(prediction: Prediction, task: Task) -> None:
     """Raise ``ValueError`` where a prediction is not finite or not of the task's shape."""
     if task == "regression":
-        if isinstance(prediction, Mapping) or not math.isfinite(prediction):
+        if not _finite(prediction):
             raise ValueError(f"model: predicted {prediction!r}; a regression model returns a finite number")
     elif not isinstance(prediction, Mapping):
         raise ValueError(
             f"model: predicted {prediction!r}; a classifier returns a mapping from label to probability"
         )
     else:
-        total = 0.0
-        for value in prediction.values():
-            total += value
-        if not math.isfinite(total):
-            raise ValueError(f"model: predicted {dict(prediction)!r}; probabilities must be finite")
+        try:
+            total = sum(prediction.values())
+        except TypeError:
+            total = math.nan
+        if not _finite(total):
+            raise ValueError(f"model: predicted {dict(prediction)!r}; probabilities must be finite numbers")
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except TypeError:
+        return False
 
 
 def _wrap_river(model: Any, task: Task) -> Model:

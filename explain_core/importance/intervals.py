@@ -13,7 +13,7 @@ from explain_core.importance.base import AnyLoss
 from explain_core.importance.base import _losses as checked_losses
 from explain_core.importance.permutation import switched
 from explain_core.losses import Task
-from explain_core.models import Model, Row, check_prediction, wrap
+from explain_core.models import Model, Row, wrap
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
 from explain_core.smoothing import Array, Band, half_width
@@ -64,13 +64,13 @@ class WindowedEstimator:
 
     def explain_one(self, x: Row, y: Any) -> Self:
         """Take the record in, and compute the importance anew if it is time."""
-        self.players.meet(x)
+        players, x = self.players.after(x), dict(x)
         full_for = self._seen + 1 - self.window
         if full_for >= 0 and full_for % self.stride == 0:
             held = [*self._records, (x, y)][-self.window :]
             state = self._rng.state
             try:
-                delta = self._contributions([x for x, _ in held], [y for _, y in held])
+                delta = self._contributions(players, [x for x, _ in held], [y for _, y in held])
                 if not np.isfinite(delta).all():
                     names = [loss.name for loss in self.losses]
                     raise ValueError(
@@ -81,6 +81,7 @@ class WindowedEstimator:
                 raise
             self._values = delta.mean(axis=0)
             self._std = delta.std(axis=0, ddof=1) / np.sqrt(len(delta))
+        self.players = players
         self._records.append((x, y))
         self._seen += 1
         return self
@@ -108,7 +109,7 @@ class WindowedEstimator:
     def _metadata(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _contributions(self, rows: list[Row], ys: list[Any]) -> Array:
+    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> Array:
         """Δ of every record of the window, records × losses × players."""
         raise NotImplementedError
 
@@ -138,17 +139,15 @@ class IntervalPFI(WindowedEstimator):
     def _metadata(self) -> dict[str, Any]:
         return {"n_repeats": self.n_repeats}
 
-    def _contributions(self, rows: list[Row], ys: list[Any]) -> Array:
+    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> Array:
         n = len(rows)
-        predictions = self.model.predict_many(rows)
-        for prediction in predictions:
-            check_prediction(prediction, self.task)
+        predictions = self.model.checked_predictions(rows)
         own = np.array([[loss(y, p) for loss in self.losses] for y, p in zip(ys, predictions, strict=True)])
-        delta = np.zeros((n, len(self.losses), len(self.players)))
+        delta = np.zeros((n, len(self.losses), len(players)))
         for _ in range(self.n_repeats):
             owners = self._rng.permutation(n)
             donors = [*owners[1:], owners[0]]
-            for j, player in enumerate(self.players):
+            for j, player in enumerate(players):
                 copies = switched(self.model, rows, player, owners, donors)
                 for i, prediction in zip(owners, copies, strict=True):
                     delta[i, :, j] += [loss(ys[i], prediction) for loss in self.losses]

@@ -242,7 +242,7 @@ def switched(
     copies = [dict(rows[i]) for i in owners]
     for copy, j in zip(copies, donors, strict=True):
         transfer(player.features, rows[j], copy)
-    return model.predict_many(copies)
+    return model.checked_predictions(copies)
 
 
 def _splits(n: int, n_repeats: int, seed: int) -> Iterator[Pairs]:

@@ -14,7 +14,7 @@ from explain_core.importance.base import AnyLoss, at_least_one
 from explain_core.importance.base import _losses as checked_losses
 from explain_core.importance.intervals import WindowedEstimator
 from explain_core.losses import Loss, Prediction, Task
-from explain_core.models import Model, Row, check_prediction, wrap
+from explain_core.models import Model, Row, wrap
 from explain_core.players import Players
 from explain_core.progress import track
 from explain_core.random import Generator, derive_seed
@@ -96,7 +96,7 @@ class SAGE:
                 f"tolerance: {tolerance} is outside (0, 1); 0.025 is usual, None switches it off"
             )
         rows = records(X, self.features)
-        players = Players(None, self.groups)
+        players = Players(self.features, self.groups)
         for row in rows:
             players.meet(row)
         predictions = self.model.predict_many(rows)
@@ -104,7 +104,7 @@ class SAGE:
         others = rows if background is None else records(background, self.features)
         if background is None and len(rows) < 2:
             raise ValueError("X: a single row has no background; pass more rows, or background=")
-        empty = mean_prediction(predictions if background is None else self.model.predict_many(others))
+        empty = mean_prediction(predictions if background is None else self.model.checked_predictions(others))
         rng = Generator(derive_seed(self.seed, "sage"))
         limit = n_outer or (len(rows) if tolerance is None else 100 * len(rows))
         smoother = Smoother((len(self.losses), len(players)))
@@ -169,10 +169,8 @@ class SlidingWindowSAGE(WindowedEstimator):
     def _metadata(self) -> dict[str, Any]:
         return {"n_samples": self.n_samples}
 
-    def _contributions(self, rows: list[Row], ys: list[Any]) -> Array:
-        predictions = self.model.predict_many(rows)
-        for prediction in predictions:
-            check_prediction(prediction, self.task)
+    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> Array:
+        predictions = self.model.checked_predictions(rows)
         empty = mean_prediction(predictions)
         parts = []
         for start in range(0, len(rows), BATCH):
@@ -182,7 +180,7 @@ class SlidingWindowSAGE(WindowedEstimator):
                 contributions(
                     self.model,
                     self.losses,
-                    self.players,
+                    players,
                     rows[part],
                     ys[part],
                     predictions[part],
@@ -205,17 +203,24 @@ def contributions(
     empty: Prediction,
     rng: Generator,
 ) -> Array:
-    """Δ of several records, records × losses × players, each with its own background draws and order of players."""
+    """Δ of several records, records × losses × players, each with its own background draws and order of players.
+
+    A feature outside the players, where these are fixed, has the value of its record in every coalition.
+    """
     delta = np.zeros((len(rows), len(losses), len(players)))
     orders = [rng.permutation(len(players)) for _ in rows]
     copies = [[dict(z) for z in some] for some in draws]
+    if players.fixed:
+        for x, some in zip(rows, copies, strict=True):
+            for copy in some:
+                transfer(players.outside([*x, *copy]), x, copy)
     before = np.array([[loss(y, empty) for loss in losses] for y in ys])
     for step in range(len(players)):
         if step < len(players) - 1:
             for x, order, some in zip(rows, orders, copies, strict=True):
                 for copy in some:
                     transfer(players[order[step]].features, x, copy)
-            answers = iter(model.predict_many([copy for some in copies for copy in some]))
+            answers = iter(model.checked_predictions([copy for some in copies for copy in some]))
             means = [mean_prediction([next(answers) for _ in some]) for some in copies]
         else:
             means = list(predictions)

@@ -295,3 +295,18 @@ def test_a_regression_tree_is_measured_by_the_variance():
     assert found.losses == ("variance",)
     assert found.values[0, 0] == pytest.approx(2.25, rel=0.05)
     assert found.values[0, 1] < 0.05
+
+
+def test_features_outside_those_given_keep_the_value_of_the_record_in_every_coalition():
+    asked = []
+
+    def model(x):
+        asked.append(dict(x))
+        return x["a"]
+
+    rows = [{"a": float(i), "b": float(i), "c": float(i)} for i in range(4)]
+    found = SAGE(model, task="regression", features=["a", "b"]).explain(rows, [0.0] * 4, tolerance=None)
+    assert found.features == ("a", "b")
+    copies = asked[4:]
+    assert len(copies) == 4 * 10
+    assert all(copy["c"] in (copy["a"], copy["b"]) for copy in copies)
