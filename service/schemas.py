@@ -1,4 +1,4 @@
-"""``python -m service.schemas``: the JSON Schemas of everything on the topics, written from the code into schemas/."""
+"""``python -m service.schemas``: what is on the topics, as JSON Schemas and an AsyncAPI document, from the code into schemas/."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, RootModel, TypeAdapter
 
 from explain_client.messages import DeadLetterHeaders, Drift, Explanation
+from service.asyncapi import document
 from service.snapshot import Manifest
 
 Scalar = float | int | str | bool | None
@@ -39,24 +40,26 @@ MODELS: dict[str, type] = {
 
 def schemas() -> dict[str, str]:
     """File name and text of every schema."""
-    return {f"{name}.schema.json": _schema(name, model) for name, model in MODELS.items()}
+    return {f"{name}.schema.json": _text(_schema(name, model)) for name, model in MODELS.items()}
 
 
-def _schema(name: str, model: type) -> str:
+def documents() -> dict[str, str]:
+    """File name and text of everything in schemas/: the schemas, and the AsyncAPI document that refers to them."""
+    return {**schemas(), "asyncapi.json": _text(document())}
+
+
+def _schema(name: str, model: type) -> dict[str, Any]:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"explanation-sidecar/{name}"}
-    return (
-        json.dumps(
-            schema | TypeAdapter(model).json_schema(by_alias=True, mode="serialization"),
-            indent=2,
-            ensure_ascii=False,
-        )
-        + "\n"
-    )
+    return schema | TypeAdapter(model).json_schema(by_alias=True, mode="serialization")
+
+
+def _text(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def main(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    for name, text in schemas().items():
+    for name, text in documents().items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

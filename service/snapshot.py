@@ -36,10 +36,12 @@ class Versions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    python: str
-    river: str
-    numpy: str
-    cpu: str = Field(description="Machine type and the CPU features that numpy uses.")
+    python: str = Field(description="Version of Python.", examples=["3.11.7"])
+    river: str = Field(description="Version of river.", examples=["0.22.0"])
+    numpy: str = Field(description="Version of numpy.", examples=["2.1.0"])
+    cpu: str = Field(
+        description="Machine type and the CPU features that numpy uses.", examples=["x86_64 AVX2,FMA3"]
+    )
 
     @classmethod
     def here(cls) -> Versions:
@@ -54,21 +56,49 @@ class Manifest(BaseModel):
     schema_: Literal["checkpoint/1"] = Field(
         "checkpoint/1", alias="schema", description="Name and version of this schema."
     )
-    app_id: str = Field(description="The sidecar's app_id.")
-    topic: str = Field(description="Records topic.")
-    topic_id: str = Field(description="Its id: a topic that is deleted and created again gets another.")
-    partition: int = Field(ge=0, description="Partition of the records topic.")
-    epoch: int = Field(ge=0, description="Epoch of the state.")
-    next_offset: int = Field(ge=0, description="Offset of the first record that the state has not folded.")
-    records: int = Field(ge=0, description="Records folded in this epoch.")
-    chunk_sizes: list[int] = Field(description="Bytes of each chunk, in order.")
-    raw_size: int = Field(ge=0, description="Bytes after decompression.")
-    sha256: str = Field(pattern="^[0-9a-f]{64}$", description="Over all chunks, joined.")
-    fold_digest: str = Field(
-        pattern="^[0-9a-f]{32}$", description="Over (offset, prediction, losses) of every folded record."
+    app_id: str = Field(description="The sidecar's app_id.", examples=["explanation-sidecar"])
+    topic: str = Field(description="Records topic.", examples=["records"])
+    topic_id: str = Field(
+        description="Its id: a topic that is deleted and created again gets another.",
+        examples=["J8p3nJrHQZ2v0n8nq1d2Wg"],
     )
-    settings: dict[str, Any] = Field(description="The settings that the fold depends on.")
-    versions: Versions
+    partition: int = Field(ge=0, description="Partition of the records topic.", examples=[0])
+    epoch: int = Field(ge=0, description="Epoch of the state.", examples=[0])
+    next_offset: int = Field(
+        ge=0, description="Offset of the first record that the state has not folded.", examples=[5750]
+    )
+    records: int = Field(
+        ge=0,
+        description="Records folded in this epoch.",
+        examples=[5750],
+        json_schema_extra={"x-unit": "records"},
+    )
+    chunk_sizes: list[int] = Field(
+        description="Bytes of each chunk, in order.",
+        examples=[[700000, 12345]],
+        json_schema_extra={"x-unit": "bytes"},
+    )
+    raw_size: int = Field(
+        ge=0,
+        description="Bytes after decompression.",
+        examples=[2600000],
+        json_schema_extra={"x-unit": "bytes"},
+    )
+    sha256: str = Field(
+        pattern="^[0-9a-f]{64}$", description="Over all chunks, joined.", examples=["5f" * 32]
+    )
+    fold_digest: str = Field(
+        pattern="^[0-9a-f]{32}$",
+        description="Over (offset, prediction, losses) of every folded record.",
+        examples=["353e5fe3e0f90657de874ddbf2d630b3"],
+    )
+    settings: dict[str, Any] = Field(
+        description="The settings that the fold depends on.", examples=[{"seed": 0}]
+    )
+    versions: Versions = Field(
+        description="What the state was computed with.",
+        examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}],
+    )
 
     def encode(self) -> bytes:
         return self.model_dump_json(by_alias=True).encode()
