@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
-from explain_client.messages import Explanation
+from explain_client.messages import Drift, Explanation
 from service.errors import UserError
 from service.http.history import MAX_POINTS, History
 from service.kafka.clients import admin_client, reading_consumer
@@ -42,7 +42,7 @@ class Partition:
     number: int
     history: History = field(default_factory=History)
     newest: Explanation | None = None
-    link: Link | None = None
+    links: dict[str, Link] = field(default_factory=dict)
     verified: int = 0
     broken: str | None = None
     changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
@@ -178,12 +178,7 @@ class Feed:
         except SchemaError as error:
             self.problem = str(error)
             return
-        try:
-            partition.link = next_link(partition.link, explanation)
-            partition.verified += 1
-        except (ChainError, ValueError) as error:
-            partition.broken = partition.broken or str(error)
-            partition.link = Link(explanation.epoch, explanation.seq, explanation.digest)
+        self._verify(partition, "explanations", explanation)
         partition.newest = explanation
         partition.history.add(explanation)
 
@@ -192,10 +187,23 @@ class Feed:
         partition = self.partitions.setdefault(number, Partition(number))
         try:
             partition.changes.append(dict(orjson.loads(value)))
+            self._verify(partition, "drift", Drift.from_json(value))
+        except SchemaError as error:
+            self.problem = str(error)
         except (ValueError, TypeError):
             self.problem = (
                 f"{self.settings.topics.drift} partition {number} holds a message that is no JSON object"
             )
+
+    @staticmethod
+    def _verify(partition: Partition, topic: str, message: Explanation | Drift) -> None:
+        """Check that a message follows the one before it; after a break the chain begins anew with what came."""
+        try:
+            partition.links[topic] = next_link(partition.links.get(topic), message)
+            partition.verified += 1
+        except (ChainError, ValueError) as error:
+            partition.broken = partition.broken or str(error)
+            partition.links[topic] = Link(message.epoch, message.seq, message.digest)
 
     def letter(
         self,

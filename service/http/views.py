@@ -271,7 +271,7 @@ def _grid(known: Mapping[int, Partition], column: Column) -> dict[str, Any]:
 def _integrity(feed: Feed) -> dict[str, Any]:
     return {
         "chains": [
-            {"partition": number, "verified": one.verified, "broken": one.broken, "digest": one.link.digest if one.link else None}
+            {"partition": number, "verified": one.verified, "broken": one.broken, "digest": one.links["explanations"].digest if "explanations" in one.links else None}
             for number, one in sorted(feed.partitions.items())
         ],
         "letters": {

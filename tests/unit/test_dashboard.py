@@ -189,6 +189,18 @@ def test_a_message_of_another_schema_is_said() -> None:
     assert "explanation/9" in (Page(feed, Selection()).next()["problem"] or "")
 
 
+def test_the_chain_of_the_drift_topic_is_checked_too() -> None:
+    feed = Feed(settings())
+    values = [one.value for destination, one in outputs() if destination == "drift"]
+    for value in (values[0], values[2]):
+        feed.change(0, value)
+    broken = feed.partitions[0].broken
+    assert feed.partitions[0].verified == 1 and broken is not None and "missing before it" in broken
+    whole = fed().partitions[0]
+    assert whole.broken is None
+    assert whole.verified == sum(destination != "dead_letters" for destination, _ in outputs())
+
+
 def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
     values = [one.value for destination, one in outputs() if destination == "explanations"][:10]
     for broken, said in (
