@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
-_GAMMA = 0x9E37_79B9_7F4A_7C15
+GAMMA, MIX_1, MIX_2 = 0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB
+"""Constants of SplitMix64: its step and its two multipliers."""
 
 
 class Generator:
@@ -28,9 +29,9 @@ class Generator:
 
     def next(self) -> int:
         """The next 64 bits, an integer in [0, 2⁶⁴)."""
-        state = self.state = (self.state + _GAMMA) & _MASK
-        z = ((state ^ (state >> 30)) * 0xBF58_476D_1CE4_E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D0_49BB_1331_11EB) & _MASK
+        state = self.state = (self.state + GAMMA) & _MASK
+        z = ((state ^ (state >> 30)) * MIX_1) & _MASK
+        z = ((z ^ (z >> 27)) * MIX_2) & _MASK
         return z ^ (z >> 31)
 
     def below(self, n: int) -> int:

@@ -66,7 +66,7 @@ class CompiledEvaluator(GenericEvaluator):
             if list(base) != self.labels:  # type: ignore[arg-type]
                 return None
             truth = float(self._codes.get(y, -1))
-            own = np.array(list(base.values()))  # type: ignore[union-attr]
+            own = np.array(list(base.values()), np.float64)  # type: ignore[union-attr]
         self._state[0] = plan.rng.state
         delta = np.empty((len(codes), len(plan.players)))
         done = self._run(plan, codes, x, row, rows, ordered and rows.ordered, truth, own, before, delta)

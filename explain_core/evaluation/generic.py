@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.table import Array
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.players import Player
@@ -15,13 +17,17 @@ _ABSENT: Any = object()
 class GenericEvaluator:
     """Builds each copy and asks the model, unless the copy equals one whose prediction is known.
 
-    Raises ``ValueError`` where the prediction for a copy is not finite or not of the task's shape.
+    Others evaluate the copies together, or whole contributions as compiled code; theirs are the same draws, and the
+    same values up to what they document. Raises ``ValueError`` where the prediction for a copy is not finite or not of
+    the task's shape.
     """
 
     name = "generic"
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.fallbacks = 0
+        """Calls that compiled code had to leave to Python since the process started."""
 
     def predict(self, x: Row) -> Prediction:
         """The model's prediction, checked."""
@@ -29,57 +35,108 @@ class GenericEvaluator:
         check_prediction(prediction, self.model.task)
         return prediction
 
-    def replaced(self, x: Row, base: Prediction, player: Player, rows: Sequence[Row]) -> list[Prediction]:
-        """Predictions for x with the player's features taken from each row (iPFI's copies).
+    def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
+        """Predictions for records that are similar. A record may change once the next one is asked for."""
+        predict = self.predict
+        return [predict(copy) for copy in copies]
+
+    def replaced(
+        self, x: Row, base: Prediction, players: Iterable[Player], rows: Iterable[Sequence[Row]]
+    ) -> list[list[Prediction]]:
+        """For each player, predictions for x with the player's features taken from each of its rows (iPFI's copies).
 
         A feature that a row lacks is absent from the copy too: absence is a value.
         """
-        predict = self.predict
-        out = []
-        for row in rows:
-            changed = False
-            copy: dict[str, Any] = {}
-            for name in player.features:
-                value = row.get(name, _ABSENT)
-                if value is not (own := x.get(name, _ABSENT)) and value != own:
-                    if not changed:
-                        copy, changed = dict(x), True
-                    if value is _ABSENT:
-                        del copy[name]
-                    else:
-                        copy[name] = value
-            out.append(predict(copy) if changed else base)
-        return out
+        places: list[list[int]] = []  # of the answers; −1 is the prediction for x itself
 
-    def start(self, rows: Sequence[Row]) -> Joining:
-        """Predictions for the rows themselves, the empty coalition, before features of x join them."""
-        return Joining(self.predict, [dict(row) for row in rows])
+        def copies() -> Iterator[Row]:
+            n = 0
+            for player, drawn in zip(players, rows, strict=True):
+                places.append([])
+                for row in drawn:
+                    copy = None
+                    for name in player.features:
+                        value = row.get(name, _ABSENT)
+                        if value is not (own := x.get(name, _ABSENT)) and value != own:
+                            if copy is None:
+                                copy = dict(x)
+                            if value is _ABSENT:
+                                del copy[name]
+                            else:
+                                copy[name] = value
+                    places[-1].append(-1 if copy is None else n)
+                    if copy is not None:
+                        n += 1
+                        yield copy
+
+        answers = self.predict_copies(copies())
+        return [[base if place < 0 else answers[place] for place in of_one] for of_one in places]
+
+    def joined(
+        self, x: Row, rows: Sequence[Row], given: Sequence[str], joining: Sequence[Player], empty: bool
+    ) -> list[list[Prediction]]:
+        """Predictions for the rows as one player after the other gets the values of x (iSAGE's copies).
+
+        Features ``given`` have the values of x from the start; ``empty`` asks for the predictions before the first
+        player too.
+        """
+        steps: list[list[int]] = []
+
+        def copies() -> Iterator[Row]:
+            n = 0
+            current = [dict(row) for row in rows]
+            for copy in current:
+                _take(copy, x, given)
+            places = [-1] * len(current)
+            if empty:
+                for k, copy in enumerate(current):
+                    places[k] = n
+                    n += 1
+                    yield copy
+                steps.append(list(places))
+            for player in joining:
+                for k, copy in enumerate(current):
+                    if _take(copy, x, player.features):
+                        places[k] = -1
+                    if places[k] < 0:
+                        places[k] = n
+                        n += 1
+                        yield copy
+                steps.append(list(places))
+
+        answers = self.predict_copies(copies())
+        return [[answers[place] for place in places] for places in steps]
+
+    def replaced_delta(self, plan: Plan, x: Row, y: Any, base: Prediction) -> Array | None:
+        """iPFI's Δ of a record, losses × players, where compiled code knows the way; else None and nothing is drawn."""
+        return None
+
+    def joined_delta(
+        self, plan: Plan, x: Row, y: Any, base: Prediction, before: Sequence[float]
+    ) -> Array | None:
+        """iSAGE's Δ of a record, losses × players, ``before`` being the losses of the empty coalition; or None."""
+        return None
+
+    def meet(self, x: Row) -> None:
+        """Take notice of a record that is learnt and not explained."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The model alone: what is compiled from it is compiled again where it is needed."""
+        return {"model": self.model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["model"])  # type: ignore[misc]
 
 
-class Joining:
-    """Reservoir rows that take over the features of a record, player by player (iSAGE's copies)."""
-
-    def __init__(self, predict: Callable[[Row], Prediction], copies: list[dict[str, Any]]) -> None:
-        self._predict = predict
-        self._copies = copies
-        self._known: list[Prediction | None] = [None] * len(copies)
-
-    def predictions(self) -> list[Prediction]:
-        """Predictions for the copies as they are now."""
-        known, predict = self._known, self._predict
-        for k, copy in enumerate(self._copies):
-            if known[k] is None:
-                known[k] = predict(copy)
-        return known  # type: ignore[return-value]
-
-    def join(self, x: Row, player: Player) -> None:
-        """Let the player's features have the values of x in every copy."""
-        for k, copy in enumerate(self._copies):
-            for name in player.features:
-                value = x.get(name, _ABSENT)
-                if value is not (own := copy.get(name, _ABSENT)) and value != own:
-                    self._known[k] = None
-                    if value is _ABSENT:
-                        del copy[name]
-                    else:
-                        copy[name] = value
+def _take(copy: dict[str, Any], x: Row, names: Iterable[str]) -> bool:
+    """Let features of the copy have the values of x; whether that changes anything."""
+    changed = False
+    for name in names:
+        value = x.get(name, _ABSENT)
+        if value is not (own := copy.get(name, _ABSENT)) and value != own:
+            changed = True
+            if value is _ABSENT:
+                del copy[name]
+            else:
+                copy[name] = value
+    return changed

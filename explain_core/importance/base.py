@@ -8,7 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from explain_core import losses as known_losses
+from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
+from explain_core.evaluation.plan import Plan
 from explain_core.explanation import Explanation
 from explain_core.losses import Loss, Prediction, Task
 from explain_core.models import Model, Row, check_prediction, wrap
@@ -47,6 +49,9 @@ class IncrementalEstimator:
         The band of the explanation, see ``explain_core.smoothing.half_width``.
     seed
         Of this estimator's own generator.
+    evaluator
+        How the perturbed copies are predicted: "auto", the name of an evaluator, or an evaluator of the same ``Model``
+        that estimators share, see ``explain_core.evaluation.choice.choose``. The draws do not depend on it.
 
     Raises ``ValueError`` for arguments that do not fit. An ``explain_one`` that raises has not changed the state.
     """
@@ -69,6 +74,7 @@ class IncrementalEstimator:
         band: Band = "normal",
         confidence: float = 0.95,
         seed: int = 0,
+        evaluator: Name | GenericEvaluator = "auto",
     ) -> None:
         self.model: Model = wrap(model, task)
         self.task = task
@@ -90,7 +96,8 @@ class IncrementalEstimator:
         self._rng = Generator(derive_seed(seed, self.name))
         self._alpha = alpha
         self._smoother = self._new_smoother(len(self.players))
-        self._evaluator = GenericEvaluator(self.model)
+        self.evaluator = choose(self.model, evaluator)
+        self._planned: Plan | None = None
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
         """Explain the model's prediction for x against the truth y.
@@ -98,6 +105,8 @@ class IncrementalEstimator:
         ``prediction`` is the model's own for x where the caller has it already. Raises ``ValueError`` for predictions
         and losses that are not finite and for a feature that has the name of a group.
         """
+        if self._owns_reservoir:
+            x = dict(x)
         players = self.players.after(x)
         if self.ready:
             state = self._rng.state
@@ -118,12 +127,13 @@ class IncrementalEstimator:
         else:
             self._take(players)
         if self._owns_reservoir:
-            self.reservoir.add(dict(x))
+            self.reservoir.add(x)
         return self
 
     def meet(self, x: Row) -> None:
         """Take notice of a record that is not explained."""
         self._take(self.players.after(x))
+        self.evaluator.meet(x)
 
     @property
     def ready(self) -> bool:
@@ -160,13 +170,26 @@ class IncrementalEstimator:
             "size": self.reservoir.size,
             "band": self._band,
             "confidence": self._confidence,
-            "evaluator": self._evaluator.name,
+            "evaluator": self.evaluator.name,
         }
 
     def _new_smoother(self, columns: int) -> Smoother:
         geometric = getattr(self.reservoir, "kind", None) == "geometric"
         memory = self.reservoir.size if geometric else None
         return Smoother((len(self.losses), columns), self._alpha, memory)
+
+    def _plan(self, players: Players) -> Plan:
+        """What the evaluator is asked for these players, the same object as long as they are."""
+        plan = self._planned
+        if plan is None or plan.players is not players:
+            plan = self._planned = self._new_plan(players)
+        return plan
+
+    def _new_plan(self, players: Players) -> Plan:
+        return Plan(players, self.losses, self.n_samples, self.reservoir, self._rng)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planned": None}
 
     def _draw_row(self) -> Row:
         rows = self.reservoir.rows

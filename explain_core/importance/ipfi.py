@@ -53,11 +53,14 @@ class IncrementalPFI(IncrementalEstimator):
         return 1 if n_samples is None else at_least_one(n_samples)
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
-        replaced, draw, m = self._evaluator.replaced, self._draw_row, self.n_samples
+        compiled = self.evaluator.replaced_delta(self._plan(players), x, y, base)
+        if compiled is not None:
+            return compiled
+        draw, m = self._draw_row, self.n_samples
+        rows = [[draw() for _ in range(m)] for _ in players]
         delta = np.empty((len(self.losses), len(players)))
         own = [loss(y, base) for loss in self.losses]
-        for j, player in enumerate(players):
-            predictions = replaced(x, base, player, [draw() for _ in range(m)])
+        for j, predictions in enumerate(self.evaluator.replaced(x, base, players, rows)):
             for row, loss in enumerate(self.losses):
                 total = 0.0
                 for prediction in predictions:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from explain_core.empty import EmptyModel, mean_prediction
-from explain_core.evaluation.generic import Joining
+from explain_core.evaluation.plan import Plan
 from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
-from explain_core.players import Player, Players
+from explain_core.players import Players
 from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining
 from explain_core.smoothing import Array
@@ -97,35 +99,53 @@ class IncrementalSAGE(IncrementalEstimator):
         delta = np.zeros((len(self.losses), len(players)))
         if not players:
             return delta
-        joining = self._start(players, x)
+        before: list[float] = []
         if self.empty == "ema":
             y0 = self._y0.after(base).prediction
             before = [loss(y, y0) for loss in self.losses]
-        else:
-            before = self._losses_of(y, joining.predictions())
-        order = self._rng.permutation(len(players))
-        for j in order[:-1]:
-            joining.join(x, players[j])
-            after = self._losses_of(y, joining.predictions())
-            for row, loss in enumerate(after):
-                delta[row, j] = before[row] - loss
+        if not self._trees:
+            compiled = self.evaluator.joined_delta(self._plan(players), x, y, base, before)
+            if compiled is not None:
+                return compiled
+        order, steps = self._coalitions(players, x)
+        for step, predictions in enumerate(steps):
+            after = self._losses_of(y, predictions)
+            if before:
+                delta[:, order[step - (self.empty == "reservoir")]] = np.subtract(before, after)
             before = after
         for row, measure in enumerate(self.losses):
             delta[row, order[-1]] = before[row] - measure(y, base)
         return delta
 
-    def _start(self, players: Players, x: Row) -> Joining | ConditionalJoining:
-        """Copies that know nothing of x yet but the features of no player."""
+    def _coalitions(self, players: Players, x: Row) -> tuple[list[int], Iterable[list[Prediction]]]:
+        """The order in which the players join, and predictions for the copies before each of them but the first.
+
+        Those of the empty coalition come first where its loss is that of the reservoir. The copies know the features
+        of no player from the start.
+        """
+        m, empty = self.n_samples, self.empty == "reservoir"
         if self._trees:
-            evaluate, m = self._evaluator.predict, self.n_samples
-            return ConditionalJoining(
-                self._trees, x, _features(players), m, evaluate, self._draw_row, self._rng
+            joining = ConditionalJoining(
+                self._trees, x, _features(players), m, self.evaluator.predict, self._draw_row, self._rng
             )
-        rows = [self._draw_row() for _ in range(self.n_samples)]
-        joining = self._evaluator.start(rows)
-        if players.fixed and (others := players.outside({name: None for row in (x, *rows) for name in row})):
-            joining.join(x, Player("", others))
-        return joining
+            first = [joining.predictions()] if empty else []
+            order = self._rng.permutation(len(players))
+            return order, chain(first, (joining.after(x, players[j]) for j in order[:-1]))
+        rows = [self._draw_row() for _ in range(m)]
+        order = self._rng.permutation(len(players))
+        given = players.outside({name: None for row in (x, *rows) for name in row}) if players.fixed else ()
+        return order, self.evaluator.joined(x, rows, given, [players[j] for j in order[:-1]], empty)
+
+    def _new_plan(self, players: Players) -> Plan:
+        return Plan(
+            players,
+            self.losses,
+            self.n_samples,
+            self.reservoir,
+            self._rng,
+            self._pairs,
+            self.empty == "reservoir",
+        )
 
     def _losses_of(self, y: Any, predictions: list[Prediction]) -> list[float]:
         """Losses of the mean prediction; where pairs are wanted, those of the mean without its m equal pairs."""

@@ -111,6 +111,11 @@ class ConditionalJoining:
             if name in x:
                 self._known[name] = x[name]
 
+    def after(self, x: Row, player: Player) -> list[Prediction]:
+        """The predictions once the player has joined."""
+        self.join(x, player)
+        return self.predictions()
+
     def predictions(self) -> list[Prediction]:
         """Predictions for m copies: what is known of x, and a draw for every other feature."""
         answers = []
