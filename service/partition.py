@@ -279,7 +279,9 @@ class PartitionState:
             self.reservoirs[kind, size] = make_reservoir(
                 kind, size, derive_seed(seed, "reservoir", kind, size)
             )
-        arguments: dict[str, Any] = {"empty": one.empty, "removal": one.removal} if one.kind == "isage" else {}
+        arguments: dict[str, Any] = (
+            {"empty": one.empty, "removal": one.removal} if one.kind == "isage" else {}
+        )
         try:
             return ESTIMATORS[one.kind](
                 self.model,
