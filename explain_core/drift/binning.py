@@ -50,7 +50,7 @@ class FeatureBins:
         """
         last = self.size - 1
         if self.edges is not None:
-            if not any(value is None for value in values):
+            if None not in values:
                 return np.searchsorted(self.edges, np.array(values, dtype=float), side="left")
             numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
             found = np.searchsorted(self.edges, numbers, side="left")

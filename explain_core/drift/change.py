@@ -202,7 +202,7 @@ class RiskChange:
     def sentence(self, baseline: str | None = None, target: str | None = None) -> str:
         """The result in words, ± half the width of a 95 % interval; the windows by name where they have one."""
         risk = "error rate" if self.loss == "zero_one" else f"{self.loss} risk"
-        moved = "rose" if self.change > 0.0 else "fell"
+        moved = "rose" if self.change > 0.0 else "fell" if self.change < 0.0 else "changed"
         between = f" from {baseline} to {target}" if baseline and target else ""
         head = (
             f"{risk} {moved} by {_figure(abs(self.change))} ± {_figure(Z * self.std)}{between} "

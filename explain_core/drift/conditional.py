@@ -78,7 +78,11 @@ class Table:
 
 
 class Trees:
-    """One tree per window on the bin codes, with constant leaves."""
+    """One tree per window on the bin codes, with constant leaves.
+
+    They are grown anew for every resample: with fixed splits the standard error of the concept comes out at half of what
+    it is (measured on shuffled elec2).
+    """
 
     def __init__(
         self, codes: tuple[Codes, Codes], y: tuple[Codes, Codes], ranks: Sequence[Codes], n_classes: int
@@ -89,10 +93,11 @@ class Trees:
         return codes
 
     def fit(self, weights: Pair) -> Fitted:
-        (one, first), (two, second) = (
-            tree.fit(codes, y, self._n_classes, self._ranks, weight)
-            for codes, y, weight in zip(self._codes, self._y, weights, strict=True)
-        )
+        fitted = []
+        for codes, y, weight in zip(self._codes, self._y, weights, strict=True):
+            drawn = np.flatnonzero(weight)
+            fitted.append(tree.fit(codes[drawn], y[drawn], self._n_classes, self._ranks, weight[drawn]))
+        (one, first), (two, second) = fitted
         return Fitted((normalised(first), normalised(second)), (one, two))
 
 

@@ -32,12 +32,20 @@ class CodeTree:
     def leaves(self, codes: Codes) -> Codes:
         """The leaf of each row of codes."""
         node = np.zeros(len(codes), dtype=np.int64)
-        rows = np.arange(len(codes))
+        if not self.depth:
+            return self.leaf[node]
+        # A leaf is its own child, whatever its code of feature 0 is.
+        feature = np.maximum(self.feature, 0)
+        own = np.arange(len(self.feature))[:, None]
+        follows = np.where(self.feature[:, None] < 0, own, self.children)
+        table = np.where(self.left, follows[:, :1], follows[:, 1:]).ravel()
+        width = self.left.shape[1]
+        starts = np.arange(len(codes)) * codes.shape[1]
+        flat = codes.ravel()
         for _ in range(self.depth):
-            feature = self.feature[node]
-            goes_left = self.left[node, codes[rows, np.maximum(feature, 0)]]
-            node = np.where(feature < 0, node, self.children[node, np.where(goes_left, 0, 1)])
-        return self.leaf[node]
+            code = flat.take(feature.take(node) + starts)
+            node = table.take(node * width + code)
+        return self.leaf.take(node)
 
     def boxes(self, sizes: Sequence[int]) -> Flags:
         """Leaves × (codes of all features, one after another): which codes lead to the leaf."""
