@@ -10,7 +10,7 @@ from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 from explain_core.evaluation.choice import warm
 from explain_core.models import wrap
 from service.kafka.broker import Broker
-from tests.broker.harness import Factory, Pipeline
+from tests.broker.harness import Factory, Pipeline, Process
 
 # So that a test that forces compaction or retention waits milliseconds and not minutes.
 CONFIG = {
@@ -34,6 +34,16 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(autouse=True)
 def _no_foreign_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXPLAIN_KAFKA__BOOTSTRAP_SERVERS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_survivors() -> Iterator[None]:
+    """A test that fails leaves no process behind to slow down the others."""
+    yield
+    while Process.started:
+        process = Process.started.pop()
+        if process.running():
+            process.kill()
 
 
 _numbers = itertools.count()

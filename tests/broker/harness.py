@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -252,7 +252,10 @@ Factory = Callable[..., Pipeline]
 class Process:
     """A child process whose stdin stays open, as its supervisor would hold it; its stderr goes to a file."""
 
+    started: ClassVar[list["Process"]] = []
+
     def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        self.started.append(self)
         self._log = Path(tempfile.mkstemp(prefix="explain-test-")[1])
         clean = {
             name: value for name, value in worker_environment().items() if not name.startswith("EXPLAIN_")
