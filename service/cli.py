@@ -269,6 +269,78 @@ def kafka_run(port: int | None, data: Path | None, release: str | None) -> None:
 
 
 @cli.command()
+@_as_json
+@click.pass_context
+def check(context: click.Context, as_json: bool) -> None:
+    """Find out whether `run` can work here.
+
+    It changes nothing: it looks at the broker, the topics, the rights and the model, and decodes the newest 100 records to show their features.
+    """
+    from service.check import check
+
+    check(_load(context), as_json=as_json)
+
+
+@cli.group("dead-letters")
+def dead_letters() -> None:
+    """Look at dead letters, or give them back."""
+
+
+_error_class = click.option("--class", "error_class", metavar="CLASS", help="Those of one error class only.")
+
+
+@dead_letters.command("show")
+@_as_json
+@_error_class
+@click.option(
+    "--limit", type=_COUNT, default=20, show_default=True, metavar="N", help="The newest N in the table."
+)
+@click.pass_context
+def dead_letters_show(context: click.Context, as_json: bool, error_class: str | None, limit: int) -> None:
+    """Count them by class, and show the newest.
+
+    With --json every one, with its payload, one a line.
+    """
+    from service.dead_letters import show
+
+    show(_load(context), error_class=error_class, limit=limit, as_json=as_json)
+
+
+@dead_letters.command("replay")
+@_error_class
+@click.option(
+    "--from-beginning", is_flag=True, help="All that the topic holds, also what was replayed before."
+)
+@click.option("--yes", is_flag=True, help="Do it; without it only say what would be written.")
+@click.pass_context
+def dead_letters_replay(
+    context: click.Context, error_class: str | None, from_beginning: bool, yes: bool
+) -> None:
+    """Write them to the records topic again.
+
+    Exactly once, beginning where the last replay ended. Those that still cannot be folded become dead letters again.
+    """
+    from service.dead_letters import replay
+
+    replay(_load(context), error_class=error_class, from_beginning=from_beginning, yes=yes)
+
+
+@cli.command()
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a shell's completion script.
+
+    SHELL is bash, zsh or fish. For bash, in ~/.bashrc: eval "$(explain-sidecar completion bash)". For zsh the same in ~/.zshrc; for fish, write the
+    script to ~/.config/fish/completions/explain-sidecar.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(cli, {}, NAME, f"_{NAME.upper().replace('-', '_')}_COMPLETE").source())
+
+
+@cli.command()
 @click.option("--follow", is_flag=True, help="Keep the broker and the sidecar up at the end, until Ctrl-C.")
 @click.option("--limit", type=_COUNT, metavar="N", help="Stop after this many flights.")
 def demo(follow: bool, limit: int | None) -> None:

@@ -4,6 +4,13 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from service.kafka.broker import Broker
 from tests.broker.harness import Pipeline, mixed_records
@@ -16,6 +23,9 @@ def guarded() -> Iterator[Broker]:
     config = {
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",  # on the first listener, that of the tests themselves
+        "allow.everyone.if.no.acl.found": "true",
     }
     with Broker(config=config, listener="SASL_PLAINTEXT") as running:
         yield running
@@ -39,6 +49,28 @@ def test_right_credentials_pass_through_to_every_client(guarded: Broker) -> None
     line.feed(mixed_records(2, 100))
     line.run_to_end(**credentials(guarded, "right-password"))
     line.verify()
+
+
+def test_check_names_the_rights_that_are_missing(guarded: Broker) -> None:
+    line = Pipeline(guarded, "rights", 1)
+    line.feed(mixed_records(1, 20))
+    line.cli("topics", "create")
+    user = credentials(guarded, "right-password")
+    assert json.loads(line.cli("check", "--json", **user).stdout)
+    for operation in (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
+        rule = AclBinding(
+            ResourceType.TOPIC,
+            line.topics["explanations"],
+            ResourcePatternType.LITERAL,
+            "User:sidecar",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        line.admin.create_acls([rule])[rule].result()
+    checks = json.loads(line.cli("check", "--json", status=1, **user).stdout)["checks"]
+    failed = {one["what"]: one["detail"] for one in checks if one["ok"] is False}
+    assert failed == {"rights": f"missing: WRITE on {line.topics['explanations']}"}
 
 
 @pytest.mark.parametrize("command", [["run"], ["topics", "show"], ["checkpoint", "show"]])

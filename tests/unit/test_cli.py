@@ -50,6 +50,11 @@ def test_every_promised_command_is_there() -> None:
         "kafka run",
         "demo",
         "dbshap",
+        "dashboard",
+        "check",
+        "dead-letters show",
+        "dead-letters replay",
+        "completion",
         "config check",
         "config show",
     }
@@ -78,12 +83,12 @@ def test_help_of_every_command_explains_it_and_each_option(
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom service.cli import cli\n"
-        "for path in ([], ['run'], ['topics', 'create'], ['config', 'show'], ['demo'], ['dbshap']):\n"
+        "for path in ([], ['run'], ['topics', 'create'], ['config', 'show'], ['demo'], ['dbshap'], ['dashboard'], ['check']):\n"
         "    cli.main([*path, '--help'], standalone_mode=False)\n"
         f"sys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.count("Usage:") == 6
+    assert done.stdout.count("Usage:") == 8
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -202,6 +207,15 @@ def test_config_check_keeps_what_a_model_prints_off_stdout() -> None:
     )
     assert "nonsense" in done.stderr
     assert json.loads(done.stdout)["model.params.split_criterion"]["value"] == "nonsense"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_and_the_script_finds_commands(shell: str) -> None:
+    script = _run("completion", shell)
+    assert script.returncode == 0 and "_EXPLAIN_SIDECAR_COMPLETE" in script.stdout
+    asked = {"COMP_WORDS": "explain-sidecar dead-letters re", "COMP_CWORD": "2" if shell != "fish" else "re"}
+    found = _run(_EXPLAIN_SIDECAR_COMPLETE=f"{shell}_complete", **asked)
+    assert "replay" in found.stdout and "show" not in found.stdout
 
 
 def test_output_to_a_closed_pipe_ends_without_a_traceback() -> None:

@@ -1,0 +1,98 @@
+"""``dead-letters show`` and ``replay``, and ``check``, on a real broker."""
+
+import json
+from typing import Any
+
+from tests.broker.harness import Factory, Pipeline, mixed_records
+
+BAD = (b"{", b"[1]", None, b'{"a": 1}', b"{")
+
+
+def with_letters(pipeline: Factory) -> Pipeline:
+    line = pipeline(2)
+    line.feed(((i % 2, value) for i, value in enumerate(BAD)), headers=[("own", b"1"), ("empty", b"")])
+    line.run_to_end()
+    return line
+
+
+def test_show_counts_by_class_and_prints_every_payload_as_json(pipeline: Factory) -> None:
+    line = with_letters(pipeline)
+    table = line.cli("dead-letters", "show", "--limit", "1").stdout
+    counts = {cells[0]: cells[1] for row in table.split("\n\n")[0].splitlines() if (cells := row.split())}
+    assert counts == {
+        "class": "records",
+        "not_json": "2",
+        "not_object": "1",
+        "null_value": "1",
+        "missing_label": "1",
+    }
+    newest = [row for row in table.split("\n\n")[1].splitlines() if row.strip() and not row.startswith(" ")]
+    assert len(newest) == 2  # the heading and one letter, however its cells are folded
+    rows = [json.loads(text) for text in line.cli("dead-letters", "show", "--json").stdout.splitlines()]
+    assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == [
+        (i % 2, str(i // 2), None if value is None else value.decode())
+        for i, value in sorted(enumerate(BAD), key=lambda one: (one[0] % 2, one[0]))
+    ]
+    assert all(row["headers"] == {"own": "1", "empty": ""} and row["message"] for row in rows)
+    only = line.cli("dead-letters", "show", "--json", "--class", "not_json").stdout.splitlines()
+    assert [json.loads(text)["class"] for text in only] == ["not_json"] * 2
+
+
+def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None:
+    line = with_letters(pipeline)
+    before = len(line.read(line.topics["records"]))
+    refused = line.cli("dead-letters", "replay", status=1)
+    assert "5 records to write" in refused.stdout and "add --yes" in refused.stderr
+    assert len(line.read(line.topics["records"])) == before
+    assert "done" in line.cli("dead-letters", "replay", "--yes").stdout
+    written = [
+        m
+        for m in line.read(line.topics["records"])
+        if (m.offset() or 0) >= len(line.inputs[m.partition() or 0])
+    ]
+    assert sorted((m.partition(), m.key(), m.value() or b"") for m in written) == sorted(
+        (i % 2, b"k%d" % (i % 2), value or b"") for i, value in enumerate(BAD)
+    )
+    assert all(m.headers() == [("own", b"1"), ("empty", b"")] for m in written)
+    assert "0 records to write" in line.cli("dead-letters", "replay").stdout
+    line.run_to_end()  # they are as bad as before
+    again = line.cli("dead-letters", "replay", "--class", "null_value", "--yes").stdout
+    assert "1 records to write" in again and "4 of other classes are passed over" in again
+    assert "0 records to write" in line.cli("dead-letters", "replay").stdout
+    assert "10 records to write" in line.cli("dead-letters", "replay", "--from-beginning", status=1).stdout
+
+
+def test_check_finds_what_run_needs_and_changes_nothing(pipeline: Factory) -> None:
+    line = pipeline(3)
+    line.feed(mixed_records(3, 300, bad_every=30))
+    topics = set(line.admin.list_topics(timeout=10).topics)
+    found = json.loads(line.cli("check", "--json").stdout)
+    results: dict[str, Any] = {one["what"]: one["ok"] for one in found["checks"]}
+    for what in ("model", "broker", "topics.records", "topics.explanations", "rights", "sample"):
+        assert results[what] is True, found
+    kinds = {one["feature"]: one["kind"] for one in found["features"]}
+    assert kinds == {"a": "number", "b": "number", "color": "string", "c": "number", "late": "boolean"}
+    assert set(found["labels"]) == {"0", "1"}
+    assert sum(found["labels"].values()) + sum(int(one["detail"].partition(";")[0]) for one in found["checks"] if one["what"].startswith("bad record")) == 100  # fmt: skip
+    assert set(line.admin.list_topics(timeout=10).topics) == topics
+    assert all(place.offset < 0 for place in line.committed().values())
+    assert "labels: " in line.cli("check").stdout
+
+
+def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Factory) -> None:
+    line = pipeline(1)
+    line.feed(mixed_records(1, 20))
+    for environment, what, said in (
+        ({"EXPLAIN_TOPICS__RECORDS": "absent"}, "topics.records", "topics create"),
+        ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model", "no.such"),
+        ({"EXPLAIN_RECORD__LABEL": "outcome"}, "sample", "0 of the newest 20"),
+        ({"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "stopped", "no broker answered"),
+    ):
+        done = line.cli("check", "--json", status=1, **environment)
+        failed = {
+            one["what"]: one["detail"] for one in json.loads(done.stdout)["checks"] if one["ok"] is False
+        }
+        assert list(failed) == [what] and said in failed[what]
+        assert f"checks failed: {what}" in done.stderr
+    line.run_to_end()
+    assert "ok" in line.cli("check").stdout
