@@ -67,7 +67,8 @@ def loads(raw: bytes, modules: Collection[str] = ()) -> Any:
     except (SnapshotError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of river's compiled parts is no Exception
-        raise SnapshotError(f"snapshot: it cannot be read: {type(error).__name__}: {error}") from None
+        # Its text may hold what was read, and take for ever to write.
+        raise SnapshotError(f"snapshot: it cannot be read: {type(error).__name__}") from None
 
 
 _InPython: Any = pickle._Unpickler
@@ -84,7 +85,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
             pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT,
             pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.LONG4,
             pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.BINUNICODE8,
-            pickle.SHORT_BINBYTES, pickle.BINBYTES, pickle.BINBYTES8, pickle.BYTEARRAY8,
+            pickle.SHORT_BINBYTES, pickle.BINBYTES, pickle.BINBYTES8,
             pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.TUPLE,
             pickle.EMPTY_LIST, pickle.EMPTY_DICT, pickle.EMPTY_SET,
         )
@@ -151,7 +152,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         made = self.stack[-1]
         kind = type(made)
         if isinstance(made, _NOT_OURS):
-            raise SnapshotError(f"snapshot: it sets the state of the {kind.__name__} {made!r:.100}")
+            raise SnapshotError(f"snapshot: it sets the state of a {kind.__name__}")
         if isinstance(made, np.dtype):
             _build_dtype(made, state)
             return
@@ -165,11 +166,18 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
         for name in [*(attributes or {}), *(slots or {})]:
             if type(name) is not str or name.startswith("__"):
-                raise SnapshotError(f"snapshot: it sets {name!r:.100} of a {kind.__qualname__}")
+                raise SnapshotError(
+                    f"snapshot: it sets an attribute of a {kind.__qualname__} that no class of ours has"
+                )
         if attributes:
             made.__dict__.update({sys.intern(name): value for name, value in attributes.items()})
         for name, value in (slots or {}).items():
             setattr(made, name, value)
+
+    def _bytearray(self) -> None:
+        size = int.from_bytes(self.read(8), "little")
+        # Read first: as much memory as there are bytes, whatever the size says.
+        self.append(bytearray(self.read(size)))
 
     def _append(self, values: Iterable[Any]) -> None:
         grown = self.stack[-1]
@@ -203,6 +211,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         pickle.REDUCE[0]: _reduce,
         pickle.NEWOBJ[0]: _new,
         pickle.BUILD[0]: _build,
+        pickle.BYTEARRAY8[0]: _bytearray,
         pickle.APPEND[0]: lambda self: self._append([self.stack.pop()]),
         pickle.APPENDS[0]: lambda self: self._append(self.pop_mark()),
         pickle.SETITEM[0]: lambda self: self._set([self.stack.pop(-2), self.stack.pop()]),
@@ -250,7 +259,7 @@ def _build_dtype(made: np.dtype[Any], state: Any) -> None:
     else:
         raise SnapshotError("snapshot: a dtype of arrays")
     if any(dtype.hasobject for dtype, *_ in (fields or {}).values()) or tuple(state) != known:
-        raise SnapshotError(f"snapshot: the state of a dtype that numpy does not know: {state!r:.100}")
+        raise SnapshotError("snapshot: the state of a dtype that numpy does not know")
     made.__setstate__(state)  # type: ignore[attr-defined]
 
 
