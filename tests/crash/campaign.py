@@ -74,6 +74,10 @@ class Campaign:
         name = f"crash-{seed}-{number}"
         environment = {
             "EXPLAIN_LOG__FORMAT": "json",
+            "EXPLAIN_DRIFT__ENABLED": "true",
+            "EXPLAIN_DRIFT__WINDOW": "200",
+            "EXPLAIN_DRIFT__BOOTSTRAP": "2",
+            "EXPLAIN_DRIFT__MAX_SAMPLES": "100",
             "EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS": "1",
             "EXPLAIN_CHECKPOINT__MAX_AGE": "4",
             "EXPLAIN_CHECKPOINT__MAX_OVERHEAD": "1",
