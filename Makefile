@@ -43,6 +43,16 @@ image: $(ASSETS) ## the container image, and its size
 crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
 	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash)
 
+.PHONY: fuzz
+fuzz: setup ## bad input of every kind: INPUTS=1000000
+	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
+
+.PHONY: proof
+proof: setup ## all of docs/guarantees.md, some two hours: the tests, a million inputs, 500 faults
+	$(BIN)/python -m pytest tests/crash tests/broker tests/unit/test_hostile_snapshots.py
+	$(MAKE) fuzz
+	$(MAKE) crash FAULTS=500 STATE=build/proof
+
 .PHONY: lint
 lint: setup ## style and formatting
 	$(BIN)/ruff check
