@@ -37,8 +37,6 @@ PAPER = {
 SWITCHES = {"low": 0.0001, "middle": 0.0002, "high": 0.0005}
 """Probability that the model changes at a record."""
 M = 5
-POOL = 20_000
-"""Records that are generated for each function; more than a stream of the paper's length can use."""
 
 
 class Forest:
@@ -62,8 +60,8 @@ class Stream:
     function: Array
 
 
-def pretrained(truth_rows: int) -> tuple[list[Game], Array]:
-    """A game for each function, and the SAGE values of its model (6 × d).
+def pretrained(rows: int, truth_rows: int) -> tuple[list[Game], Array]:
+    """A game for each function with a pool of ``rows`` records, and the SAGE values of its model (6 × d).
 
     With 300 records a leaf the forests are about as sure of themselves as river's adaptive random forest of three trees
     (cross-entropy .14 to .36 on four of the functions, .18 to .49 for that): smaller leaves say 0 or 1, and a model that
@@ -73,9 +71,9 @@ def pretrained(truth_rows: int) -> tuple[list[Game], Array]:
 
     games, truths = [], []
     for function in range(6):
-        table = agrawal(20_000, function, seed=10 + function)
+        table = agrawal(rows, function, seed=10 + function)
         fitted = RandomForestClassifier(3, min_samples_leaf=300, random_state=function)
-        fresh = agrawal(POOL, function, seed=20 + function)
+        fresh = agrawal(rows, function, seed=20 + function)
         forest = Forest(fitted.fit(table.X, table.y))
         game = Game(f"agrawal {function}", table.features, fresh.X, fresh.y, forest, cross_entropy, M)
         games.append(game)
@@ -162,12 +160,16 @@ def sliding(games: Sequence[Game], stream: Stream, w: int, stride: int, seed: in
 @click.option(
     "--scenario", "scenarios", multiple=True, type=click.Choice(list(SWITCHES)), help="These alone."
 )
-@click.option("--quick", is_flag=True, help="One stream of 3,000 records, scenario high, window 500.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="One stream of 1,500 records, scenario high, window 500, models of 3,000 records.",
+)
 def main(runs: int, records: int, scenarios: tuple[str, ...], quick: bool) -> None:
     windows = [500] if quick else [100, 500, 1000, 2000]
     if quick:
-        runs, records, scenarios = 1, 3_000, ("high",)
-    games, truths = pretrained(5_000 if quick else 25_000)
+        runs, records, scenarios = 1, 1_500, ("high",)
+    games, truths = pretrained(3_000, 3_000) if quick else pretrained(20_000, 25_000)
     report = Report("scenario", "w", "iSAGE (SE)", "SW_20 (SE)", "SW_1 (SE)", "paper")
     for scenario in scenarios or SWITCHES:
         errors = np.empty((runs, len(windows), 3))
