@@ -343,14 +343,22 @@ def completion(shell: str) -> None:
 @cli.command()
 @click.option("--follow", is_flag=True, help="Keep the broker and the sidecar up at the end, until Ctrl-C.")
 @click.option("--limit", type=_COUNT, metavar="N", help="Stop after this many flights.")
-def demo(follow: bool, limit: int | None) -> None:
+@click.option(
+    "--no-browser",
+    "browser",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Do not open the dashboard, only print its address.",
+)
+def demo(follow: bool, limit: int | None, browser: bool) -> None:
     """Watch real flights being explained: who is late, and why.
 
     A year of departures from New York, read in time order, in under three minutes. Starts a local broker unless EXPLAIN_KAFKA__BOOTSTRAP_SERVERS names one.
     """
     from service.demo import demo
 
-    demo(follow=follow, limit=limit)
+    demo(follow=follow, limit=limit, browser=browser)
 
 
 @cli.command()

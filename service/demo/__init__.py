@@ -7,8 +7,9 @@ import sys
 import tempfile
 import threading
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -21,6 +22,7 @@ from rich.text import Text
 from service.demo.flights import ORIGINS, flights
 from service.demo.summary import summary
 from service.errors import UserError
+from service.kafka.topics import Topics
 from service.produce import write
 from service.settings import Settings, load_settings
 from service.stream import messages
@@ -33,8 +35,15 @@ WORKERS = 2
 SERVERS = "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"
 
 
-def demo(*, follow: bool = False, limit: int | None = None) -> None:
-    """Start a broker (unless the environment names one), feed the flights, run the sidecar beside, show what it says."""
+PLAIN_SECONDS = 10.0
+"""Where there is no terminal, a line says so often how far it is."""
+
+
+def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True) -> None:
+    """Start a broker (unless the environment names one), feed the flights, run the sidecar beside, show what it says.
+
+    Ctrl-C ends it with the same summary, of what was folded until then.
+    """
     console = Console()
     steps = _Steps(console)
     with ExitStack() as stack:
@@ -54,10 +63,16 @@ def demo(*, follow: bool = False, limit: int | None = None) -> None:
         steps.done(f"fed to topic {settings.topics.records}, a partition for each of {', '.join(ORIGINS)}")
         sidecar = _start(config, stack, until_caught_up=not follow)
         steps.done(f"sidecar started, {WORKERS} workers")
+        where = stack.enter_context(_dashboard(settings))
+        steps.done(f"dashboard on {where}")
+        if browser and console.is_terminal and (sys.platform != "linux" or _has_display()):
+            webbrowser.open(where)
         history: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(len(ORIGINS))}
-        _watch(console, settings, history, sidecar, len(records), follow, steps)
+        interrupted = _watch(console, settings, history, sidecar, len(records), follow, steps)
         console.print(summary(history, _changes(settings), ORIGINS), highlight=False)
-        _farewell(console, servers if follow else None, config)
+        _farewell(console, config if follow and not interrupted else None)
+        if interrupted:
+            raise KeyboardInterrupt
         if follow:
             try:
                 sidecar.wait()
@@ -99,6 +114,29 @@ def _start(config: str, stack: ExitStack, until_caught_up: bool) -> Popen[bytes]
     return sidecar
 
 
+@contextmanager
+def _dashboard(settings: Settings) -> Iterator[str]:
+    """Serve the dashboard on its usual port where that is free, else on another; gives its address."""
+    from service.http.app import make_app
+    from service.http.dashboard import Dashboard
+    from service.http.server import address, bind, serving
+
+    try:
+        sock = bind(settings.http)
+    except UserError:
+        sock = bind(settings.http.model_copy(update={"port": 0}))
+    site = Dashboard(settings)
+    with site.following(), serving(make_app(settings.http, site.routes), sock):
+        try:
+            yield address(sock)
+        finally:
+            site.stop()
+
+
+def _has_display() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
 def _watch(
     console: Console,
     settings: Settings,
@@ -107,11 +145,14 @@ def _watch(
     total: int,
     follow: bool,
     steps: _Steps,
-) -> None:
-    """Show the explanations as they come, until all flights are folded."""
+) -> bool:
+    """Show the explanations as they come, until all flights are folded; whether Ctrl-C came before that."""
     latest: dict[int, dict[str, Any]] = {}
-    drawn = 0.0
-    with Live(console=console, auto_refresh=False, transient=not follow) as live:
+    drawn = said = time.monotonic()
+    interrupted = False
+    # Without a terminal it shows its last picture alone, which the summary says better.
+    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, transient=not follow) as live:
+        interrupted = True
         for message in _until(settings, lambda: sidecar.poll() is not None):
             if message is not None:
                 body = orjson.loads(message)
@@ -122,10 +163,15 @@ def _watch(
             if console.is_terminal and time.monotonic() - drawn > 0.25:
                 drawn = time.monotonic()
                 live.update(_screen(latest, total), refresh=True)
+            elif not console.is_terminal and time.monotonic() - said > PLAIN_SECONDS:
+                said = time.monotonic()
+                steps.done(f"{sum(one['records'] for one in latest.values()):,} of {total:,} flights folded")
             if follow and sum(one["records"] + settings.emit.every for one in latest.values()) > total:
                 break
+        interrupted = False
     folded = sum(one["records"] for one in latest.values())
     steps.done(f"{folded:,} flights folded, {sum(map(len, history.values())):,} explanations")
+    return interrupted
 
 
 def _until(settings: Settings, ended: Callable[[], bool]) -> Iterator[bytes | None]:
@@ -146,6 +192,8 @@ def _until(settings: Settings, ended: Callable[[], bool]) -> Iterator[bytes | No
 
 def _changes(settings: Settings) -> list[dict[str, Any]]:
     """What the drift topic holds: why the risk changed from window to window."""
+    if settings.topics.drift not in Topics(settings).describe(settings.topics.drift):
+        return []  # it was interrupted before the sidecar made it
     stream = messages(settings, settings.topics.drift, "beginning", until_caught_up=True)
     return [orjson.loads(message.value() or b"{}") for message in stream if message is not None]
 
@@ -157,23 +205,26 @@ def _screen(latest: dict[int, dict[str, Any]], total: int) -> Group:
     return Group(Text(f"\n{folded:,} of {total:,} flights, {date}", style="bold"), view(latest))
 
 
-def _farewell(console: Console, servers: str | None, config: str) -> None:
-    if servers is None:
+def _farewell(console: Console, running: str | None) -> None:
+    """The last screen; ``running`` is the file with the settings of a sidecar that goes on."""
+    if running:
         console.print(
-            "\nTo look around in it:      explain-sidecar demo --follow\n"
-            "To try your own data:      explain-sidecar kafka run --port 9092        (a local broker, in its own terminal)\n"
-            f"                           export {SERVERS}=127.0.0.1:9092\n"
-            "                           explain-sidecar produce --input FILE.csv --label COLUMN --partitions 2\n"
-            "                           explain-sidecar run   and   explain-sidecar tail",
+            "\nIt goes on until Ctrl-C. In another terminal:\n"
+            f"  explain-sidecar --config {running} tail --from-beginning\n"
+            f"  explain-sidecar --config {running} checkpoint show\n"
+            f"  explain-sidecar --config {running} topics show",
             soft_wrap=True,
             highlight=False,
         )
-        return
+    else:
+        console.print("\nTo look around in it: explain-sidecar demo --follow", highlight=False)
     console.print(
-        f"\nIt goes on until Ctrl-C. In another terminal:\n"
-        f"  explain-sidecar --config {config} tail --from-beginning\n"
-        f"  explain-sidecar --config {config} checkpoint show\n"
-        f"  explain-sidecar --config {config} topics show",
+        "\nFor a topic of yours:\n"
+        f"  export {SERVERS}=HOST:9092 EXPLAIN_TOPICS__RECORDS=TOPIC EXPLAIN_RECORD__LABEL=FIELD\n"
+        "  explain-sidecar check   can it work there, and which features are found?\n"
+        "  explain-sidecar run     keep a model and its explanations\n"
+        "  explain-sidecar tail    see what drives the model\n"
+        "No Kafka at hand: explain-sidecar kafka run --port 9092, and explain-sidecar produce --input FILE.csv",
         soft_wrap=True,
         highlight=False,
     )
