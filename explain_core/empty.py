@@ -14,6 +14,9 @@ class EmptyModel:
 
     With ``alpha=None`` it is the plain mean. It does not change: ``after(prediction)`` is the empty model that has
     also seen the prediction.
+
+    >>> EmptyModel(alpha=None).after({"up": 1.0}).after({"up": 0.5, "down": 0.5}).prediction
+    {'up': 0.75, 'down': 0.25}
     """
 
     def __init__(self, alpha: float | None) -> None:
@@ -52,7 +55,15 @@ class EmptyModel:
 
 
 class Performance:
-    """Smoothed loss of a model and of its empty model, per loss: what the model is worth."""
+    """Smoothed loss of a model and of its empty model, per loss: what the model is worth.
+
+    >>> from explain_core.losses import get
+    >>> performance = Performance([get("zero_one")], alpha=None)
+    >>> for y in ("up", "down"):
+    ...     _ = performance.update(y, {y: 0.9})
+    >>> performance.of("zero_one")
+    (0.0, 0.5)
+    """
 
     def __init__(self, losses: Sequence[Loss], alpha: float | None) -> None:
         self.losses = tuple(losses)
@@ -78,7 +89,11 @@ class Performance:
 
 
 def mean_prediction(predictions: Iterable[Prediction]) -> Prediction:
-    """Mean over predictions: of numbers, or of probabilities label by label (an absent label counts as 0)."""
+    """Mean over predictions: of numbers, or of probabilities label by label (an absent label counts as 0).
+
+    >>> mean_prediction([{"up": 1.0}, {"up": 0.5, "down": 0.5}])
+    {'up': 0.75, 'down': 0.25}
+    """
     predictions = list(predictions)
     if len(predictions) == 1:
         return predictions[0]

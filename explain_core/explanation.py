@@ -32,6 +32,15 @@ class Explanation:
     ``values`` and ``std`` have one row per loss and one column per feature (or group), in units of the loss. ``std`` is
     the standard error of the value and ``width`` half the band in standard errors. ``samples`` (losses × features ×
     repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
+
+    >>> values, std = np.array([[0.5, 0.1]]), np.array([[0.05, 0.05]])
+    >>> one = Explanation("ipfi", ("a", "b"), ("brier",), values, std, n=100, width=2.0)
+    >>> one.importance()["b"]
+    Importance(value=0.1, std=0.05, low=0.0, high=0.2)
+    >>> Explanation.from_json(one.to_json()).top(1)[0][0]
+    'a'
+    >>> one.to_frame().shape
+    (2, 6)
     """
 
     estimator: str

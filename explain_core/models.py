@@ -72,7 +72,15 @@ class RiverModel(Model):
 
 
 class RiverClassifier(RiverModel):
-    """A river classifier, or a pipeline that ends in one."""
+    """A river classifier, or a pipeline that ends in one.
+
+    >>> from river import naive_bayes
+    >>> model = RiverClassifier(naive_bayes.GaussianNB(), "classification")
+    >>> for i in range(10):
+    ...     model.learn({"a": float(i)}, "up" if i > 4 else "down")
+    >>> round(model.predict({"a": 9.0})["up"], 2)
+    1.0
+    """
 
     def predict(self, x: Row) -> Prediction:
         return self.wrapped.predict_proba_one(x)  # type: ignore[no-any-return]
@@ -116,6 +124,13 @@ class ArrayModel(Model):
     ``features`` is the order of the columns (by default the model's ``feature_names_in_``) and ``classes`` that of the
     probabilities (by default its ``classes_``). A model that was fitted with names gets a data frame. A feature that
     a record lacks is NaN.
+
+    >>> class Sign:
+    ...     classes_ = np.array(["down", "up"])
+    ...     def predict_proba(self, X):
+    ...         return np.column_stack([X[:, 0] < 0, X[:, 0] >= 0]).astype(float)
+    >>> ArrayModel(Sign(), "classification", features=["a"]).predict_many([{"a": 3.0}, {"a": -1.0}])
+    [{'down': 0.0, 'up': 1.0}, {'down': 1.0, 'up': 0.0}]
     """
 
     features: Sequence[str]
@@ -256,7 +271,12 @@ def wrap(
 
 
 def check_prediction(prediction: Prediction, task: Task) -> None:
-    """Raise ``ValueError`` where a prediction is not finite or not of the task's shape."""
+    """Raise ``ValueError`` where a prediction is not finite or not of the task's shape.
+
+    >>> check_prediction({"up": 0.5, "down": math.nan}, "classification")
+    Traceback (most recent call last):
+    ValueError: model: predicted {'up': 0.5, 'down': nan}; probabilities must be finite numbers
+    """
     if task == "regression":
         if not _finite(prediction):
             raise ValueError(f"model: predicted {prediction!r}; a regression model returns a finite number")

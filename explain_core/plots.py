@@ -24,6 +24,12 @@ def bars(
     """Horizontal bars of the importance under a loss (by default the first) with its band, the largest on top.
 
     ``top`` keeps that many features. A feature without a value has no bar. Raises ``ValueError`` for an unknown loss.
+
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> one = Explanation("ipfi", ("a", "b"), ("brier",), np.array([[0.1, 0.5]]), np.array([[0.05, 0.05]]), n=100)
+    >>> [label.get_text() for label in bars(one).get_yticklabels()]
+    ['b', 'a']
     """
     known = explanation.top(top or len(explanation.features), loss)
     values = np.array([one.value for _, one in known])
@@ -56,6 +62,11 @@ def over_time(
     ``at`` are the places on the horizontal axis (by default the records explained). The ``top`` features by their
     largest absolute value have a colour, a band and an entry in the legend; the others are thin grey lines. Raises
     ``ValueError`` where there is nothing to plot or the lengths differ.
+
+    >>> values = [np.array([[0.1 * t, 0.5]]) for t in range(3)]
+    >>> series = [Explanation("ipfi", ("a", "b"), ("brier",), one, one / 9, n=10 * t) for t, one in enumerate(values)]
+    >>> over_time(series).get_xlabel()
+    'records explained'
     """
     if not explanations:
         raise ValueError("explanations: there are none to plot")
@@ -96,6 +107,13 @@ def drift(
     """What changed between two explanations: a line per feature from one value to the other, with both bands.
 
     The largest change is on top; ``top`` keeps that many features. A feature that one of them lacks has no line.
+
+    >>> before, after = (
+    ...     Explanation("ipfi", ("a", "b"), ("brier",), np.array([v]), np.full((1, 2), 0.05), n=100)
+    ...     for v in ([0.1, 0.5], [0.4, 0.5])
+    ... )
+    >>> [label.get_text() for label in drift(before, after).get_yticklabels()]
+    ['a', 'b']
     """
     first, second = before.importance(loss), after.importance(loss)
     names = list(dict.fromkeys([*first, *second]))

@@ -58,6 +58,10 @@ class Generator:
 
 
 def derive_seed(*parts: object) -> int:
-    """A 64-bit seed from any printable parts: the same parts give the same seed on every machine."""
+    """A 64-bit seed from any printable parts: the same parts give the same seed on every machine.
+
+    >>> derive_seed(0, "records", 3) == derive_seed(0, "records", 3) != derive_seed(0, "records", 4)
+    True
+    """
     text = "\x1f".join(map(str, parts)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

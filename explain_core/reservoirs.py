@@ -57,6 +57,12 @@ class UniformReservoir:
     """Every observation so far is in the reservoir with the same probability (Vitter 1985; Li 1994, Algorithm L).
 
     For a distribution that does not change: the draws are then those of the whole past.
+
+    >>> reservoir = UniformReservoir(size=2, seed=1)
+    >>> for i in range(50):
+    ...     reservoir.add({"i": i})
+    >>> len(reservoir.rows)
+    2
     """
 
     kind: Kind = "uniform"
@@ -88,7 +94,11 @@ class UniformReservoir:
 
 
 def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> Reservoir:
-    """The reservoir of that kind. Raises ``ValueError`` for an unknown kind or a size below 1."""
+    """The reservoir of that kind. Raises ``ValueError`` for an unknown kind or a size below 1.
+
+    >>> make_reservoir("uniform", size=7).size
+    7
+    """
     kinds: dict[str, type[GeometricReservoir | UniformReservoir]] = {
         "geometric": GeometricReservoir,
         "uniform": UniformReservoir,

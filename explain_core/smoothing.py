@@ -122,12 +122,22 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
 
 
 def decay(alpha: float | None) -> float:
-    """The weight that a step takes from what came before it, relative to its own: 1 − α, in the static setting 1."""
+    """The weight that a step takes from what came before it, relative to its own: 1 − α, in the static setting 1.
+
+    >>> decay(0.25), decay(None)
+    (0.75, 1.0)
+    """
     return 1.0 if alpha is None else 1.0 - alpha
 
 
 def alpha_of(window: float) -> float:
-    """The smoothing parameter whose mean age is that of a window of that many records, α = 2/(window + 1)."""
+    """The smoothing parameter whose mean age is that of a window of that many records, α = 2/(window + 1).
+
+    Raises ``ValueError`` for a window below 1.
+
+    >>> alpha_of(1999)
+    0.001
+    """
     if window < 1:
         raise ValueError(f"window: {window} is not a number of records; it needs at least 1")
     return 2.0 / (window + 1.0)
@@ -137,7 +147,10 @@ def half_width(band: Band, confidence: float) -> float:
     """Half the width of a two-sided band in standard errors.
 
     ``normal``: the quantile of the normal distribution. ``chebyshev``: 1/√(1 − confidence), which holds for every
-    distribution (iPFI Thm 3, iSAGE Thm 3.3).
+    distribution (iPFI Thm 3, iSAGE Thm 3.3). Raises ``ValueError`` for another band or a confidence outside (0, 1).
+
+    >>> half_width("normal", 0.95), half_width("chebyshev", 0.95)
+    (1.96, 4.47)
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence: {confidence} is outside (0, 1); 0.95 is usual")

@@ -31,6 +31,9 @@ class Metric:
 
     ``y_true`` is an array of n truths. ``reads`` says what ``y_pred`` is: n most probable labels, the n × K
     ``probabilities`` with one column per class in y in sorted order, or n numbers. It need not be a mean over rows.
+
+    >>> Metric(lambda y_true, y_pred: float(abs(y_true - y_pred).max()), reads="number").reads
+    'number'
     """
 
     function: Callable[..., float]
