@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 from river import tree
@@ -51,8 +51,12 @@ class Conditional:
         self._nominal: list[str] = []  # the same list in every tree
 
     def check(self, x: Row) -> None:
-        """Raise ``ValueError`` where a feature is a number and was a category before, or the other way round."""
+        """Raise ``ValueError`` where a feature is a number and was a category before, the other way round, or neither."""
         for name, value in x.items():
+            if not isinstance(value, Hashable):
+                raise ValueError(
+                    f"x: feature {name!r} is {value!r}, neither a number nor a category; make it one of them"
+                )
             if name in self._trees and not _missing(value) and _is_number(value) == (name in self._codes):
                 kinds = ("a category", "a number") if _is_number(value) else ("a number", "a category")
                 raise ValueError(

@@ -204,8 +204,8 @@ class Flaky:
 
 
 BAD = {
-    "classification": [RuntimeError("down"), {"up": math.nan, "down": 1.0}, 0.7, None],
-    "regression": [RuntimeError("down"), math.nan, math.inf, {"up": 1.0}],
+    "classification": [RuntimeError("down"), {"up": math.nan, "down": 1.0}, {"up": None}, 0.7, None],
+    "regression": [RuntimeError("down"), math.nan, math.inf, {"up": 1.0}, None, "0.5"],
 }
 
 

@@ -1,5 +1,7 @@
 """Conditional removal (iSAGE Alg. 3 and 4) against conditional distributions that are known."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -171,17 +173,24 @@ def test_a_record_that_is_not_explained_is_learned_from_all_the_same():
     assert (draws(sage._trees, "b", {"a": 1}, {"a"}) == 1).all()
 
 
-def test_a_feature_that_changes_its_kind_is_refused():
-    sage = IncrementalSAGE(lambda x: 0.0, task="regression", removal="conditional")
+def nothing(x):
+    return 0.0
+
+
+def test_a_feature_that_changes_its_kind_or_has_none_is_refused_and_changes_no_bit():
+    sage = IncrementalSAGE(nothing, task="regression", removal="conditional")
     sage.explain_one({"a": 1, "b": "red"}, 0.0)
     for x, message in (
         ({"a": "one"}, r"x: feature 'a' is a category \('one'\) and was a number before; give it one kind"),
         ({"b": 2}, r"x: feature 'b' is a number \(2\) and was a category before"),
+        ({"new": 1, "list": [3]}, r"x: feature 'list' is \[3\], neither a number nor a category"),
     ):
+        state = pickle.dumps(sage)
         with pytest.raises(ValueError, match=message):
             sage.explain_one(x, 0.0)
         with pytest.raises(ValueError, match=message):
             sage.meet(x)
+        assert pickle.dumps(sage) == state
     sage.explain_one({"a": None, "b": float("nan")}, 0.0)  # missing values have no kind
 
 
