@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.evaluation import kernels
+
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
@@ -58,6 +60,10 @@ class Smoother:
         self._squares = rest * rest * self._squares + step * step
         if self.n == 1:
             self.value = delta.astype(np.float64)
+            return
+        if kernels.AVAILABLE and delta.ndim == 2:
+            arrays = (self.value, self._variance, self._covariance, self._recent)
+            kernels.smooth(*arrays, delta, step, rest, -1.0 if self._keep is None else self._keep)
             return
         r = delta - self.value
         self.value += step * r

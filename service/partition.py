@@ -12,6 +12,8 @@ from typing import Any
 
 from explain_core import losses as known_losses
 from explain_core.empty import Performance
+from explain_core.evaluation.choice import choose
+from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
 from explain_core.importance.base import IncrementalEstimator
 from explain_core.importance.ipfi import IncrementalPFI
@@ -83,6 +85,7 @@ class PartitionState:
             raise UserError(
                 f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
             )
+        self.evaluator = self._chosen(settings)
         self.reservoirs: dict[tuple[str, int], Reservoir] = {}
         self.explainers = {
             one.name or one.kind: self._explainer(settings, one, seed) for one in settings.explainers
@@ -273,6 +276,12 @@ class PartitionState:
         key = f"{self._topic}/{self.partition}".encode()
         return Output(destination, key, sealed(body, chain), (("schema", schema.encode()),))
 
+    def _chosen(self, settings: Settings) -> GenericEvaluator:
+        try:
+            return choose(self.model, settings.explain.evaluator)
+        except ValueError as error:
+            raise UserError(f"explain.{error}") from None
+
     def _explainer(self, settings: Settings, one: ExplainerSettings, seed: int) -> IncrementalEstimator:
         kind, size = one.reservoir.kind, one.reservoir.size
         if (kind, size) not in self.reservoirs:
@@ -296,6 +305,7 @@ class PartitionState:
                 band=one.band,
                 confidence=one.confidence,
                 seed=derive_seed(seed, one.name or one.kind),
+                evaluator=self.evaluator,
                 **arguments,
             )
         except ValueError as error:

@@ -256,6 +256,10 @@ class ExplainSettings(_Section):
     warm_up: int | None = Field(
         None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
     )
+    evaluator: Literal["auto", "generic", "batch", "linear", "trees"] = Field(
+        "auto",
+        description="How the model is evaluated on perturbed copies; auto takes the fastest that knows the model.",
+    )
 
 
 class EmitSettings(_Section):

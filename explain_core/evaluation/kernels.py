@@ -255,6 +255,21 @@ def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: 
 
 
 @compiled
+def smooth(
+    value: Any, variance: Any, covariance: Any, recent: Any, delta: Any, step: float, rest: float, keep: float
+) -> None:
+    """``Smoother.update`` in place, losses × columns; ``keep`` below 0 stands for no memory."""
+    for i in range(value.shape[0]):
+        for j in range(value.shape[1]):
+            r = delta[i, j] - value[i, j]
+            value[i, j] += step * r
+            variance[i, j] = (variance[i, j] + step * r * r) * rest
+            if keep >= 0.0:
+                covariance[i, j] = covariance[i, j] * rest + step * r * recent[i, j]
+                recent[i, j] = recent[i, j] * keep + r
+
+
+@compiled
 def finite(prediction: Any) -> bool:
     value = 0.0
     for i in range(len(prediction)):

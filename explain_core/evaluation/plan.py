@@ -41,9 +41,9 @@ class Plan:
 
     def bind(self, table: Table) -> None:
         """Say where the players' features are among the columns of a table."""
-        columns = [[table.column(name) for name in player.features] for player in self.players]
         if len(table.names) == self._width:
             return
+        columns = [[table.column(name) for name in player.features] for player in self.players]
         self._width = len(table.names)
         self.starts = np.cumsum([0, *map(len, columns)]).astype(np.int64)
         self.columns = np.array([column for of_one in columns for column in of_one], np.int64)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from river.tree.base import Leaf
+from river.utils.norm import normalize_values_in_dict
 
 from explain_core.evaluation import tree_kernels
 from explain_core.evaluation.compiled import CompiledEvaluator
@@ -12,8 +15,9 @@ from explain_core.evaluation.forest import Forest
 from explain_core.evaluation.kernels import draw_joining, draw_replaced, joined_delta, replaced_delta
 from explain_core.evaluation.plan import Plan
 from explain_core.evaluation.table import Array, Rows
-from explain_core.evaluation.votes import voting
-from explain_core.models import Model, Row
+from explain_core.evaluation.votes import ADAPTIVE, voting
+from explain_core.losses import Prediction
+from explain_core.models import Model, Row, check_prediction
 
 
 class TreesEvaluator(CompiledEvaluator):
@@ -50,6 +54,40 @@ class TreesEvaluator(CompiledEvaluator):
             row, _ = self._table.row(x)
             if row is not None and self._forest.sync() and len(row) == self._forest.width:
                 self._forest.locate(x, row)
+
+    def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
+        """Each tree is asked only for copies that differ in what their leaf reads."""
+        voting, trees = self._voting, self._voting.trees()
+        if voting.regression or not trees or any(type(tree) in ADAPTIVE for tree in trees):
+            return super().predict_copies(copies)
+        weights = [1.0] * len(trees) if voting.weights is None else voting.weights()
+        known: dict[tuple[Any, ...], dict[Any, float]] = {}
+        classes = [sorted(tree.classes) for tree in trees]
+        answers: list[Prediction] = []
+        for x in copies:
+            votes: dict[Any, float] = {}
+            for t, (tree, weight) in enumerate(zip(trees, weights, strict=True)):
+                leaf = None if tree._root is None else _leaf(tree._root, x)
+                read = leaf.splitters if leaf is not None and leaf.is_active() else None
+                key = (
+                    (t, id(leaf), *map(x.get, read))
+                    if read and tree.leaf_prediction != "mc"
+                    else (t, id(leaf))
+                )
+                found = known.get(key)
+                if found is None:
+                    found = known[key] = dict.fromkeys(classes[t], 0.0)
+                    if leaf is not None:
+                        found.update(leaf.prediction(x, tree=tree))
+                for label, p in found.items():
+                    votes[label] = p * weight + votes.get(label, 0.0)
+            if voting.normalise == tree_kernels.DIVIDED and (total := sum(votes.values())) > 0:
+                votes = {label: p / total for label, p in votes.items()}
+            elif voting.normalise == tree_kernels.SCALED:
+                normalize_values_in_dict(votes)
+            check_prediction(votes, self.model.task)
+            answers.append(votes)
+        return answers
 
     def _run(
         self, plan: Plan, codes: Any, x: Row, row: Array, rows: Rows, ordered: bool, y: float, base: Array,
@@ -88,3 +126,13 @@ class TreesEvaluator(CompiledEvaluator):
         matrix = out[:, :, 0]
         mean = self._voting.mean
         return np.ascontiguousarray(matrix if mean is None else np.reshape(mean(matrix), (-1, 1)), np.float64)
+
+
+def _leaf(node: Any, x: Row) -> Any:
+    """``node.traverse(x)`` of trees without alternates."""
+    while not isinstance(node, Leaf):
+        try:
+            node = node.children[node.branch_no(x)]
+        except KeyError:
+            node = node.most_common_path()[1]
+    return node

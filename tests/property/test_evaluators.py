@@ -7,7 +7,8 @@ import os
 
 import numpy as np
 import pytest
-from river import ensemble, forest, tree
+from river import ensemble, forest, linear_model, preprocessing, tree
+from sklearn.tree import DecisionTreeClassifier
 
 from explain_core.evaluation import kernels
 from explain_core.evaluation.choice import choose
@@ -16,6 +17,8 @@ from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import NAMED
 from explain_core.models import wrap
 from explain_core.random import Generator
+from explain_core.smoothing import Smoother
+from service.default_models import default_model
 from service.pickles import dumps, loads
 
 RECORDS = int(os.environ.get("EXPLAIN_EQUALITY_RECORDS", 150))
@@ -121,6 +124,79 @@ def test_trees_give_the_bits_of_the_model_while_they_split_and_drift(task, name)
     assert (fast.fallbacks == 0) == kernels.AVAILABLE
 
 
+def pipeline(model):
+    return preprocessing.StandardScaler() | model
+
+
+LINEAR = {
+    "logistic": ("classification", lambda: pipeline(linear_model.LogisticRegression())),
+    "logistic, not scaled": ("classification", linear_model.LogisticRegression),
+    "softmax": ("classification", lambda: pipeline(linear_model.SoftmaxRegression())),
+    "regression": ("regression", lambda: pipeline(linear_model.LinearRegression())),
+    "default, binary": ("classification", lambda: default_model("binary")),
+    "default, multiclass": ("classification", lambda: default_model("multiclass")),
+    "default, regression": ("regression", lambda: default_model("regression")),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("m", [1, 3])
+def test_linear_models_agree_to_the_twelfth_digit(name, m):
+    task, make = LINEAR[name]
+    model = wrap(make(), task)
+    fast = choose(model)
+    # The label flips where probabilities are equal but for the last bit.
+    settings = {"n_samples": m, "losses": [loss for loss in LOSSES[task] if loss != "zero_one"]}
+    pairs = list(
+        zip(estimators(model, "generic", **settings), estimators(model, fast, **settings), strict=True)
+    )
+    mixed = name.startswith("default")
+    classes = 3 if "softmax" in name or "multiclass" in name else 2
+    follow(model, pairs, drifting(RECORDS, 5, 7, task, classes, nominal=mixed, missing=mixed), 1e-12)
+    assert fast.name == "linear"
+    assert (fast.fallbacks == 0) == kernels.AVAILABLE
+
+
+def test_a_feature_with_the_name_of_an_indicator_is_left_to_river():
+    model = wrap(default_model("binary"), "classification")
+    pairs = list(zip(estimators(model, "generic"), estimators(model, "auto"), strict=True))
+    rng = Generator(13)
+    rows = [{"a": ("u", "v")[rng.below(2)], "a_u": rng.uniform()} for _ in range(60)]
+    follow(model, pairs, [(x, int(x["a_u"] > 0.5)) for x in rows])
+    assert pairs[0][1].evaluator.fallbacks > 0 or not kernels.AVAILABLE
+
+
+def test_models_on_arrays_are_asked_once_for_all_copies():
+    points = np.random.default_rng(0).normal(size=(200, 3))
+    tree_model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(points, points[:, 0] > 0)
+    model = wrap(tree_model, "classification", features=["a", "b", "c"])
+    sizes = []
+    ask = model.predict_many
+
+    def predict_many(rows):
+        sizes.append(len(rows))
+        return ask(rows)
+
+    generic, fast = (estimators(model, name, n_samples=2) for name in ("generic", "auto"))
+    assert fast[0].evaluator.name == "batch"
+    for one in (*generic, *fast):
+        for point in points[:50]:
+            model.predict_many = predict_many if one in fast else ask
+            one.explain_one(dict(zip("abc", point.tolist(), strict=True)), bool(point[0] > 0))
+    for one, other in zip(generic, fast, strict=True):
+        assert np.array_equal(one._smoother.value, other._smoother.value)
+    assert set(sizes) == {1, 4, 6}  # the record; 2 copies for each of 2 coalitions; 2 for each of 3 features
+
+
+def test_an_evaluator_that_does_not_fit_is_refused():
+    model = wrap(CLASSIFIERS["forest"](), "classification")
+    for name in ("linear", "fastest"):
+        with pytest.raises(ValueError, match="evaluator: "):
+            choose(model, name)
+    with pytest.raises(ValueError, match="that of another model"):
+        choose(model, choose(wrap(CLASSIFIERS["forest"](), "classification")))
+
+
 SETTINGS = {
     "m > 1": {"n_samples": 3},
     "several": {},
@@ -152,6 +228,18 @@ def test_categories_and_missing_features_give_the_same_bits(name, missing):
     follow(model, pairs, drifting(120, 5, 9, "classification", 3, nominal=True, missing=missing))
     if kernels.AVAILABLE:
         assert fast.fallbacks < 200 if missing else fast.fallbacks < 25
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CLASSIFIERS if "adaptive" not in name] + ["adaptive boosting"]
+)
+def test_trees_give_the_bits_of_the_model_without_numba(name, monkeypatch):
+    monkeypatch.setattr("explain_core.evaluation.compiled.AVAILABLE", False)
+    model = wrap(CLASSIFIERS[name](), "classification")
+    fast = choose(model)
+    monkeypatch.setattr(fast, "predict", lambda x: pytest.fail("a whole prediction"))
+    pairs = list(zip(estimators(model, "generic"), estimators(model, fast), strict=True))
+    follow(model, pairs, drifting(100, 5, 14, "classification", 3, nominal=True, missing=True))
 
 
 @pytest.mark.parametrize("name", ["adaptive", "forest"])
@@ -188,3 +276,16 @@ def test_compiled_sums_are_those_of_python():
     for _ in range(200):
         values = [(rng.uniform() - 0.5) * 10.0 ** rng.below(20) for _ in range(rng.below(12) + 1)]
         assert kernels.total(np.array(values), len(values)) == sum(values)
+
+
+@pytest.mark.parametrize("memory", [None, 7])
+def test_compiled_smoothing_gives_the_bits_of_numpy(memory, monkeypatch):
+    compiled, plain = Smoother((2, 3), 0.1, memory), Smoother((2, 3), 0.1, memory)
+    deltas = np.random.default_rng(0).normal(size=(50, 2, 3))
+    for delta in deltas:
+        compiled.update(delta)
+    monkeypatch.setattr(kernels, "AVAILABLE", False)
+    for delta in deltas:
+        plain.update(delta)
+    for name in ("value", "std", "_recent", "_covariance"):
+        assert np.array_equal(getattr(compiled, name), getattr(plain, name)), name

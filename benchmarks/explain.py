@@ -1,0 +1,203 @@
+"""What explaining costs, relative to the model's own predict and learn.
+
+For each model and number of features d one stream is followed in one process. Blocks of records are taken by turns: the
+model alone, the model explained by iPFI and iSAGE under each evaluator, and the model explained by ixai's iPFI and
+iSAGE. All with m = 1, a reservoir of 100, cross-entropy, every record explained. A figure is the median over blocks of
+the ratio to the model alone in the same round. Time is that of the processor, which others on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from explain_core import losses
+from explain_core.evaluation.choice import choose
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
+from explain_core.models import Model, wrap
+from explain_core.random import Generator
+from explain_core.reservoirs import make_reservoir
+
+Record = tuple[dict[str, float], int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, a number of features, and the goals: share of predict + learn, and how many times less than ixai."""
+
+    name: str
+    d: int
+    make: Callable[[], Any]
+    goal: float
+    against_ixai: float
+
+
+def _logistic() -> Any:
+    from river import linear_model, preprocessing
+
+    return preprocessing.StandardScaler() | linear_model.LogisticRegression()
+
+
+def _hoeffding() -> Any:
+    from river import tree
+
+    return tree.HoeffdingTreeClassifier()
+
+
+def _adaptive() -> Any:
+    from river import tree
+
+    return tree.HoeffdingAdaptiveTreeClassifier(seed=1)
+
+
+def _forest(n: int, leaf: str) -> Callable[[], Any]:
+    from river import forest
+
+    return lambda: forest.ARFClassifier(n_models=n, leaf_prediction=leaf, seed=1)
+
+
+def cases() -> list[Case]:
+    return [
+        Case("logistic", 9, _logistic, 0.35, 50),
+        Case("logistic", 50, _logistic, 0.35, 50),
+        Case("Hoeffding tree", 9, _hoeffding, 0.50, 20),
+        Case("Hoeffding tree", 20, _hoeffding, 0.50, 20),
+        Case("adaptive tree", 9, _adaptive, 0.30, 20),
+        Case("adaptive tree", 50, _adaptive, 0.30, 20),
+        Case("forest of 10, mc", 9, _forest(10, "mc"), 0.15, 25),
+        Case("forest of 10, nba", 20, _forest(10, "nba"), 0.15, 25),
+        Case("forest of 10, nba", 50, _forest(10, "nba"), 0.25, 25),
+        Case("forest of 50, mc", 9, _forest(50, "mc"), 0.10, 25),
+    ]
+
+
+def records(d: int, n: int) -> Iterator[Record]:
+    """Uniform features; the label is the sign of a sum of three of them, with noise."""
+    rng = Generator(d)
+    for _ in range(n):
+        x = {f"x{j}": rng.uniform() for j in range(d)}
+        yield x, int(x["x0"] + x["x1"] - x["x2"] + 0.2 * (rng.uniform() - 0.5) > 0.5)
+
+
+Step = Callable[[dict[str, float], int], None]
+
+
+def alone(model: Model) -> Step:
+    def step(x: dict[str, float], y: int) -> None:
+        model.predict(x)
+        model.learn(x, y)
+
+    return step
+
+
+def ours(model: Model, evaluator: Any) -> Step:
+    shared = choose(model, evaluator)
+    reservoir = make_reservoir("geometric", 100, 1)
+    pfi, sage = (
+        one(model, n_samples=1, reservoir=reservoir, seed=1, evaluator=shared)
+        for one in (IncrementalPFI, IncrementalSAGE)
+    )
+
+    def step(x: dict[str, float], y: int) -> None:
+        prediction = model.predict(x)
+        pfi.explain_one(x, y, prediction)
+        sage.explain_one(x, y, prediction)
+        model.learn(x, y)
+        reservoir.add(x)
+
+    return step
+
+
+def ixai(model: Model, d: int) -> Step:
+    from ixai.explainer import IncrementalPFI as TheirPFI
+    from ixai.explainer.sage import IncrementalSage as TheirSAGE
+    from ixai.storage import GeometricReservoirStorage
+
+    pfi, sage = (
+        one(
+            # Its wrapper for river does not know the labels: a function of our own.
+            model_function=lambda x: model.predict(x),
+            loss_function=losses.get("cross_entropy"),
+            feature_names=[f"x{j}" for j in range(d)],
+            storage=GeometricReservoirStorage(size=100, constant_probability=1.0, store_targets=False),
+            n_inner_samples=1,
+            smoothing_alpha=0.001,
+            dynamic_setting=True,
+        )
+        for one in (TheirPFI, TheirSAGE)
+    )
+
+    def step(x: dict[str, float], y: int) -> None:
+        model.predict(x)
+        pfi.explain_one(x, y)
+        sage.explain_one(x, y)
+        model.learn(x, y)
+
+    return step
+
+
+def measured(case: Case, block: int, rounds: int, warm_up: int) -> dict[str, float]:
+    """Seconds per record of the model alone, and for each way of explaining the median share it adds."""
+    stream = list(records(case.d, warm_up + block * rounds))
+    makers: dict[str, Callable[[Model], Step]] = {
+        "alone": alone,
+        "auto": lambda model: ours(model, "auto"),
+        "generic": lambda model: ours(model, "generic"),
+        "ixai": lambda model: ixai(model, case.d),
+    }
+    ways: dict[str, Step] = {}
+    for name, maker in makers.items():
+        model = wrap(case.make(), "classification")
+        ways[name] = maker(model)
+        for x, y in stream[: warm_up - 110]:
+            model.learn(x, y)
+        for x, y in stream[warm_up - 110 : warm_up]:  # fills the reservoirs
+            ways[name](x, y)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    order = list(ways)
+    for r in range(rounds):
+        part = stream[warm_up + r * block : warm_up + (r + 1) * block]
+        for name in order[r % len(order) :] + order[: r % len(order)]:
+            step = ways[name]
+            started = time.process_time()
+            for x, y in part:
+                step(x, y)
+            seconds[name].append((time.process_time() - started) / block)
+    result = {"alone": statistics.median(seconds["alone"])}
+    for name in order[1:]:
+        pairs = zip(seconds[name], seconds["alone"], strict=True)
+        result[name] = statistics.median((explained - model) / model for explained, model in pairs)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="few records, for a check that it runs")
+    parser.add_argument("--only", help="cases whose name contains this")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", category=UserWarning)  # ixai comments on every model function
+    block, rounds, warm_up = (20, 4, 200) if arguments.quick else (25, 16, 2_000)
+    print("| model, d | model µs/record | goal | auto | generic | ixai | ixai / auto | goal |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for case in cases():
+        if arguments.only and arguments.only not in case.name:
+            continue
+        found = measured(case, block, rounds, warm_up)
+        print(
+            f"| {case.name}, {case.d} | {1e6 * found['alone']:.0f} | {case.goal:.0%} | {found['auto']:.0%} "
+            f"| {found['generic']:.0%} | {found['ixai']:.0%} | {found['ixai'] / found['auto']:.0f}× "
+            f"| {case.against_ixai:.0f}× |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
