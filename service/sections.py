@@ -344,10 +344,10 @@ class DriftSettings(_Section):
     groups: dict[str, list[str]] = Field(
         default_factory=dict, description="Split by these groups of features, and by features in none."
     )
-    bootstrap: int = Field(50, ge=2, description="Resamples for the intervals.")
+    bootstrap: int = Field(20, ge=2, description="Resamples for the intervals.")
     max_cells: int = Field(100_000, ge=1, description="Cells of the exact computation at the most.")
     max_samples: int = Field(
-        8_000,
+        5_000,
         ge=100,
         description="Predictions per attribution at the most, a few seconds of the model; of longer windows a random part is evaluated.",
     )
