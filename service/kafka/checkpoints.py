@@ -189,6 +189,11 @@ def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Messa
             yield None
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise Superseded
+        elif error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            raise UserError(
+                f"{message.topic() or 'consumer group'}: {error.str()}; grant this user READ on the sidecar's topics and on the groups that "
+                "begin with app_id, see docs/guarantees.md for all rights"
+            )
         elif not error.retriable() and error.code() not in (
             KafkaError._TRANSPORT,
             KafkaError._ALL_BROKERS_DOWN,
