@@ -71,7 +71,7 @@ schemas: setup ## write schemas/ anew from the code
 lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/client ./explain_client
 	rm -rf explain_client/build
-	$(COMPILE) --output-file requirements/service.txt pyproject.toml
+	$(COMPILE) --extra fast --output-file requirements/service.txt pyproject.toml
 	$(COMPILE) --extra demo --constraint requirements/service.txt \
 	  --output-file requirements/demo.txt pyproject.toml
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \

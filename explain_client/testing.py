@@ -159,7 +159,7 @@ class ExplainSidecarContainer(Sidecar):
         super().__init__(settings, partitions)
         self.image = image
         self._running = ExitStack()
-        self._sidecar: DockerContainer | None = None
+        self.container: DockerContainer | None = None
 
     def start(self) -> Self:
         port = _free_port()
@@ -172,21 +172,21 @@ class ExplainSidecarContainer(Sidecar):
         sidecar = DockerContainer(self.image).with_network(network)
         sidecar.with_envs(**self._environment("kafka:19092"))
         sidecar.with_tmpfs_mount("/tmp").with_kwargs(read_only=True)
-        self._sidecar = self._running.enter_context(sidecar)
+        self.container = self._running.enter_context(sidecar)
         self._wait_for_the_sidecar()
         return self
 
     def stop(self) -> None:
-        self._sidecar = None
+        self.container = None
         self._running.close()
 
     def logs(self) -> str:
-        if self._sidecar is None:
+        if self.container is None:
             return ""
-        return "".join(part.decode(errors="replace") for part in self._sidecar.get_logs())
+        return "".join(part.decode(errors="replace") for part in self.container.get_logs())
 
     def failed(self) -> bool:
-        return self._sidecar is not None and self._sidecar.status in ("exited", "dead")
+        return self.container is not None and self.container.status in ("exited", "dead")
 
 
 class InstalledSidecar(Sidecar):

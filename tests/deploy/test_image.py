@@ -2,20 +2,24 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from deploy.grafana.dashboard import build
 from explain_client import latest
-from tests.deploy.conftest import run
+from explain_client.testing import ExplainSidecarContainer
+from tests.deploy.conftest import ROOT, run
 
 BASE = "python:3.11-slim-bookworm"
-MAX_BYTES = 350_000_000
+MAX_BYTES = 480_000_000
 """What the image may add to its base."""
 
 
@@ -41,7 +45,9 @@ def test_the_image_is_small_runs_as_nobody_and_brings_no_build_tools(image: str)
     assert not [name for name in ("'pip'", "'setuptools'", "'pytest'") if name in installed]
 
 
-def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and_explains(image: str) -> None:
+def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and_explains(
+    image: str, tmp_path: Path
+) -> None:
     kafka, http = free_port(), free_port()
     environment = {"KAFKA_PORT": kafka, "HTTP_PORT": http}
     compose = ("docker-compose", "-p", f"explain-test-{os.getpid()}", "-f", "deploy/compose.yaml")
@@ -49,12 +55,19 @@ def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and
     try:
         run(*compose, "up", "-d", "--no-build", **environment)
         deadline = time.monotonic() + 200
-        ready: dict[str, object] = {}
+        ready: dict[str, Any] = {}
         while not (ready.get("ready") and ready.get("partitions") and explained(kafka)):
             assert time.monotonic() < deadline, run(*compose, "logs", "--tail", "50", **environment)
             time.sleep(0.5)
             ready = answer(http, "readyz")
-        assert answer(http, "healthz")["healthy"] is True
+        assert answer(http, "healthz", "sidecar:8080")["healthy"] is True
+        assert answer(http, "healthz", "elsewhere:8080") == {}
+        with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics", timeout=5) as response:
+            served = response.read().decode()
+        for file in ("chart/files/alerts.yaml", "grafana/dashboard.json"):
+            for name in re.findall(r"explain_sidecar_\w+", (ROOT / "deploy" / file).read_text()):
+                assert name in served, f"{file} asks for {name}"
+        scrape(http, tmp_path)
         newest = latest(f"127.0.0.1:{kafka}", "explanations")
         assert "https" in newest[0].importance("ipfi", "cross_entropy")
         container = run(*compose, "ps", "-q", "sidecar", **environment).strip()
@@ -72,6 +85,41 @@ def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and
         run(*compose, "down", "--timeout", "3", **environment)
 
 
+def scrape(http: str, folder: Path) -> None:
+    """Prometheus with the shipped configuration, its one target and file replaced by ours, sees the metrics and the rules."""
+    shipped = (ROOT / "deploy/prometheus/prometheus.yml").read_text()
+    ours = {
+        "sidecar:8080": f"127.0.0.1:{http}",
+        "/etc/prometheus/alerts.yaml": str(ROOT / "deploy/chart/files/alerts.yaml"),
+    }
+    for there, here in ours.items():
+        assert there in shipped
+        shipped = shipped.replace(there, here)
+    (folder / "prometheus.yml").write_text(shipped)
+    port = free_port()
+    options = {
+        "config.file": "prometheus.yml",
+        "storage.tsdb.path": "data",
+        "web.listen-address": f"127.0.0.1:{port}",
+    }
+    command = ["prometheus", *(f"--{name}={value}" for name, value in options.items())]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 60
+        while (
+            not answer(port, "api/v1/query?query=explain_sidecar_records_total").get("data", {}).get("result")
+        ):
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.5)
+        groups = answer(port, "api/v1/rules")["data"]["groups"]
+        assert {rule["health"] for group in groups for rule in group["rules"]} <= {"ok", "unknown"}
+        assert sum(len(group["rules"]) for group in groups) == 8
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
 def explained(port: str) -> bool:
     topics = subprocess.run(
         [
@@ -85,13 +133,36 @@ def explained(port: str) -> bool:
     return topics.stdout.strip() == "2"
 
 
-def answer(port: str, path: str) -> dict[str, object]:
+def answer(port: str, path: str, host: str | None = None) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/{path}", headers={"Host": host} if host else {}
+    )
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=2) as response:
-            body: dict[str, object] = json.load(response)
+        with urllib.request.urlopen(request, timeout=2) as response:
+            body: dict[str, Any] = json.load(response)
     except (OSError, ValueError):
         return {}
     return body
+
+
+def test_the_dashboard_in_the_repository_is_that_of_the_code() -> None:
+    assert (ROOT / "deploy/grafana/dashboard.json").read_text() == build()
+
+
+def test_no_kernel_is_compiled_when_a_tree_is_explained_on_a_read_only_file_system(image: str) -> None:
+    settings = {"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier", "emit.every": 100}
+    with ExplainSidecarContainer(settings, image=image) as sidecar:
+        sidecar.send({"noise": i * 7 % 11, "age": i % 50, "label": i % 50 > 30} for i in range(300))
+        last = sidecar.expect(3)[-1]
+        assert {one["evaluator"] for one in last.estimators.values()} == {"trees"}
+        assert sidecar.container is not None
+        kernels = "cd {} && find . -name '*.nb?' | sort"
+        built, used = (
+            sidecar.container.exec(["sh", "-c", kernels.format(folder)]).output
+            for folder in ("/opt/sidecar/kernels", "/tmp/kernels")
+        )
+    assert built.count(b"\n") > 10
+    assert used == built
 
 
 DOWNSTREAM = """

@@ -1,0 +1,71 @@
+"""``python deploy/grafana/dashboard.py``: writes dashboard.json beside it."""
+
+from pathlib import Path
+
+from grafana_foundation_sdk.builders import dashboard, prometheus, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import GridPos
+
+WIDTH, HEIGHT = 12, 7
+PANELS = [
+    (
+        "Records folded",
+        "reqps",
+        "sum by (partition) (rate(explain_sidecar_records_total[1m]))",
+        "{{partition}}",
+    ),
+    ("Lag", "short", "max by (partition) (explain_sidecar_consumer_lag_records)", "{{partition}}"),
+    (
+        "Loss of the model, and of none",
+        "none",
+        "max by (partition, loss, model) (explain_sidecar_smoothed_loss)",
+        "{{partition}} {{loss}} {{model}}",
+    ),
+    (
+        "Partitions by state",
+        "short",
+        "sum by (state) (explain_sidecar_partition_state)",
+        "{{state}}",
+    ),
+    (
+        "Time to fold a record, 99 %",
+        "s",
+        "histogram_quantile(0.99, sum by (le, phase) (rate(explain_sidecar_step_seconds_bucket[1m])))",
+        "{{phase}}",
+    ),
+    (
+        "Time to commit, 99 %",
+        "s",
+        "histogram_quantile(0.99, sum by (le) (rate(explain_sidecar_commit_seconds_bucket[1m])))",
+        "commit",
+    ),
+    (
+        "Transactions",
+        "ops",
+        "sum by (outcome) (rate(explain_sidecar_transactions_total[1m]))",
+        "{{outcome}}",
+    ),
+    ("Size of the state", "bytes", "max by (partition) (explain_sidecar_state_bytes)", "{{partition}}"),
+]
+
+
+def build() -> str:
+    """The dashboard as JSON: two panels a row."""
+    board = (
+        dashboard.Dashboard("Explanation sidecar")
+        .uid("explanation-sidecar")
+        .refresh("10s")
+        .time("now-30m", "now")
+        .readonly()
+    )
+    for number, (title, unit, query, legend) in enumerate(PANELS):
+        place = GridPos(h=HEIGHT, w=WIDTH, x=WIDTH * (number % 2), y=HEIGHT * (number // 2))
+        target = prometheus.Dataquery().expr(query).legend_format(legend).ref_id("A")
+        board = board.with_panel(
+            timeseries.Panel().title(title).unit(unit).grid_pos(place).with_target(target)
+        )
+    return JSONEncoder(sort_keys=True, indent=2).encode(board.build()) + "\n"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "dashboard.json").write_text(build(), encoding="utf-8")
