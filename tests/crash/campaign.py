@@ -15,6 +15,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from service.errors import UserError
 from service.run import worker_environment
 from tests.broker.harness import Pipeline, mixed_records
 from tests.crash.faults import KINDS, MIN_WORKERS, Recovery
@@ -100,6 +101,16 @@ class Campaign:
         detail = KINDS[kind](self, rng)
         self.fleet.wait(rng.uniform(0.3, 2))
         return detail
+
+    def start_broker(self) -> None:
+        """A machine under load may need more than one try until the broker answers."""
+        for attempt in range(3):
+            try:
+                self.broker.start()
+                return
+            except UserError:
+                if attempt == 2:
+                    raise
 
     def until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Tend the workers until a condition holds; False where it does not in time."""

@@ -84,7 +84,7 @@ def remove(campaign: "Campaign", rng: random.Random) -> str:
 def broker_kill(campaign: "Campaign", rng: random.Random) -> str:
     campaign.broker.kill()
     campaign.fleet.wait(rng.uniform(0, 2))
-    campaign.broker.start()
+    campaign.start_broker()
     return "SIGKILL the broker and start it again"
 
 
@@ -108,7 +108,7 @@ def coordinator_down(campaign: "Campaign", rng: random.Random) -> str:
     slot, reached = _armed(campaign, rng, f"commit.before:{rng.randint(1, 9)}:stop")
     campaign.broker.kill()
     campaign.fleet.thaw(slot)
-    campaign.broker.start()
+    campaign.start_broker()
     return f"SIGKILL the broker in the middle of a commit of worker {slot}{reached}"
 
 
@@ -132,7 +132,8 @@ def full_disk(campaign: "Campaign", rng: random.Random) -> str:
             pass
     campaign.fleet.wait(rng.uniform(2, 6))
     ballast.unlink()
-    campaign.broker.restart()
+    campaign.broker.kill()
+    campaign.start_broker()
     return "the broker's disk is full, and has room again"
 
 
