@@ -96,7 +96,14 @@ class RiverClassifier(RiverModel):
 
 
 class RiverLabeller(RiverModel):
-    """A river classifier without probabilities: the label it names has probability 1."""
+    """A river classifier without probabilities: the label it names has probability 1.
+
+    >>> from river import linear_model
+    >>> model = RiverLabeller(linear_model.PAClassifier(), "classification")
+    >>> model.learn({"a": 1.0}, True)
+    >>> model.predict({"a": 2.0})
+    {True: 1.0}
+    """
 
     def predict(self, x: Row) -> Prediction:
         label = self.wrapped.predict_one(x)
@@ -104,7 +111,16 @@ class RiverLabeller(RiverModel):
 
 
 class RiverRegressor(RiverModel):
-    """A river regressor, or a pipeline that ends in one; before it has learnt anything it predicts 0."""
+    """A river regressor, or a pipeline that ends in one; before it has learnt anything it predicts 0.
+
+    >>> from river import dummy, stats
+    >>> model = RiverRegressor(dummy.StatisticRegressor(stats.Mean()), "regression")
+    >>> model.predict({"a": 1.0})
+    0.0
+    >>> model.learn({"a": 1.0}, 3.0)
+    >>> model.predict({"a": 1.0})
+    3.0
+    """
 
     def predict(self, x: Row) -> Prediction:
         value = self.wrapped.predict_one(x)
@@ -177,6 +193,17 @@ class OnnxModel(Model):
     classifier's last output is a map from label to probability, a matrix with one column for each of ``classes`` (by
     default 0, 1, …), or the label; one column of probabilities is that of the second class. Only a model given as
     bytes can be pickled.
+
+    A session is anything with ``get_inputs`` and ``run``:
+
+    >>> from types import SimpleNamespace
+    >>> class Doubles:
+    ...     def get_inputs(self):
+    ...         return [SimpleNamespace(name="x", type="tensor(float)", shape=[None, 2])]
+    ...     def run(self, names, feed):
+    ...         return [2.0 * feed["x"].sum(axis=1)]
+    >>> OnnxModel(Doubles(), "regression", features=["a", "b"]).predict({"a": 1.0, "b": 2.0})
+    6.0
     """
 
     features: Sequence[str]
@@ -234,7 +261,11 @@ class OnnxModel(Model):
 
 
 class CallableModel(Model):
-    """A function from a record to a prediction."""
+    """A function from a record to a prediction.
+
+    >>> CallableModel(lambda x: {"up": x["a"], "down": 1.0 - x["a"]}, "classification").predict({"a": 0.75})
+    {'up': 0.75, 'down': 0.25}
+    """
 
     def predict(self, x: Row) -> Prediction:
         return self.wrapped(x)  # type: ignore[no-any-return]

@@ -8,7 +8,11 @@ from typing import NamedTuple, Self
 
 
 class Player(NamedTuple):
-    """A name and the features that are perturbed together under it."""
+    """A name and the features that are perturbed together under it.
+
+    >>> Player("location", ("lat", "lon")).features
+    ('lat', 'lon')
+    """
 
     name: str
     features: tuple[str, ...]

@@ -146,6 +146,13 @@ def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Ax
     """From the risk of the baseline window down to that of the target: a step for each cause, with its interval.
 
     The steps are those of ``change.steps(top)``.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> from explain_core.drift import dbshap
+    >>> before = [({"a": a, "b": b}, a & b) for a in (0, 1) for b in (0, 1)] * 50
+    >>> change = dbshap(before, [(x, x["a"] | x["b"]) for x, _ in before])
+    >>> [text.get_text() for text in waterfall(change).get_yticklabels()][:2]
+    ['baseline risk', 'concept']
     """
     steps = change.steps(top)
     names = ["baseline risk", *(one.name for one in steps), "target risk"]

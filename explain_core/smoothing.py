@@ -115,7 +115,15 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
 
     With ρ = mean difference / mean base the ratio is 1 + ρ, and to first order (delta method) it errs as the mean of
     (difference − ρ · base) / mean base does; the variance of that follows from those of the three, which were smoothed
-    alike. NaN where the mean of ``base`` is 0.
+    alike. NaN where the mean of ``base`` is 0. Source: ratio form of permutation importance as alibi has it.
+
+    >>> difference, total, base = (Smoother((1, 1)) for _ in range(3))
+    >>> for delta in (1.0, 3.0):
+    ...     for smoother, value in ((difference, delta), (total, delta + 2.0), (base, 2.0)):
+    ...         smoother.update(np.array([[value]]))
+    >>> value, std = ratio(difference, total, base)
+    >>> value.tolist(), std.tolist()
+    ([[2.0]], [[0.5]])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = np.where(base.value == 0.0, np.nan, difference.value / base.value)

@@ -40,6 +40,13 @@ def labels(y: Any, rows: Sequence[Row], model: Model, predictions: Sequence[Pred
     Raises ``ValueError`` where a length differs, a prediction is not finite or not of the task's shape, or a label
     has a probability in no prediction: the labels of model and data are then not the same. (A model that names one
     label alone need not name them all.)
+
+    >>> from explain_core.models import wrap
+    >>> model = wrap(lambda x: {"up": 0.5, "down": 0.5}, "classification")
+    >>> rows = [{"a": 1.0}]
+    >>> labels(["sideways"], rows, model, model.predict_many(rows))
+    Traceback (most recent call last):
+    ValueError: y: the label 'sideways' is in no prediction; the model's classes are 'up', 'down': use the model's own labels, or fit it with all classes
     """
     ys = y.tolist() if hasattr(y, "tolist") else list(y)
     if len(ys) != len(rows):
@@ -59,7 +66,13 @@ def labels(y: Any, rows: Sequence[Row], model: Model, predictions: Sequence[Pred
 
 
 def transfer(names: Iterable[str], source: Row, target: dict[str, Any]) -> None:
-    """Give ``target`` the values that ``source`` has under ``names``; what the source lacks goes: absence is a value."""
+    """Give ``target`` the values that ``source`` has under ``names``; what the source lacks goes: absence is a value.
+
+    >>> target = {"a": 1, "b": 2, "c": 3}
+    >>> transfer(["a", "b"], {"a": 10}, target)
+    >>> target
+    {'a': 10, 'c': 3}
+    """
     for name in names:
         if name in source:
             target[name] = source[name]

@@ -54,6 +54,15 @@ class IncrementalEstimator:
         that estimators share, see ``explain_core.evaluation.choice.choose``. The draws do not depend on it.
 
     Raises ``ValueError`` for arguments that do not fit. An ``explain_one`` that raises has not changed the state.
+
+    What differs is in ``IncrementalPFI`` and ``IncrementalSAGE``; this is the contract that both keep:
+
+    >>> from explain_core.importance.ipfi import IncrementalPFI
+    >>> estimator = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", alpha=0.1, size=10)
+    >>> for i in range(50):
+    ...     estimator = estimator.explain_one({"a": float(i % 7), "b": 1.0}, 2.0 * (i % 7))
+    >>> estimator.explanation.status, sorted(estimator.explanation.importance())
+    ('ready', ['a', 'b'])
     """
 
     name = ""
@@ -216,6 +225,12 @@ class IncrementalEstimator:
 
 
 def at_least_one(n_samples: int) -> int:
+    """The number of inner draws itself. Raises ``ValueError`` where it is below 1.
+
+    >>> at_least_one(0)
+    Traceback (most recent call last):
+    ValueError: n_samples: 0 draws are none; use at least 1
+    """
     if n_samples < 1:
         raise ValueError(f"n_samples: {n_samples} draws are none; use at least 1")
     return n_samples

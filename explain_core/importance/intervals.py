@@ -28,6 +28,14 @@ class WindowedEstimator:
     Parameters are those of ``IncrementalEstimator``, with ``window`` and ``stride`` (by default the window: intervals
     that do not overlap) in place of smoothing and reservoir. Raises ``ValueError`` for arguments that do not fit. An
     ``explain_one`` that raises has not changed the state.
+
+    What is computed is in ``IntervalPFI`` and ``SlidingWindowSAGE``; this is the contract that both keep:
+
+    >>> estimator = IntervalPFI(lambda x: 2.0 * x["a"], task="regression", window=20)
+    >>> for i in range(39):
+    ...     estimator = estimator.explain_one({"a": float(i % 7)}, 2.0 * (i % 7))
+    >>> estimator.explanation.n
+    20
     """
 
     name = ""
