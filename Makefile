@@ -29,7 +29,7 @@ assets: $(ASSETS) ## the dashboard's charts, from npm
 
 .PHONY: test
 test: setup ## every test that packages alone can run, on a real broker
-	$(BIN)/python -m pytest --ignore tests/deploy
+	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 2 --dist loadfile
 
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm ## the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool

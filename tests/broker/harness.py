@@ -69,7 +69,15 @@ class Pipeline:
             1,
             config={k.replace("_", "."): v for k, v in config.items()},
         )
-        self.admin.create_topics([new])[topic].result()
+        for attempt in itertools.count():
+            try:
+                self.admin.create_topics([new], request_timeout=10)[topic].result()
+                return
+            except KafkaException as error:  # a client that is new may wait in vain for the controller's address
+                if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS and attempt:
+                    return
+                if error.args[0].code() != KafkaError._TIMED_OUT or attempt == 3:
+                    raise
 
     @property
     def settings(self) -> Settings:
