@@ -44,13 +44,16 @@ class GeometricReservoir:
     def __init__(self, size: int = 100, seed: int = 0) -> None:
         self.size = _checked(size)
         self.rows: list[Row] = []
+        self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
         self._rng = Generator(seed)
 
     def add(self, row: Row) -> None:
         if len(self.rows) < self.size:
             self.rows.append(row)
         else:
-            self.rows[self._rng.below(self.size)] = row
+            self.slot = slot = self._rng.below(self.size)
+            self.rows[slot] = row
+            self.replaced += 1
 
 
 class UniformReservoir:
@@ -70,6 +73,7 @@ class UniformReservoir:
     def __init__(self, size: int = 100, seed: int = 0) -> None:
         self.size = _checked(size)
         self.rows: list[Row] = []
+        self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
         self._rng = Generator(seed)
         self._w = 1.0
         self._skip = 0
@@ -82,7 +86,9 @@ class UniformReservoir:
         elif self._skip:
             self._skip -= 1
         else:
-            self.rows[self._rng.below(self.size)] = row
+            self.slot = slot = self._rng.below(self.size)
+            self.rows[slot] = row
+            self.replaced += 1
             self._draw_skip()
 
     def _draw_skip(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ class Forest:
         """Remember where a record is that the trees learn next."""
         if x is not self._last:
             kernels.locate(row, self._nodes, self._children, self._heads, self._at)
+            self._reached = self._at[:, 0].tolist()
             self._last = x
 
     def _build(self, trees: Sequence[Any]) -> None:
@@ -89,7 +90,7 @@ class Forest:
             for t, tree in enumerate(trees):
                 codes = [self.codes[label] for label in tree.classes]
                 self._orders[t, : len(codes)] = codes
-                self._heads[t]["classes"] = len(codes)
+                self._heads[t]["classes"] = self._n_classes[t] = len(codes)
         self._last = None
 
     def _allocate(self, nodes: int, trees: int) -> None:
@@ -110,10 +111,15 @@ class Forest:
         self._orders = np.zeros((trees, size), np.int32)
         self._at = np.full((trees, kernels.PATH), -1, np.int64)
         self._bytes = memoryview(self._moments.data).cast("B") if nodes else memoryview(bytearray())
+        self._stats_bytes = memoryview(self._stats.data).cast("B")
+        self._errors = self._leaves["error"]
         self._n_children = self._n_tables = 0
         self._objects: list[Any] = []
-        self._parts: list[tuple[Any, Any]] = []  # leaf, tree
-        self._known: list[list[float]] = []
+        self._parts: list[tuple[Any, Any, int]] = []  # leaf, tree, manner
+        self._states: list[tuple[int, int, int]] = []  # kind, classes, features
+        self._known: list[tuple[list[float], float]] = []  # weights of the classes, and their sum
+        self._n_classes = [0] * trees
+        self._reached = [-1] * trees
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
         self._weights = [0.0] * trees
@@ -186,8 +192,9 @@ class Forest:
         index = len(self._parts)
         if index == len(self._leaves):
             raise _Full
-        self._parts.append((leaf, tree))
-        self._known.append([])
+        self._parts.append((leaf, tree, _manner(leaf, tree)))
+        self._states.append((kernels.NOTHING, 0, 0))
+        self._known.append(([], 0.0))
         if isinstance(leaf, Leaf):
             self._read(index)
         else:
@@ -204,7 +211,7 @@ class Forest:
         gain = tree._train_weight_seen_by_model - self._weights[t]
         if not gain:
             return True
-        if not self._model.regression and len(tree.classes) != self._heads[t]["classes"]:
+        if not self._model.regression and len(tree.classes) != self._n_classes[t]:
             return False
         tokens = _tokens(tree)
         if not self._learnt(t, tree, gain, tokens):
@@ -213,25 +220,26 @@ class Forest:
         return True
 
     def _same_classes(self, t: int, tree: Any) -> bool:
-        known = [self.labels[code] for code in self._orders[t, : self._heads[t]["classes"]].tolist()]
+        known = [self.labels[code] for code in self._orders[t, : self._n_classes[t]].tolist()]
         return known == list(tree.classes)
 
     def _learnt(self, t: int, tree: Any, gain: float, tokens: tuple[Any, ...]) -> bool:
         """Read the leaves of the last record again; False where more than these has learnt or changed."""
-        at = self._at[t].tolist()
-        if self._last is None or at[0] < 0:
+        reached = self._reached[t]
+        if self._last is None or reached < 0:
             return False
         before = self._tokens[t]
         if type(tree) in ADAPTIVE:
             # The last token counts the records that the root has learnt.
             if tokens[:-1] != before[:-1] or tokens[-1] - before[-1] != 1.0:
                 return False
+            at = self._at[t].tolist()
             return all(self._read(leaf) for leaf in at[: at.index(-1)])
-        gained = self._read(at[0])
+        gained = self._read(reached)
         if abs(gained - gain) > 1e-9 * tree._train_weight_seen_by_model:
             return False
         idle = bool(tokens[1] or before[1])
-        leaf = self._parts[at[0]][0]
+        leaf = self._parts[reached][0]
         if idle and leaf.last_split_attempt_at == leaf.total_weight:
             return False  # an attempt to split wakes leaves anywhere, and under a limit of its size puts others to sleep
         if tokens == before and type(tree) is not ExtremelyFastDecisionTreeClassifier:
@@ -261,40 +269,46 @@ class Forest:
 
     def _read(self, index: int) -> float:
         """Read a leaf; the weight that it has gained since it was read."""
-        leaf, tree = self._parts[index]
+        leaf, tree, manner = self._parts[index]
         if self._model.regression:
             return self._read_number(index, leaf)
-        before, values = self._known[index], list(leaf.stats.values())
+        stats = leaf.stats
+        before, gained = self._known[index]
+        values = list(stats.values())
         weight = sum(values)
-        mode = _mode(leaf, tree, weight)
+        mode = _mode(leaf, tree, manner, weight)
+        kind, _, features = self._states[index]
         splitters = leaf.splitters if mode == kernels.BAYES else None
-        head = self._leaves[index]
-        error = leaf._mean_error.get() if type(tree) in ADAPTIVE else 0.0
-        if len(values) != len(before) or (splitters is not None and len(splitters) != head["features"]):
-            classes = [self.codes[label] for label in leaf.stats]
+        changed: Iterable[Any] = ()
+        if len(values) != len(before) or (splitters is not None and len(splitters) != features):
+            classes = [self.codes[label] for label in stats]
             self._classes[index, : len(classes)] = classes
-            changed = list(leaf.stats)
+            changed = stats
             if splitters is not None:
                 columns = [self._table.column(name) for name in splitters]
                 if len(self._table.names) != self.width:
                     raise _Full
                 self._features[index, : len(columns)] = columns
-        elif splitters is None:
-            changed = []
-        elif head["kind"] != kernels.BAYES:
-            changed = list(leaf.stats)
-        else:
-            changed = [label for label, a, b in zip(leaf.stats, values, before, strict=True) if a != b]
+        elif splitters is not None:
+            changed = (
+                stats
+                if kind != kernels.BAYES
+                else [label for label, a, b in zip(stats, values, before, strict=True) if a != b]
+            )
         if splitters is not None:
             for label in changed:
                 if not self._write_moments(index, self.codes[label], label, splitters):
                     mode = kernels.UNKNOWN
-        head["kind"], head["classes"], head["error"] = mode, len(values), error
         # The moments of another kind of leaf are old: they are read when it turns to naive Bayes again.
-        head["features"] = len(splitters) if splitters is not None else 0
-        self._stats[index, : len(values)] = values
-        self._known[index] = values
-        return float(weight - sum(before))
+        state = (mode, len(values), len(splitters) if splitters is not None else 0)
+        if state != self._states[index]:
+            self._states[index] = state
+            self._leaves[index] = (*state, 0.0)
+        if type(tree) in ADAPTIVE:
+            self._errors[index] = leaf._mean_error.get()
+        struct.pack_into(f"{len(values)}d", self._stats_bytes, 8 * self._size * index, *values)
+        self._known[index] = (values, weight)
+        return float(weight - gained)
 
     def _write_moments(self, index: int, code: int, label: Any, splitters: dict[Any, Any]) -> bool:
         if not len(self._bytes):
@@ -342,8 +356,8 @@ class Forest:
 
     def _read_number(self, index: int, leaf: Any) -> float:
         weight = float(leaf.stats.mean.n)
-        before = self._known[index][0] if self._known[index] else 0.0
-        self._known[index] = [weight]
+        _, before = self._known[index]
+        self._known[index] = ([], weight)
         head = self._leaves[index]
         self.linear = self.linear or isinstance(leaf, LeafModel)
         linear = isinstance(leaf, LeafModel) and not (
@@ -369,6 +383,10 @@ class Forest:
         self._stats[index, 0] = model.intercept
         head["features"] = self.width
         return weight - before
+
+
+_MAJORITY, _BAYES, _BETTER = range(3)
+"""A leaf's manner: the majority, naive Bayes, the better of the two so far."""
 
 
 class _Full(Exception):
@@ -405,20 +423,29 @@ def _tokens(tree: Any) -> tuple[Any, ...]:
     )
 
 
-def _mode(leaf: Any, tree: Any, weight: float) -> int:
-    """How a leaf predicts, as its ``prediction`` decides."""
-    adaptive = type(tree) in ADAPTIVE
-    if not leaf.stats:
-        return kernels.UNKNOWN if adaptive else kernels.NOTHING
-    how = tree.leaf_prediction if adaptive else None
-    if not leaf.is_active() or how == "mc":
-        bayes = False
-    elif how == "nb" or (how is None and isinstance(leaf, LeafNaiveBayes)):
-        bayes = weight >= tree.nb_threshold
-    else:
-        bayes = (
-            isinstance(leaf, LeafNaiveBayesAdaptive) and leaf._nb_correct_weight >= leaf._mc_correct_weight
+def _manner(leaf: Any, tree: Any) -> int:
+    """Which leaf model may predict besides the majority."""
+    if type(tree) in ADAPTIVE:
+        return {"mc": _MAJORITY, "nb": _BAYES}.get(
+            tree.leaf_prediction, _BETTER if isinstance(leaf, LeafNaiveBayesAdaptive) else _MAJORITY
         )
-    if not bayes:
+    if isinstance(leaf, LeafNaiveBayesAdaptive):
+        return _BETTER
+    return _BAYES if isinstance(leaf, LeafNaiveBayes) else _MAJORITY
+
+
+def _mode(leaf: Any, tree: Any, manner: int, weight: float) -> int:
+    """How a leaf predicts, as its ``prediction`` decides."""
+    if not leaf.stats:
+        return kernels.UNKNOWN if type(tree) in ADAPTIVE else kernels.NOTHING
+    if (
+        manner == _MAJORITY
+        or leaf.splitters is None
+        or not (
+            weight >= tree.nb_threshold
+            if manner == _BAYES
+            else leaf._nb_correct_weight >= leaf._mc_correct_weight
+        )
+    ):
         return kernels.MAJORITY
     return kernels.BAYES if weight else kernels.NOTHING

@@ -107,14 +107,14 @@ class GenericEvaluator:
         answers = self.predict_copies(copies())
         return [[answers[place] for place in places] for places in steps]
 
-    def replaced_delta(self, plan: Plan, x: Row, y: Any, base: Prediction) -> Array | None:
-        """iPFI's Δ of a record, losses × players, where compiled code knows the way; else None and nothing is drawn."""
-        return None
-
-    def joined_delta(
-        self, plan: Plan, x: Row, y: Any, base: Prediction, before: Sequence[float]
+    def delta(
+        self, plan: Plan, x: Row, y: Any, base: Prediction, before: Sequence[float] | None = None
     ) -> Array | None:
-        """iSAGE's Δ of a record, losses × players, ``before`` being the losses of the empty coalition; or None."""
+        """Δ of a record, losses × players, where compiled code knows the way; else None and nothing is drawn.
+
+        ``before`` are the losses of iSAGE's empty coalition (none where they are those of copies); None asks for
+        iPFI's Δ. The array is good until the plan is run again.
+        """
         return None
 
     def meet(self, x: Row) -> None:

@@ -14,7 +14,7 @@ from river.optim.losses import BinaryLoss, RegressionLoss
 from explain_core.evaluation import linear_kernels as kernels
 from explain_core.evaluation.compiled import CompiledEvaluator
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.table import Array, Rows, Table
+from explain_core.evaluation.table import Rows, Table
 from explain_core.models import Model, Row
 
 _NUMBERS = (1.0, 1, True)
@@ -105,32 +105,36 @@ class LinearEvaluator(CompiledEvaluator):
         if found is None:
             raise ValueError(f"evaluator: linear does not know {type(model.wrapped).__name__}; use generic")
         self._linear = found
-        self._image = _Image(found, self._table)
+        self._image_of_model = _Image(found, self._table)
 
     @property
     def labels(self) -> list[Any]:  # type: ignore[override]
-        return self._image.labels
+        return self._image_of_model.labels
 
     @property
     def _codes(self) -> dict[Any, int]:
-        return self._image.codes
+        return self._image_of_model.codes
 
     def _sync(self) -> bool:
-        return self._image.sync()
+        return self._image_of_model.sync()
 
-    def _run(
-        self, plan: Plan, codes: Any, x: Row, row: Array, rows: Rows, ordered: bool, y: float, base: Array,
-        before: Array | None, delta: Array,
-    ) -> bool:  # fmt: skip
-        drawn = (self._state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns, plan.n_samples)
-        image = self._image.arrays
-        if before is None:
-            return bool(kernels.permuted(*drawn, *image, base, y, codes, delta))
-        return bool(
-            kernels.joined(
-                *drawn, plan.outside, plan.first, *image, base, before, y, codes, plan.pairs, delta
-            )
+    @property
+    def _arrays(self) -> tuple[Any, ...]:
+        return self._image_of_model.arrays
+
+    def _arguments(self, plan: Plan, drawn: tuple[Any, ...]) -> tuple[Any, ...]:
+        joining = (plan.outside, plan.first, plan.order, plan.before, plan.pairs)
+        return (
+            *drawn,
+            *self._arrays,
+            self._own,
+            plan.codes,
+            plan.delta,
+            *(joining if len(plan.pairs) else ()),
         )
+
+    def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
+        return bool((kernels.joined if joining else kernels.permuted)(*plan.arguments, y))
 
 
 class _Image:
@@ -140,7 +144,6 @@ class _Image:
         self._model, self._table = model, table
         self._keys: list[Any] = []
         self._size = -1
-        self._seen: Any = None
         self._scaled: list[tuple[Any, list[int], list[str]]] = []
         self.labels: list[Any] = []
         self.codes: dict[Any, int] = {}
@@ -160,25 +163,9 @@ class _Image:
             self._size, self.labels = size, labels
             self.codes = {label: code for code, label in enumerate(labels)}
             self._known = bool(labels) and self._lay_out(len(labels) if softmax else 1)
-            self._seen = None
-        if not self._known:
-            return False
-        seen = self._iterations()
-        if seen != self._seen:
+        if self._known:
             self._read(softmax)
-            self._seen = seen
-        return True
-
-    def _iterations(self) -> Any:
-        """What changes whenever the model or a scaler has learnt."""
-        model = self._model.model
-        if type(model) is linear_model.SoftmaxRegression:
-            steps = [optimizer.n_iterations for optimizer in model.optimizers.values()]
-        else:
-            steps = [model.optimizer.n_iterations]
-        for scaler, _, names in self._scaled:
-            steps += [scaler.counts.get(name, 0) for name in names]
-        return steps
+        return self._known
 
     def _lay_out(self, outputs: int) -> bool:
         table, n = self._table, len(self._table.names)
@@ -216,27 +203,35 @@ class _Image:
         if len(set(used)) < len(used):
             return False  # two features have one weight, of which river lets the first decide
         self._keys, self._scaled = keys, list(scaled.values())
-        self._means, self._deviations = np.zeros(n), np.ones(n)
+        means, variances = np.zeros(n), np.ones(n)
         self._weights, self._intercepts = np.zeros((outputs, len(keys))), np.zeros(outputs)
+        self._target = np.array([1.0, 0.0])
+        link = (
+            kernels.SOFTMAX
+            if type(self._model.model) is linear_model.SoftmaxRegression
+            else kernels.SIGMOID if len(self.labels) == 2 else kernels.IDENTITY
+        )  # fmt: skip
         self._format = struct.Struct(f"{len(keys)}d")
-        self._layout = (kinds, self._means, self._deviations, places, self._weights, self._intercepts)
+        self._means, self._variances = means, variances
+        self.arrays = (kinds, means, variances, places, self._weights, self._intercepts, link, self._target)
         return True
 
     def _read(self, softmax: bool) -> None:
-        model, target = self._model.model, self._model.target
-        zeros = repeat(0.0)
-        for c, weights in enumerate(model.weights.values() if softmax else [model.weights]):
-            self._format.pack_into(self._weights[c].data, 0, *map(weights.get, self._keys, zeros))
-        if not softmax:
+        model, target, keys, zeros = self._model.model, self._model.target, self._keys, repeat(0.0)
+        if softmax:
+            for c, weights in enumerate(model.weights.values()):
+                self._format.pack_into(self._weights[c].data, 0, *map(weights.get, keys, zeros))
+        else:
+            self._format.pack_into(self._weights[0].data, 0, *map(model.weights.get, keys, zeros))
             self._intercepts[0] = model.intercept
         for scaler, columns, names in self._scaled:
-            self._means[columns] = list(map(scaler.means.get, names, zeros))
-            if scaler.with_std:
-                self._deviations[columns] = np.sqrt(list(map(scaler.vars.get, names, zeros)))
-        scale, shift = (1.0, 0.0) if target is None else (target.get() ** 0.5, target.mean.get())
-        link = (
-            kernels.SOFTMAX
-            if softmax
-            else kernels.SIGMOID if len(self.labels) == 2 else kernels.IDENTITY
-        )  # fmt: skip
-        self.arrays = (*self._layout, link, float(scale), float(shift))
+            whole = len(columns) == len(self._means)
+            for array, numbers in ((self._means, scaler.means), (self._variances, scaler.vars)):
+                if array is self._variances and not scaler.with_std:
+                    continue
+                if whole:
+                    self._format.pack_into(array.data, 0, *map(numbers.get, names, zeros))
+                else:
+                    array[columns] = list(map(numbers.get, names, zeros))
+        if target is not None:
+            self._target[:] = target.get() ** 0.5, target.mean.get()

@@ -17,24 +17,36 @@ SIGMOID, IDENTITY, SOFTMAX = range(3)
 
 
 @compiled
-def add(columns: Any, row: Any, sign: float, kinds: Any, means: Any, deviations: Any, places: Any, weights: Any, raw: Any) -> None:  # fmt: skip
-    """Add the contributions of some columns of a row to the sums ``raw``, one for each output."""
-    for j in columns:
-        value, kind, place = row[j], kinds[j], j
-        if kind == IGNORED or math.isnan(value):
-            continue
-        if kind == SCALED:
-            value = (value - means[j]) / deviations[j] if deviations[j] > 0.0 else 0.0
-        elif kind == CATEGORY:
-            place, value = places[j, int(value)], 1.0
-        for c in range(len(raw)):
-            raw[c] += sign * weights[c, place] * value
+def term(kind: int, value: float, mean: float, variance: float, weight: float) -> Any:
+    """What the value of a column adds to the sum of an output; ``weight`` is that of the category where it is one."""
+    result = 0.0
+    if kind == SCALED:
+        if variance > 0.0:
+            result = weight * ((value - mean) / math.sqrt(variance))
+    elif kind == NUMBER:
+        result = weight * value
+    elif kind == CATEGORY:
+        result = weight
+    return 0.0 if math.isnan(value) else result
 
 
 @compiled
-def predict(raw: Any, link: int, scale: float, shift: float, out: Any) -> None:
+def terms(row: Any, kinds: Any, means: Any, variances: Any, places: Any, weights: Any) -> Any:
+    """What each column of a row adds to each sum, outputs × columns."""
+    out = np.empty((len(weights), len(row)))
+    for c in range(len(weights)):
+        for j in range(len(row)):
+            place = j
+            if kinds[j] == CATEGORY and not math.isnan(row[j]):
+                place = places[j, int(row[j])]
+            out[c, j] = term(kinds[j], row[j], means[j], variances[j], weights[c, place])
+    return out
+
+
+@compiled
+def predict(raw: Any, link: int, target: Any, out: Any) -> None:
     if link == IDENTITY:
-        out[0] = raw[0] * scale + shift
+        out[0] = raw[0] * target[0] + target[1]
     elif link == SIGMOID:
         p = 0.0 if raw[0] < -30.0 else 1.0 if raw[0] > 30.0 else 1.0 / (1.0 + math.exp(-raw[0]))
         out[0] = 1.0 - p
@@ -54,46 +66,58 @@ def predict(raw: Any, link: int, scale: float, shift: float, out: Any) -> None:
 @compiled
 def permuted(
     state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int,
-    kinds: Any, means: Any, deviations: Any, places: Any, weights: Any, intercepts: Any, link: int, scale: float,
-    shift: float, base: Any, y: float, codes: Any, delta: Any,
+    kinds: Any, means: Any, variances: Any, places: Any, weights: Any, intercepts: Any, link: int, target: Any,
+    base: Any, codes: Any, delta: Any, y: float,
 ) -> Any:  # fmt: skip
     """iPFI's Δ; False where something is not finite."""
     players = len(starts) - 1
     out = np.empty((players * m, len(base)))
+    mine = terms(x, kinds, means, variances, places, weights)
     own = intercepts.copy()
-    add(np.arange(len(x)), x, 1.0, kinds, means, deviations, places, weights, own)
+    for c in range(len(own)):
+        for j in range(len(x)):
+            own[c] += mine[c, j]
     raw = np.empty_like(own)
     for p in range(players):
-        mine = columns[starts[p] : starts[p + 1]]
         for k in range(p * m, (p + 1) * m):
-            row = rows[below(state, n_rows)]
-            raw[:] = own
-            add(mine, x, -1.0, kinds, means, deviations, places, weights, raw)
-            add(mine, row, 1.0, kinds, means, deviations, places, weights, raw)
-            predict(raw, link, scale, shift, out[k])
+            row = below(state, n_rows)
+            for c in range(len(own)):
+                raw[c] = own[c]
+                for i in range(starts[p], starts[p + 1]):
+                    j = columns[i]
+                    value, place = rows[row, j], j
+                    if kinds[j] == CATEGORY and not math.isnan(value):
+                        place = places[j, int(value)]
+                    raw[c] += term(kinds[j], value, means[j], variances[j], weights[c, place]) - mine[c, j]
+            predict(raw, link, target, out[k])
     return replaced_delta(out, base, y, codes, m, delta)
 
 
 @compiled
 def joined(
-    state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int, outside: Any, first: int,
-    kinds: Any, means: Any, deviations: Any, places: Any, weights: Any, intercepts: Any, link: int, scale: float,
-    shift: float, base: Any, before: Any, y: float, codes: Any, pairs: Any, delta: Any,
+    state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int,
+    kinds: Any, means: Any, variances: Any, places: Any, weights: Any, intercepts: Any, link: int, target: Any,
+    base: Any, codes: Any, delta: Any, outside: Any, first: int, order: Any, before: Any, pairs: Any, y: float,
 ) -> Any:  # fmt: skip
     """iSAGE's Δ; False where something is not finite."""
-    order = np.empty(len(starts) - 1, np.int64)
     drawn = draw_order(state, n_rows, m, order)
     players = len(order)
     out = np.empty(((players - first) * m, len(base)))
+    mine = terms(x, kinds, means, variances, places, weights)
+    raw = np.empty_like(intercepts)
     for k in range(m):
-        row = rows[drawn[k]]
-        raw = intercepts.copy()
-        add(columns, row, 1.0, kinds, means, deviations, places, weights, raw)
-        add(outside, x, 1.0, kinds, means, deviations, places, weights, raw)
+        theirs = terms(rows[drawn[k]], kinds, means, variances, places, weights)
+        for c in range(len(raw)):
+            raw[c] = intercepts[c]
+            for j in columns:
+                raw[c] += theirs[c, j]
+            for j in outside:
+                raw[c] += mine[c, j]
         for size in range(first, players):
             if size > 0:
-                mine = columns[starts[order[size - 1]] : starts[order[size - 1] + 1]]
-                add(mine, row, -1.0, kinds, means, deviations, places, weights, raw)
-                add(mine, x, 1.0, kinds, means, deviations, places, weights, raw)
-            predict(raw, link, scale, shift, out[(size - first) * m + k])
+                p = order[size - 1]
+                for i in range(starts[p], starts[p + 1]):
+                    for c in range(len(raw)):
+                        raw[c] += mine[c, columns[i]] - theirs[c, columns[i]]
+            predict(raw, link, target, out[(size - first) * m + k])
     return joined_delta(out, base, before, y, codes, pairs, m, order, delta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,17 @@ class Plan:
         self.codes = np.array([LOSSES[loss.name] for loss in losses], np.int64) if known else None
         self.pairs = np.array(pairs, np.bool_)
         self.first = 0 if empty else 1
+        self.delta = np.empty((len(self.losses), len(players)))
+        """Losses × players, filled by a kernel."""
+        self.before = np.empty(len(self.losses) if pairs and not empty else 0)
+        """Losses of the empty coalition, where they are not those of copies."""
+        self.order = np.empty(len(players), np.int64)
+        """In which the players joined last."""
         self._width = -1
+        self.arguments: tuple[Any, ...] = ()
+        """What a kernel is called with, while ``image`` and ``matrix`` are these objects."""
+        self.image: Any = None
+        self.matrix: Any = None
 
     def bind(self, table: Table) -> None:
         """Say where the players' features are among the columns of a table."""

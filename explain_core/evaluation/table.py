@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import operator
 import struct
+from collections.abc import Iterable
 from itertools import compress, count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.models import Row
-from explain_core.reservoirs import Reservoir
+from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
 
 Array = NDArray[np.float64]
 
 _PLAIN = {float, int, bool}
 _EXACT = 2**53
 _NAN = float("nan")
+_OWN = {GeometricReservoir, UniformReservoir}
 
 
 class Table:
@@ -33,6 +35,9 @@ class Table:
         self._numbers: set[str] = set()
         self._order: tuple[str, ...] = ()
         self._plain: tuple[str, ...] = ()  # features that were numbers together before
+        self.buffer: Array = np.empty(0)
+        """The record that ``row`` was asked for last."""
+        self._view, self._format = self.buffer.data, struct.Struct("")
         self._last: tuple[Row, Array | None, bool] | None = None
 
     def column(self, name: str) -> int:
@@ -42,6 +47,9 @@ class Table:
             found = self.index[name] = len(self.names)
             self.names.append(name)
             self._order = tuple(self.names)
+            self.buffer = np.empty(len(self.names))
+            self._view = self.buffer.data
+            self._format = struct.Struct(f"{len(self.names)}d")
             self._last = None
         return found
 
@@ -51,14 +59,19 @@ class Table:
         return codes.setdefault(category, len(codes))
 
     def row(self, x: Row) -> tuple[Array | None, bool]:
-        """The record as a row, and whether its features are in the order of the columns; None where it has no row."""
-        if self._last is None or self._last[0] is not x:
+        """The record as a row, and whether its features are in the order of the columns; None where it has no row.
+
+        The row is ``buffer``: good until the next record is asked for, or a column is new.
+        """
+        last = self._last
+        if last is None or last[0] is not x:
             names = tuple(x)
-            for name in names:
-                if name not in self.index:
-                    self.column(name)
-            self._last = (x, self._encoded(x, names), names == self._order)
-        return self._last[1:]
+            if names != self._plain:
+                for name in names:
+                    if name not in self.index:
+                        self.column(name)
+            self._last = last = (x, self._encoded(x, names), names == self._order)
+        return last[1], last[2]
 
     def _encoded(self, x: Row, names: tuple[str, ...]) -> Array | None:
         values = x.values()
@@ -69,13 +82,15 @@ class Table:
                 self._plain = names
             if int in types and any(type(value) is int and abs(value) > _EXACT for value in values):
                 return None
-            row = np.empty(len(self.names))
+            row = self.buffer
             if names == self._order:
-                struct.pack_into(f"{len(row)}d", row.data, 0, *values)
+                self._format.pack_into(self._view, 0, *values)
             else:
-                struct.pack_into(f"{len(row)}d", row.data, 0, *[x.get(name, _NAN) for name in self.names])
-            return None if any(map(operator.ne, values, values)) else row
-        row = np.full(len(self.names), _NAN)
+                self._format.pack_into(self._view, 0, *[x.get(name, _NAN) for name in self.names])
+            whole = sum(values)
+            return row if whole == whole or not any(map(operator.ne, values, values)) else None
+        row = self.buffer
+        row.fill(_NAN)
         for name, value in x.items():
             if type(value) is str and name not in self._numbers:
                 row[self.index[name]] = self.code(name, value)
@@ -93,19 +108,30 @@ class Rows:
     def __init__(self, reservoir: Reservoir, table: Table) -> None:
         self._reservoir, self._table = reservoir, table
         self._known: list[Row | None] = []
+        self._replaced: int | None = None
         self._bad: set[int] = set()
         self._loose: set[int] = set()
         self.matrix: Array = np.empty((0, 0))
 
     def sync(self) -> bool:
         """Bring ``matrix`` up to date; False where a row cannot be encoded."""
-        rows, table = self._reservoir.rows, self._table
+        reservoir, table = self._reservoir, self._table
+        rows = reservoir.rows
         if len(rows) != len(self._known) or len(table.names) != self.matrix.shape[1]:
             self._known = [None] * len(rows)
             for row in rows:
                 table.row(row)  # the columns
             self.matrix = np.empty((len(rows), len(table.names)))
-        for slot in list(compress(count(), map(operator.is_not, rows, self._known))):
+            self._replaced = None
+        slots: Iterable[int]
+        replaced = reservoir.replaced if type(reservoir) in _OWN else None  # type: ignore[attr-defined]
+        if replaced is not None and self._replaced is not None and replaced - self._replaced < 2:
+            if replaced == self._replaced:
+                return not self._bad
+            slots = (reservoir.slot,)  # type: ignore[attr-defined]
+        else:
+            slots = list(compress(count(), map(operator.is_not, rows, self._known)))
+        for slot in slots:
             numbers, ordered = table.row(rows[slot])
             (self._loose.discard if ordered else self._loose.add)(slot)
             if numbers is None:
@@ -116,6 +142,7 @@ class Rows:
                     return self.sync()
                 self.matrix[slot] = numbers
             self._known[slot] = rows[slot]
+        self._replaced = replaced
         return not self._bad
 
     @property

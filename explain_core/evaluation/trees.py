@@ -89,33 +89,32 @@ class TreesEvaluator(CompiledEvaluator):
             answers.append(votes)
         return answers
 
-    def _run(
-        self, plan: Plan, codes: Any, x: Row, row: Array, rows: Rows, ordered: bool, y: float, base: Array,
-        before: Array | None, delta: Array,
-    ) -> bool:  # fmt: skip
-        forest, state, m = self._forest, self._state, plan.n_samples
+    @property
+    def _arrays(self) -> tuple[Any, ...]:
+        return self._forest.arrays
+
+    def _arguments(self, plan: Plan, drawn: tuple[Any, ...]) -> tuple[Any, ...]:
+        joining = (plan.outside, plan.first, plan.order, plan.before, plan.pairs)
+        image = (*self._arrays, 2.0, self._voting.normalise)
+        return (*drawn, *image, self._own, plan.codes, plan.delta, *(joining if len(plan.pairs) else ()))
+
+    def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
+        forest = self._forest
+        row = self._table.buffer
         if len(row) != forest.width:
             return False
         forest.locate(x, row)
-        drawn = (state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns)
-        if self._voting.regression:
-            if forest.linear and not ordered:
-                return False  # a leaf's linear model adds up in the record's own order
-            if before is None:
-                predictions = self._means(draw_replaced(*drawn, m))
-                return predictions is not None and replaced_delta(predictions, base, y, codes, m, delta)
-            order = np.empty(len(plan.players), np.int64)
-            predictions = self._means(draw_joining(*drawn, plan.outside, m, plan.first, order))
-            return predictions is not None and joined_delta(
-                predictions, base, before, y, codes, plan.pairs, m, order, delta
-            )
-        image = (*forest.arrays, 2.0, self._voting.normalise)
-        if before is None:
-            return bool(tree_kernels.permuted(*drawn, m, *image, base, y, codes, delta))
-        return bool(
-            tree_kernels.joined(
-                *drawn, m, plan.outside, plan.first, *image, base, before, y, codes, plan.pairs, delta
-            )
+        if not self._voting.regression:
+            return bool((tree_kernels.joined if joining else tree_kernels.permuted)(*plan.arguments, y))
+        if forest.linear and not (self._ordered and rows.ordered):
+            return False  # a leaf's linear model adds up in the record's own order
+        drawn, m, rest = plan.arguments[:6], plan.n_samples, (y, plan.codes)
+        if not joining:
+            predictions = self._means(draw_replaced(*drawn, m))
+            return predictions is not None and replaced_delta(predictions, self._own, *rest, m, plan.delta)
+        predictions = self._means(draw_joining(*drawn, plan.outside, m, plan.first, plan.order))
+        return predictions is not None and joined_delta(
+            predictions, self._own, plan.before, *rest, plan.pairs, m, plan.order, plan.delta
         )
 
     def _means(self, copies: Array) -> Array | None:

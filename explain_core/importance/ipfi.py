@@ -53,7 +53,7 @@ class IncrementalPFI(IncrementalEstimator):
         return 1 if n_samples is None else at_least_one(n_samples)
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
-        compiled = self.evaluator.replaced_delta(self._plan(players), x, y, base)
+        compiled = self.evaluator.delta(self._plan(players), x, y, base)
         if compiled is not None:
             return compiled
         draw, m = self._draw_row, self.n_samples

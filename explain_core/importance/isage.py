@@ -69,6 +69,7 @@ class IncrementalSAGE(IncrementalEstimator):
             else None
         )
         self._y0 = EmptyModel(self._alpha)
+        self._after: EmptyModel | None = None  # y₀ once it has seen the record that is being explained
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
         if self._trees:
@@ -96,17 +97,19 @@ class IncrementalSAGE(IncrementalEstimator):
         return super()._metadata() | {"empty": self.empty, "removal": self.removal, "pairs": pairs}
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
-        delta = np.zeros((len(self.losses), len(players)))
+        self._after = None
         if not players:
-            return delta
+            return np.zeros((len(self.losses), 0))
         before: list[float] = []
         if self.empty == "ema":
-            y0 = self._y0.after(base).prediction
+            self._after = self._y0.after(base)
+            y0 = self._after.prediction
             before = [loss(y, y0) for loss in self.losses]
         if not self._trees:
-            compiled = self.evaluator.joined_delta(self._plan(players), x, y, base, before)
+            compiled = self.evaluator.delta(self._plan(players), x, y, base, before)
             if compiled is not None:
                 return compiled
+        delta = np.zeros((len(self.losses), len(players)))
         order, steps = self._coalitions(players, x)
         for step, predictions in enumerate(steps):
             after = self._losses_of(y, predictions)
@@ -159,7 +162,10 @@ class IncrementalSAGE(IncrementalEstimator):
         return losses
 
     def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
-        self._y0 = self._y0.after(base)
+        self._y0, self._after = self._after or self._y0.after(base), None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_after": None}
 
 
 def _features(players: Players) -> list[str]:

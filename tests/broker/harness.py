@@ -73,7 +73,9 @@ class Pipeline:
             try:
                 self.admin.create_topics([new], request_timeout=10)[topic].result()
                 return
-            except KafkaException as error:  # a client that is new may wait in vain for the controller's address
+            except (
+                KafkaException
+            ) as error:  # a client that is new may wait in vain for the controller's address
                 if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS and attempt:
                     return
                 if error.args[0].code() != KafkaError._TIMED_OUT or attempt == 3:
