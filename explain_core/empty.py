@@ -28,13 +28,16 @@ class EmptyModel:
         new = EmptyModel.__new__(EmptyModel)
         new._decay = self._decay
         new._weights = 1.0 + self._decay * self._weights
-        step = new.step
-        if not isinstance(prediction, Mapping):
+        step = 1.0 / new._weights
+        if type(prediction) is not dict and not isinstance(prediction, Mapping):
             mean = self._mean or 0.0
             new._mean = mean + step * (prediction - mean)  # type: ignore[operator]
             return new
-        rest = 1.0 - step
-        new._mean = {label: rest * p for label, p in (self._mean or {}).items()}  # type: ignore[union-attr]
+        rest, known = 1.0 - step, self._mean if isinstance(self._mean, dict) else {}
+        if known.keys() == prediction.keys():
+            new._mean = {label: rest * p + step * prediction[label] for label, p in known.items()}
+            return new
+        new._mean = {label: rest * p for label, p in known.items()}
         for label, p in prediction.items():
             new._mean[label] = new._mean.get(label, 0.0) + step * p
         return new
@@ -48,7 +51,7 @@ class EmptyModel:
     def prediction(self) -> Prediction:
         """The mean; probabilities sum to 1 where there is any mass. No class at all before the first prediction."""
         mean = {} if self._mean is None else self._mean
-        if not isinstance(mean, Mapping):
+        if type(mean) is not dict:
             return mean
         total = sum(mean.values())
         return {label: p / total for label, p in mean.items()} if total > 0.0 else mean

@@ -117,6 +117,13 @@ class Workers(Collector):
             ("partition",),
             [((str(one.partition),), one.explanations) for one in partitions],
         )
+        yield _family(
+            CounterMetricFamily,
+            "evaluator_fallbacks_total",
+            "Records of an estimator that its compiled evaluator left to Python, since the worker took the partition.",
+            ("partition",),
+            [((str(one.partition),), one.fallbacks) for one in partitions],
+        )
         yield gauge(
             "consumer_lag_records",
             "Last stable offset of the records topic minus the offset up to which it is folded.",

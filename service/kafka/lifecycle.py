@@ -80,6 +80,7 @@ class OwnedPartition:
         self.records = 0
         self.explanations = 0
         self.losses: dict[str, tuple[float | None, float | None]] = {}
+        self.fallbacks = 0
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
@@ -135,6 +136,7 @@ class OwnedPartition:
         if self.state is not None:
             self.records = self.state.records
             self.explanations = self.state.chains["explanations"].seq
+            self.fallbacks = self.state.evaluator.fallbacks
             performance = self.state.performance
             self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}
 

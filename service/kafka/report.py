@@ -33,7 +33,7 @@ class Buckets:
 class PartitionReport:
     """A partition that the worker owns, at its last commit.
 
-    ``losses`` has the smoothed loss of the model and of the empty model, by loss. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
+    ``fallbacks`` are the explanations that compiled code left to Python since the worker took the partition. ``losses`` has the smoothed loss of the model and of the empty model, by loss. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
     and ``drift`` are the newest messages that this worker published.
     """
 
@@ -44,6 +44,7 @@ class PartitionReport:
     replay_left: int
     records: int
     explanations: int
+    fallbacks: int
     losses: dict[str, tuple[float | None, float | None]]
     state_bytes: int | None
     snapshot_bytes: int | None
@@ -116,6 +117,7 @@ def _partition(owned: OwnedPartition, totals: Totals) -> PartitionReport:
         replay_left=owned.replay_left,
         records=owned.records,
         explanations=owned.explanations,
+        fallbacks=owned.fallbacks,
         losses=owned.losses,
         state_bytes=stored.raw_size if stored else None,
         snapshot_bytes=sum(stored.chunk_sizes) if stored else None,
