@@ -13,6 +13,9 @@ from explain_core.evaluation import kernels
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
+SLOWER, SHRINKAGE = 0.1, 0.25
+"""See ``Smoother``."""
+
 
 class Smoother:
     """Exponentially weighted mean of each cell of an array, its variance, and the variance of the mean.
@@ -23,9 +26,12 @@ class Smoother:
 
     The variance of the mean is σ² · Σ w², where Σ w² = α/(2−α) · (1+q)/(1−q), q = (1−α)ⁿ (iPFI Thm 3). That is right
     for independent Δ. Draws from a shared geometric reservoir of L rows correlate the Δ: a row stays L steps on
-    average. With ``memory`` = L the long-run variance max(σ², σ² + 4 G) takes the place of σ², where
-    S ← (1 − 1/L) S + r, G is the mean of r · S_prev and r = Δ − φ: twice the summed autocovariance, doubled again
-    because the weights halve a sum that decays at the same rate.
+    average. With ``memory`` = L, Δ is taken for the sum of white noise and of a part of variance V whose
+    autocovariance is V (1 − 1/L)^k; the variance of the mean is then Σ w² · (σ² − V + κ V). V follows from G, the mean
+    of r · S_prev, where S ← (1 − 1/L) S + r and r = Δ − φ_prev; see ``_mixing`` for what φ, which follows the slow part
+    too, hides of it. G forgets ten times more slowly than φ and the reservoir, and V is diminished by a quarter of the standard error
+    that it has where there is none: both keep the noise of the estimate, of which only the positive half counts,
+    small. (``python -m experiments.coverage``: what comes of it.)
 
     Shapes: every array has the ``shape`` given; ``grow`` adds columns for features met later, which count as
     having had Δ = 0 so far (the feature was absent: replacing it changed nothing).
@@ -47,7 +53,12 @@ class Smoother:
         self._decay = decay(alpha)
         self._weights = 0.0  # W, in units of the newest observation's weight
         self._squares = 1.0  # Σ w²
-        self._keep = None if memory is None else 1.0 - 1.0 / memory
+        self._keep = None if memory is None or memory < 2 else 1.0 - 1.0 / memory
+        self._mixing = None if self._keep is None else _mixing(alpha or 0.0, self._keep)
+        slower = None if alpha is None or memory is None else SLOWER * min(alpha, 1.0 / memory)
+        self._slow_decay = decay(slower)
+        self._slow_weights = 0.0  # as W and Σ w², for the covariance
+        self._slow_squares = 1.0
         self._recent: Array = np.zeros(shape)
         self._covariance: Array = np.zeros(shape)
 
@@ -61,17 +72,22 @@ class Smoother:
         if self.n == 1:
             self.value = delta.astype(np.float64)
             return
+        slow = 0.0
+        if self._keep is not None:
+            self._slow_weights = 1.0 + self._slow_decay * self._slow_weights
+            slow = 1.0 / self._slow_weights
+            self._slow_squares = (1.0 - slow) * (1.0 - slow) * self._slow_squares + slow * slow
         if kernels.AVAILABLE and delta.ndim == 2:
             arrays = (self.value, self._variance, self._covariance, self._recent)
-            kernels.smooth(*arrays, delta, step, rest, -1.0 if self._keep is None else self._keep)
+            kernels.smooth(*arrays, delta, step, rest, slow, -1.0 if self._keep is None else self._keep)
             return
         r = delta - self.value
         self.value += step * r
         self._variance += step * r * r
         self._variance *= rest
         if self._keep is not None:
-            self._covariance *= rest
-            self._covariance += step * r * self._recent
+            self._covariance *= 1.0 - slow
+            self._covariance += slow * r * self._recent
             self._recent *= self._keep
             self._recent += r
 
@@ -104,10 +120,41 @@ class Smoother:
         return self._error(self.variance, self._covariance)
 
     def _error(self, variance: Array, covariance: Array) -> Array:
-        if self._keep is not None:
-            variance = np.maximum(variance, variance + 4.0 * covariance)
-        result: Array = np.sqrt(np.maximum(variance, 0.0) * self._squares)
+        variance = np.maximum(variance, 0.0)
+        if self._mixing is not None and self._keep is not None:
+            noise, slow, kappa, seen = self._mixing
+            per_part = slow - noise * seen
+            error = np.sqrt(self._slow_squares / (1.0 - self._keep * self._keep)) / per_part
+            part = (covariance - noise * variance) / per_part - SHRINKAGE * error * variance
+            part = np.clip(part, 0.0, variance / seen)
+            variance = variance - seen * part + kappa * part
+        result: Array = np.sqrt(variance * self._squares)
         return result
+
+
+def _mixing(alpha: float, keep: float) -> tuple[float, float, float, float]:
+    """What a sum of white noise (variance E) and a part of variance V, autocovariance V r^k with r = ``keep``, becomes.
+
+    With q = 1 − α the residual is r_t = (1 − B)/(1 − qB) Δ_t, B being the step back, and S_prev = B/(1 − rB) r_t. Hence
+    by residues: G = ``noise`` · E + ``slow`` · V; the variance of φ is Σ w² (E + ``kappa`` V); and σ² = E + ``seen`` V.
+
+    >>> [round(x, 2) for x in _mixing(0.01, 0.99)], [round(x, 2) for x in _mixing(0.0, 0.99)]
+    ([-0.25, 12.42, 99.45, 0.5], [0.0, 49.75, 199.0, 1.0])
+    """
+    q, r = 1.0 - alpha, keep
+    if alpha == 0.0:
+        return 0.0, r / (1.0 - r * r), (1.0 + r) / (1.0 - r), 1.0
+    if abs(q - r) < 1e-6 * r:  # the two poles are one
+        q = r * (1.0 - 1e-5)
+        alpha = 1.0 - q
+    both = 1.0 - q * r
+    noise = -alpha / (both * (1.0 + q))
+    at_q = alpha * q / ((q - r) * both * both * (1.0 + q))
+    at_r = r / ((r - q) * both * (1.0 + r) ** 2)
+    kappa = (1.0 + q * r) / both
+    squares = alpha / (2.0 - alpha)
+    seen = (1.0 - squares * kappa) / (1.0 - squares) if alpha < 1.0 else 1.0
+    return noise, -(1.0 - r * r) * (at_q + at_r), kappa, seen
 
 
 def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array, Array]:

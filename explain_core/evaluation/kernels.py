@@ -256,7 +256,15 @@ def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: 
 
 @compiled
 def smooth(
-    value: Any, variance: Any, covariance: Any, recent: Any, delta: Any, step: float, rest: float, keep: float
+    value: Any,
+    variance: Any,
+    covariance: Any,
+    recent: Any,
+    delta: Any,
+    step: float,
+    rest: float,
+    slow: float,
+    keep: float,
 ) -> None:
     """``Smoother.update`` in place, losses × columns; ``keep`` below 0 stands for no memory."""
     for i in range(value.shape[0]):
@@ -265,7 +273,7 @@ def smooth(
             value[i, j] += step * r
             variance[i, j] = (variance[i, j] + step * r * r) * rest
             if keep >= 0.0:
-                covariance[i, j] = covariance[i, j] * rest + step * r * recent[i, j]
+                covariance[i, j] = covariance[i, j] * (1.0 - slow) + slow * r * recent[i, j]
                 recent[i, j] = recent[i, j] * keep + r
 
 

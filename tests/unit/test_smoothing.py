@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from explain_core.empty import EmptyModel, Performance, mean_prediction
 from explain_core.losses import get
-from explain_core.smoothing import Smoother, alpha_of, half_width
+from explain_core.smoothing import SHRINKAGE, SLOWER, Smoother, _mixing, alpha_of, half_width
 
 RNG = np.random.Generator(np.random.PCG64(0))
 
@@ -102,19 +103,48 @@ def test_the_long_run_variance_widens_the_band_of_correlated_observations_to_wha
 
 
 def test_the_long_run_variance_is_that_of_the_formula():
-    """max(σ², σ² + 4 G), S ← (1 − 1/L) S + r, G = EMA(r · S_prev), r = Δ − φ_prev (algorithms.md)."""
+    """S ← (1 − 1/L) S + r, G its mean with r, r = Δ − φ_prev; V from G, then Σ w² (σ² − seen V + κ V)."""
     deltas, alpha, size, n = RNG.normal(size=60), 0.05, 4, 60
     deltas[1:] += 0.8 * deltas[:-1]
     smoother = smoothed(deltas[:, None], alpha, memory=size)
-    phi, s, g, q = deltas[0], 0.0, 0.0, 1.0 - alpha
-    for delta in deltas[1:]:
-        q *= 1.0 - alpha
-        r, step = delta - phi, alpha / (1.0 - q)
-        phi, g, s = phi + step * r, (1.0 - step) * g + step * r * s, (1 - 1 / size) * s + r
-    w = weights(n, alpha)
-    plain = smoother.variance[0]
-    assert g > 0
-    assert smoother.std[0] == pytest.approx(math.sqrt((plain + 4 * g) * (w * w).sum()))
+    slower, r = SLOWER * alpha, 1 - 1 / size
+    phi, s, products = deltas[0], 0.0, []
+    for t, delta in enumerate(deltas[1:], 2):
+        residual = delta - phi
+        products.append(residual * s)
+        phi, s = phi + residual * weights(t, alpha)[-1], r * s + residual
+    w, slow_w = weights(n, alpha), weights(n - 1, slower)
+    noise, slow, kappa, seen = _mixing(alpha, r)
+    plain, per_part = smoother.variance[0], slow - noise * seen
+    error = plain * math.sqrt((slow_w * slow_w).sum() / (1 - r * r)) / per_part
+    part = (slow_w @ products - noise * plain) / per_part - SHRINKAGE * error
+    assert 0 < part < plain / seen
+    expected = (w * w).sum() * (plain - seen * part + kappa * part)
+    assert smoother.std[0] == pytest.approx(math.sqrt(expected))
+
+
+@pytest.mark.parametrize(("alpha", "size"), [(0.01, 100), (0.001, 100), (0.1, 10), (0.1, 50), (0.5, 2)])
+def test_what_is_hidden_of_a_slow_part_is_that_of_the_sums(alpha, size):
+    """``_mixing`` against sums over the responses to one impulse: of white noise, and of what drives the slow part."""
+    q, r, n = 1 - alpha, 1 - 1 / size, 60_000
+    impulse = np.zeros(n)
+    impulse[0] = 1.0
+
+    def filtered(x, decay):  # y_t = decay · y_{t−1} + x_t
+        return lfilter([1.0], [1.0, -decay], x)
+
+    slow_impulse = math.sqrt(1 - r * r) * filtered(impulse, r)
+    found = []
+    for x in (impulse, slow_impulse):
+        mean = alpha * filtered(x, q)
+        residual = x - np.concatenate([[0.0], mean[:-1]])
+        before = np.concatenate([[0.0], filtered(residual, r)[:-1]])
+        found.append((residual @ before, mean @ mean))
+    (noise, white), (slow, both) = found
+    squares = alpha / (2 - alpha)
+    assert white == pytest.approx(squares)
+    expected = (noise, slow, both / squares, (1 - both) / (1 - squares))
+    assert _mixing(alpha, r) == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 def test_normal_and_chebyshev_bands_have_the_stated_width():
