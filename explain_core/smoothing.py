@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import Literal
 
@@ -13,7 +14,7 @@ from explain_core.evaluation import kernels
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
-SLOWER, SHRINKAGE = 0.1, 0.25
+SLOWER, SHRINKAGE, FEW = 0.1, 0.9, 2.42
 """See ``Smoother``."""
 
 
@@ -29,9 +30,11 @@ class Smoother:
     average. With ``memory`` = L, Δ is taken for the sum of white noise and of a part of variance V whose
     autocovariance is V (1 − 1/L)^k; the variance of the mean is then Σ w² · (σ² − V + κ V). V follows from G, the mean
     of r · S_prev, where S ← (1 − 1/L) S + r and r = Δ − φ_prev; see ``_mixing`` for what φ, which follows the slow part
-    too, hides of it. G forgets ten times more slowly than φ and the reservoir, and V is diminished by a quarter of the standard error
-    that it has where there is none: both keep the noise of the estimate, of which only the positive half counts,
-    small. (``python -m experiments.coverage``: what comes of it.)
+    too, hides of it. The noise of the estimate, of which only the positive half counts, is kept small: G forgets ten
+    times more slowly than φ and the reservoir, and V counts as V⁵ / (V⁴ + (0.9 e)⁴), e being the standard error that it
+    has where there is no slow part. Where there is one, V is known from few independent rows, some f = (1 − r²)/(1 + r²)
+    for each record in G's memory, r = 1 − 1/L: κ V is raised by the factor 1 + 2.42/f, the square of the 97.5 % quantile
+    of Student's distribution over that of the normal one to first order. (``python -m experiments.coverage``: what comes of it.)
 
     Shapes: every array has the ``shape`` given; ``grow`` adds columns for features met later, which count as
     having had Δ = 0 so far (the feature was absent: replacing it changed nothing).
@@ -123,11 +126,14 @@ class Smoother:
         variance = np.maximum(variance, 0.0)
         if self._mixing is not None and self._keep is not None:
             noise, slow, kappa, seen = self._mixing
-            per_part = slow - noise * seen
-            error = np.sqrt(self._slow_squares / (1.0 - self._keep * self._keep)) / per_part
-            part = (covariance - noise * variance) / per_part - SHRINKAGE * error * variance
-            part = np.clip(part, 0.0, variance / seen)
-            variance = variance - seen * part + kappa * part
+            per_part, fresh = slow - noise * seen, 1.0 - self._keep * self._keep
+            error = math.sqrt(self._slow_squares / fresh) / per_part * variance
+            part = np.maximum((covariance - noise * variance) / per_part, 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                part = np.where(part > 0.0, part / (1.0 + (SHRINKAGE * error / part) ** 4), 0.0)
+            part = np.minimum(part, variance / seen)
+            few = 1.0 + FEW * self._slow_squares * (2.0 - fresh) / fresh
+            variance = variance - seen * part + few * kappa * part
         result: Array = np.sqrt(variance * self._squares)
         return result
 

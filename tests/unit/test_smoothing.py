@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from explain_core.empty import EmptyModel, Performance, mean_prediction
 from explain_core.losses import get
-from explain_core.smoothing import SHRINKAGE, SLOWER, Smoother, _mixing, alpha_of, half_width
+from explain_core.smoothing import FEW, SHRINKAGE, SLOWER, Smoother, _mixing, alpha_of, half_width
 
 RNG = np.random.Generator(np.random.PCG64(0))
 
@@ -117,9 +117,11 @@ def test_the_long_run_variance_is_that_of_the_formula():
     noise, slow, kappa, seen = _mixing(alpha, r)
     plain, per_part = smoother.variance[0], slow - noise * seen
     error = plain * math.sqrt((slow_w * slow_w).sum() / (1 - r * r)) / per_part
-    part = (slow_w @ products - noise * plain) / per_part - SHRINKAGE * error
+    part = (slow_w @ products - noise * plain) / per_part
+    part /= 1 + (SHRINKAGE * error / part) ** 4
     assert 0 < part < plain / seen
-    expected = (w * w).sum() * (plain - seen * part + kappa * part)
+    few = 1 + FEW * (slow_w * slow_w).sum() * (1 + r * r) / (1 - r * r)
+    expected = (w * w).sum() * (plain - seen * part + few * kappa * part)
     assert smoother.std[0] == pytest.approx(math.sqrt(expected))
 
 
