@@ -12,6 +12,7 @@ from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.binning import FeatureBins
 from explain_core.drift.conditional import normalised
 from explain_core.drift.windows import Window
+from explain_core.evaluation.choice import choose
 from explain_core.losses import Loss, Prediction, argmax
 from explain_core.models import Model, check_prediction
 
@@ -75,6 +76,7 @@ class ModelHypothesis:
         self.leaf_losses: Values = np.zeros((0, len(classes.truths)))
         self._labels: dict[Any, None] = {}
         self._model, self._loss, self._classes, self._bins = model, loss, classes, bins
+        self._evaluator = choose(model)
 
     def on_rows(self, window: Window, codes: Codes) -> tuple[Values, Values]:
         predictions = self._predict(window.rows())
@@ -99,7 +101,7 @@ class ModelHypothesis:
         return [f"hypothesis: it predicts {predicted}, and the labels are {true}; are they the same?"]
 
     def _predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
-        predictions = self._model.predict_many(rows)
+        predictions = self._evaluator.predict_many(rows)
         for prediction in predictions:
             check_prediction(prediction, self._model.task)
             if isinstance(prediction, Mapping):

@@ -61,3 +61,4 @@ def warm(model: Model) -> None:
         for y in (0, 1, 0):
             one.explain_one({"a": float(y), "b": 1.0}, y)
             small.learn_one({"a": float(y), "b": 1.0}, y)
+            one.evaluator.predict_many([{"a": float(y), "b": 1.0}])

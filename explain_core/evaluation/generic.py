@@ -35,6 +35,10 @@ class GenericEvaluator:
         check_prediction(prediction, self.model.task)
         return prediction
 
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        """The model's predictions for records of any kind, to the last bit."""
+        return self.model.predict_many(rows)
+
     def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
         """Predictions for records that are similar. A record may change once the next one is asked for."""
         predict = self.predict

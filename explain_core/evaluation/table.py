@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Iterable
-from itertools import compress, count
+from collections.abc import Iterable, Sequence
+from itertools import chain, compress, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,18 @@ class Table:
             else:
                 return None
         return row
+
+    def matrix(self, rows: Sequence[Row]) -> tuple[Array | None, bool]:
+        """``row`` of each of the records, n × columns; None where one has none."""
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            self.column(name)
+        matrix, all_ordered = np.empty((len(rows), len(self.names))), True
+        for i, x in enumerate(rows):
+            row, ordered = self.row(x)
+            if row is None:
+                return None, False
+            matrix[i], all_ordered = row, all_ordered and ordered
+        return matrix, all_ordered
 
 
 class Rows:

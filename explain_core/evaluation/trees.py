@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,24 @@ from river.utils.norm import normalize_values_in_dict
 from explain_core.evaluation import tree_kernels
 from explain_core.evaluation.compiled import CompiledEvaluator
 from explain_core.evaluation.forest import Forest
-from explain_core.evaluation.kernels import draw_joining, draw_replaced, joined_delta, replaced_delta
+from explain_core.evaluation.kernels import (
+    AVAILABLE,
+    draw_joining,
+    draw_replaced,
+    joined_delta,
+    replaced_delta,
+)
 from explain_core.evaluation.plan import Plan
 from explain_core.evaluation.table import Array, Rows
 from explain_core.evaluation.votes import ADAPTIVE, voting
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
+
+CHUNK = 1_000
+"""Records that are predicted together: bounds the memory for the votes of each tree."""
+
+FEW = 8
+"""Records of which all are left to river where one has to be."""
 
 
 class TreesEvaluator(CompiledEvaluator):
@@ -54,6 +66,36 @@ class TreesEvaluator(CompiledEvaluator):
             row, _ = self._table.row(x)
             if row is not None and self._forest.sync() and len(row) == self._forest.width:
                 self._forest.locate(x, row)
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        done = self._compiled_predictions(rows) if AVAILABLE and rows else None
+        return super().predict_many(rows) if done is None else done
+
+    def _compiled_predictions(self, rows: Sequence[Row]) -> list[Prediction] | None:
+        matrix, ordered = self._table.matrix(rows)
+        forest, voting = self._forest, self._voting
+        if matrix is None or not forest.sync() or forest.width != matrix.shape[1]:
+            return None
+        if voting.regression:
+            numbers = None if forest.linear and not ordered else self._means(matrix)
+            return None if numbers is None else numbers[:, 0].tolist()
+        labels = self.labels
+        if list(self.model.predict(rows[0])) != labels:  # type: ignore[arg-type]
+            return None
+        shape = (len(forest.arrays[-2]), len(labels))
+
+        def predicted(start: int, end: int) -> list[Prediction]:
+            votes = np.empty((end - start, *shape))
+            if tree_kernels.members(matrix[start:end], *forest.arrays, 2.0, False, votes):
+                shares = tree_kernels.combine(votes, forest.arrays[-2], voting.normalise).tolist()
+                return [dict(zip(labels, share, strict=True)) for share in shares]
+            if end - start <= FEW:
+                return self.model.predict_many(rows[start:end])
+            middle = (start + end) // 2
+            return predicted(start, middle) + predicted(middle, end)
+
+        starts = range(0, len(matrix), CHUNK)
+        return [one for start in starts for one in predicted(start, min(start + CHUNK, len(matrix)))]
 
     def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
         """Each tree is asked only for copies that differ in what their leaf reads."""

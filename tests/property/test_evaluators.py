@@ -124,6 +124,19 @@ def test_trees_give_the_bits_of_the_model_while_they_split_and_drift(task, name)
     assert (fast.fallbacks == 0) == kernels.AVAILABLE
 
 
+@pytest.mark.parametrize(("task", "name"), MODELS, ids=[" ".join(model) for model in MODELS])
+def test_trees_predict_many_records_as_one_by_one(task, name):
+    model = wrap({"classification": CLASSIFIERS, "regression": REGRESSORS}[task][name](), task)
+    mixed = task == "classification"  # linear models in leaves take numbers alone
+    stream = list(drifting(400, 6, 3, task, nominal=mixed, missing=True))
+    evaluator = choose(model)
+    for i, (x, y) in enumerate(stream):
+        model.learn(x, y)
+        if i % 100 == 99:
+            rows = [x for x, _ in stream]
+            assert evaluator.predict_many(rows) == [model.predict(x) for x in rows]
+
+
 def pipeline(model):
     return preprocessing.StandardScaler() | model
 
