@@ -102,9 +102,10 @@ class ModelHypothesis:
 
     def _predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
         predictions = self._evaluator.predict_many(rows)
+        known = self._labels.keys()
         for prediction in predictions:
             check_prediction(prediction, self._model.task)
-            if isinstance(prediction, Mapping):
+            if isinstance(prediction, Mapping) and prediction.keys() != known:
                 self._labels.update(dict.fromkeys(prediction))
         return predictions
 

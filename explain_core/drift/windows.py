@@ -136,7 +136,13 @@ def _from_pairs(name: str, data: Any) -> Window:
         raise ValueError(
             f"{name}: is neither a sequence of (record, label) nor columns or records with label=… named"
         ) from None
-    columns = {one: _values([x.get(one) for x in records]) for one in names}
+    alike = tuple(names)
+    cells = (
+        zip(*(x.values() for x in records), strict=True)
+        if all(tuple(x) == alike for x in records)
+        else ([x.get(one) for x in records] for one in names)
+    )
+    columns = {one: _values(values) for one, values in zip(names, cells, strict=True)}
     return Window(name, columns, _values([y for _, y in pairs]), records)
 
 
