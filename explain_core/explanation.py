@@ -17,7 +17,12 @@ Status = Literal["warming", "ready"]
 
 
 class Importance(NamedTuple):
-    """Importance of one feature under one loss, in units of that loss; NaN where nothing is known yet."""
+    """Importance of one feature under one loss, in units of that loss; NaN where nothing is known yet.
+
+    >>> one = Importance(value=0.5, std=0.05, low=0.4, high=0.6)
+    >>> one.low > 0.0
+    True
+    """
 
     value: float
     std: float

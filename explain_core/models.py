@@ -24,6 +24,12 @@ class Model:
 
     ``task`` says what a prediction is: a mapping from label to probability, or a float. ``features`` is the order of
     the columns where the model has columns.
+
+    >>> class Half(Model):
+    ...     def predict(self, x):
+    ...         return {"up": 0.5, "down": 0.5}
+    >>> Half(None, "classification").predict_many([{"a": 1.0}, {"a": 2.0}])[1]
+    {'up': 0.5, 'down': 0.5}
     """
 
     features: Sequence[str] | None = None

@@ -17,7 +17,18 @@ Kind = Literal["geometric", "uniform"]
 
 
 class Reservoir(Protocol):
-    """At most ``size`` rows; ``rows`` is in slot order, and a uniform slot is a draw."""
+    """At most ``size`` rows; ``rows`` is in slot order, and a uniform slot is a draw. One of your own needs no more than this.
+
+    >>> class Newest:
+    ...     size, rows = 1, []
+    ...     def add(self, row):
+    ...         self.rows[:] = [row]
+    >>> from explain_core.importance.ipfi import IncrementalPFI
+    >>> pfi = IncrementalPFI(lambda x: x["a"], task="regression", reservoir=Newest())
+    >>> pfi.reservoir.add({"a": 1.0})
+    >>> pfi.explain_one({"a": 3.0}, 3.0).explanation.importance()["a"].value
+    4.0
+    """
 
     size: int
     rows: list[Row]

@@ -19,6 +19,9 @@ class Cause:
     ``std`` is its standard error, of the rows (bootstrap) and of the sampling together; ``low`` and ``high`` are an
     interval that holds at 95 % for all players of the game at once (Bonferroni). They are None without bootstrap.
     ``error`` is the standard error of the sampling alone, 0 on the exact routes.
+
+    >>> Cause("concept", 0.05, error=0.0, std=0.01, low=0.028, high=0.072).stands_out
+    True
     """
 
     name: str
@@ -50,6 +53,11 @@ class Attribution:
     ``concept`` is P(y|x), ``hypothesis`` the change of the model where it changes. ``inputs`` is P(x) whole in the joint
     game, one player per feature or group in the product game. ``route`` says how it was solved ("rows", "grid", "boxes":
     exact; "monte carlo") and ``size`` with how many rows, cells, boxes or samples.
+
+    >>> concept, inputs = (Cause(name, value, 0.0, None, None, None) for name, value in (("concept", 0.25), ("inputs", 0.5)))
+    >>> game = Attribution(concept, None, (inputs,), baseline=0.0, target=0.75, route="rows", size=200)
+    >>> sum(player.value for player in game.players) == game.target - game.baseline
+    True
     """
 
     concept: Cause
@@ -72,6 +80,9 @@ class WindowRisk:
     ``empirical`` is the mean loss of its frozen model on its rows (on ``evaluated`` of them), ``binned`` the risk of the
     joint game, in which y depends on the bins of x alone, ``product`` that of the product game, in which the factors of
     P(x) are independent as well. ``prequential`` is the mean loss of the model as it learnt.
+
+    >>> WindowRisk(5000, 2500, empirical=0.25, binned=0.125, product=None, prequential=0.2).discretisation
+    0.125
     """
 
     rows: int
@@ -107,6 +118,12 @@ class RiskChange:
     ``bins`` has the edges or the categories of each feature.
 
     change = Σ joint + residual + learning_within_window, and Σ joint inputs = Σ product inputs + dependence.
+
+    >>> from explain_core.drift import dbshap
+    >>> before = [({"a": a, "b": b}, a & b) for a in (0, 1) for b in (0, 1)] * 50
+    >>> change = dbshap(before, [(x, x["a"] | x["b"]) for x, _ in before], hypothesis=lambda x: {x["a"] & x["b"]: 1.0})
+    >>> change.target.empirical - change.baseline.empirical, RiskChange.from_json(change.to_json()) == change
+    (0.5, True)
     """
 
     loss: str

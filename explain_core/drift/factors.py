@@ -44,6 +44,7 @@ class Factor:
 def make_factor(
     name: str, members: tuple[int, ...], codes: tuple[Codes, Codes], sizes: Sequence[int]
 ) -> Factor:
+    """The factor of P(x) over some columns: their cells, and each window's shares of them."""
     first, second = (part[:, list(members)] for part in codes)
     index = CellIndex(np.concatenate([first, second]), [sizes[j] for j in members])
     return Factor(name, members, index, index.codes, (index.find(first), index.find(second)))
@@ -57,6 +58,7 @@ def grid_codes(factors: Sequence[Factor]) -> Codes:
 
 
 def codes_of(factors: Sequence[Factor], draws: Sequence[Codes]) -> Codes:
+    """Cells drawn from each factor as rows of bin codes, draws × columns."""
     width = sum(len(factor.members) for factor in factors)
     codes = np.zeros((len(draws[0]), width), dtype=np.int64)
     for factor, draw in zip(factors, draws, strict=True):

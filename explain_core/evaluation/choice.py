@@ -16,6 +16,13 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
     """The evaluator of that name for the model; ``auto`` is the fastest that knows it. An evaluator is itself.
 
     Raises ``ValueError`` for an unknown name, and where the evaluator does not know the model or is that of another one.
+
+    >>> from explain_core.models import wrap
+    >>> from river.tree import HoeffdingTreeClassifier
+    >>> choose(wrap(HoeffdingTreeClassifier(), "classification")).name
+    'trees'
+    >>> choose(wrap(lambda x: 0.0, "regression")).name
+    'generic'
     """
     if isinstance(name, GenericEvaluator):
         if name.model is not model:
