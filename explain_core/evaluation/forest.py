@@ -120,6 +120,9 @@ class Forest:
         self._known: list[tuple[list[float], float]] = []  # weights of the classes, and their sum
         self._n_classes = [0] * trees
         self._reached = [-1] * trees
+        self._sources: dict[
+            tuple[int, int], tuple[Any, list[tuple[Any, Any]]]
+        ] = {}  # of moments: mean, variance
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
         self._weights = [0.0] * trees
@@ -280,7 +283,9 @@ class Forest:
         kind, _, features = self._states[index]
         splitters = leaf.splitters if mode == kernels.BAYES else None
         changed: Iterable[Any] = ()
-        if len(values) != len(before) or (splitters is not None and len(splitters) != features):
+        if len(values) != len(before) or (
+            splitters is not None and (len(splitters) != features or tree.remove_poor_attrs)
+        ):
             classes = [self.codes[label] for label in stats]
             self._classes[index, : len(classes)] = classes
             changed = stats
@@ -313,15 +318,22 @@ class Forest:
     def _write_moments(self, index: int, code: int, label: Any, splitters: dict[Any, Any]) -> bool:
         if not len(self._bytes):
             return False
-        flat: list[float] = []
+        offset = (index * self._size + code) * self._moments.shape[2] * 24
+        of, sources = self._sources.get((index, code), (None, []))
+        if of is splitters and len(sources) == len(splitters):  # river never replaces them
+            flat = [number for mean, var in sources for number in (mean.n, mean._mean, var._S)]
+            struct.pack_into(f"{len(flat)}d", self._bytes, offset, *flat)
+            return True
+        flat, sources = [], []
         for place, splitter in enumerate(splitters.values()):
             if type(splitter) is GaussianSplitter:
                 gaussian = splitter._att_dist_per_class.get(label)
                 if gaussian is None:
                     flat += (0.0, 0.0, 0.0)
                 else:
-                    mean = gaussian._var.mean
-                    flat += (mean.n, mean._mean, gaussian._var._S)
+                    mean, var = gaussian._var.mean, gaussian._var
+                    flat += (mean.n, mean._mean, var._S)
+                    sources.append((mean, var))
             elif type(splitter) is NominalSplitterClassif:
                 name = self._table.names[self._features[index, place]]
                 weights = splitter._att_dist_per_class.get(label, {})
@@ -333,7 +345,7 @@ class Forest:
                 flat += (kernels.NOMINAL, self._write_table(index, code, place, weights, known), len(known))
             else:
                 return False
-        offset = (index * self._size + code) * self._moments.shape[2] * 24
+        self._sources[index, code] = (splitters, sources)
         struct.pack_into(f"{len(flat)}d", self._bytes, offset, *flat)
         return True
 
