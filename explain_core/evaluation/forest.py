@@ -117,6 +117,7 @@ class Forest:
         self._objects: list[Any] = []
         self._parts: list[tuple[Any, Any, int]] = []  # leaf, tree, manner
         self._states: list[tuple[int, int, int]] = []  # kind, classes, features
+        self._splitters: list[Any] = []  # as they were when naive Bayes was read
         self._known: list[tuple[list[float], float]] = []  # weights of the classes, and their sum
         self._n_classes = [0] * trees
         self._reached = [-1] * trees
@@ -197,6 +198,7 @@ class Forest:
             raise _Full
         self._parts.append((leaf, tree, _manner(leaf, tree)))
         self._states.append((kernels.NOTHING, 0, 0))
+        self._splitters.append(None)
         self._known.append(([], 0.0))
         if isinstance(leaf, Leaf):
             self._read(index)
@@ -284,8 +286,14 @@ class Forest:
         splitters = leaf.splitters if mode == kernels.BAYES else None
         changed: Iterable[Any] = ()
         if len(values) != len(before) or (
-            splitters is not None and (len(splitters) != features or tree.remove_poor_attrs)
+            splitters is not None
+            and (
+                splitters is not self._splitters[index]  # the leaf has slept in between
+                or len(splitters) != features
+                or tree.remove_poor_attrs
+            )
         ):
+            self._splitters[index] = splitters
             classes = [self.codes[label] for label in stats]
             self._classes[index, : len(classes)] = classes
             changed = stats
