@@ -94,10 +94,16 @@ def _with_links(text: str, source: str, page: str, places: Mapping[str, str]) ->
 def _table(*rows: tuple[str, ...]) -> Iterator[str]:
     """Lines of a table; the first row is its heading."""
     for number, row in enumerate(rows):
-        yield "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in row) + " |"
+        yield "| " + " | ".join(map(_cell, row)) + " |"
         if number == 0:
             yield "| --- " * len(row) + "|"
     yield ""
+
+
+def _cell(text: str) -> str:
+    """On one line, and outside of code with nothing that would set it in italics."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    return "`".join(part if number % 2 else part.replace("*", "\\*") for number, part in enumerate(parts))
 
 
 def _code(value: object) -> str:
