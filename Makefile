@@ -67,6 +67,20 @@ types: setup ## static types
 schemas: setup ## write schemas/ anew from the code
 	$(BIN)/python -m service.schemas
 
+.PHONY: docs
+docs: setup ## the documentation as a site, in build/site
+	$(BIN)/python -m docs.generate
+	$(BIN)/zensical build --clean --strict
+
+.PHONY: sbom
+sbom: setup ## build/sbom.json: a CycloneDX bill of materials of what the service runs on
+	mkdir -p build
+	$(BIN)/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --output-file build/sbom.json requirements/service.txt
+
+.PHONY: audit
+audit: setup ## known vulnerabilities of what the service runs on; fails where they cannot be looked up
+	$(BIN)/python .ci/audit.py requirements/service.txt
+
 .PHONY: lock
 lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/client ./explain_client

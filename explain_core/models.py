@@ -296,7 +296,7 @@ def wrap(
         return model
     if isinstance(model, bytes) or (hasattr(model, "get_inputs") and hasattr(model, "run")):
         return OnnxModel(model, task, features, classes)
-    if hasattr(model, "predict_one"):
+    if hasattr(model, "predict_one") or (task == "classification" and hasattr(model, "predict_proba_one")):
         return _wrap_river(model, task)
     if hasattr(model, "predict") or hasattr(model, "predict_proba"):
         return ArrayModel(model, task, features, classes)

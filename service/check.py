@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
@@ -26,6 +27,12 @@ SHOWN_LABELS = 5
 
 _READ = (AclOperation.READ, AclOperation.DESCRIBE)
 _WRITE = (*_READ, AclOperation.WRITE)
+_NO_COORDINATOR = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""What a broker says that has just started: the groups' coordinator is not there yet."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +130,7 @@ def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Ite
         allowed = {
             name: set(future.result().authorized_operations or ()) for name, future in described.items()
         }
-        group = admin.describe_consumer_groups(
-            [settings.app_id], include_authorized_operations=True, request_timeout=CONNECT_SECONDS
-        )[settings.app_id]
-        allowed[f"group {settings.app_id}"] = _of_group(group)
+        allowed[f"group {settings.app_id}"] = _of_group(settings.app_id, admin)
     except KafkaException as error:
         yield Finding("rights", False, f"{error.args[0].str()}; grant DESCRIBE on the topics and the group")
         return
@@ -148,13 +152,21 @@ def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Ite
     )
 
 
-def _of_group(future: Any) -> set[AclOperation]:
-    try:
-        return set(future.result().authorized_operations or ())
-    except KafkaException as error:
-        if error.args[0].code() in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
-            return set(_READ)  # there is no such group yet, and nothing said no
-        raise
+def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            described = admin.describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=CONNECT_SECONDS
+            )
+            return set(described[group].result().authorized_operations or ())
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
+                return set(_READ)  # there is no such group yet, and nothing said no
+            if code not in _NO_COORDINATOR or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def _sample(

@@ -1,0 +1,118 @@
+"""What the service runs on is listed completely, and an audit that could not be made is never taken for a good one."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+LOCK = ROOT / "requirements" / "service.txt"
+PINNED = dict(re.findall(r"^(\S+)==(\S+)", LOCK.read_text(), re.MULTILINE))
+
+
+@contextmanager
+def database(known: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """A database of vulnerabilities on this machine that speaks OSV's protocol; yields its address."""
+
+    class Query(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            found = known.get(query["package"]["name"])
+            body = json.dumps({"vulns": found} if found else {}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Query)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1/query"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def audit(address: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [
+            sys.executable,
+            ROOT / ".ci" / "audit.py",
+            LOCK,
+            "--vulnerability-service",
+            "osv",
+            "--osv-url",
+            address,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def test_an_audit_of_every_package_without_a_finding_says_so() -> None:
+    with database({}) as address:
+        status, said = audit(address)
+    assert (status, said) == (0, f"audited: {LOCK}: {len(PINNED)} packages, no known vulnerability\n")
+
+
+def test_a_vulnerable_package_fails_the_audit_and_is_named_with_the_release_that_corrects_it() -> None:
+    advisory = {
+        "id": "PYSEC-0000-1",
+        "affected": [
+            {
+                "package": {"name": "river", "ecosystem": "PyPI"},
+                "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.1"}]}],
+            }
+        ],
+    }
+    with database({"river": [advisory]}) as address:
+        status, said = audit(address)
+    assert status == 1
+    assert said.splitlines() == [
+        f"VULNERABLE: {LOCK}",
+        f"river {PINNED['river']}: PYSEC-0000-1, corrected in 99.1",
+    ]
+
+
+def test_a_database_that_cannot_be_reached_or_read_means_not_audited() -> None:
+    with database({"river": [{"id": "PYSEC-0000-1", "affected": [], "published": "?"}]}) as address:
+        unreadable = audit(address)
+    for status, said in (unreadable, audit(address)):  # the second finds nobody at that address
+        assert status == 3
+        assert said.startswith(f"NOT AUDITED: {LOCK}: ") and said.count("\n") == 1
+        assert "no known vulnerability" not in said
+
+
+def test_the_bill_of_materials_lists_what_is_locked_with_its_hashes_and_is_the_same_every_time(
+    tmp_path: Path,
+) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (command,) = re.findall(r"^\t\$\(BIN\)/(cyclonedx-py .*)$", makefile, re.MULTILINE)
+    files = [tmp_path / "1.json", tmp_path / "2.json"]
+    for file in files:
+        words = [str(file) if word == "build/sbom.json" else word for word in command.split()]
+        subprocess.run(
+            [Path(sys.executable).parent / words[0], *words[1:]], cwd=ROOT, check=True, capture_output=True
+        )
+    assert files[0].read_bytes() == files[1].read_bytes()
+    bill = json.loads(files[0].read_bytes())
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "explanation-sidecar")
+    assert {one["name"]: one["version"] for one in bill["components"]} == PINNED
+    for component in bill["components"]:
+        assert component["purl"].startswith(f"pkg:pypi/{component['name']}@")
+        (distribution,) = component["externalReferences"]
+        assert {one["alg"] for one in distribution["hashes"]} == {"SHA-256"}
