@@ -27,7 +27,8 @@ class Envelope:
 
     def __init__(self, settings: Settings, topic_id: str) -> None:
         self._app_id = settings.app_id
-        self._topic_id = topic_id
+        # The client's Base64 has slashes; Kafka's own tools print the URL-safe alphabet.
+        self._topic_id = topic_id.replace("+", "-").replace("/", "_")
         self._cloudevents = settings.cloudevents.enabled
         self._registry = registry_of(settings)
         self.read: Callable[[bytes], bytes] = json_reader(self._registry)

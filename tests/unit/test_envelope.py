@@ -17,7 +17,7 @@ from service.settings import Settings
 from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
 from tests.unit.test_windows import QUICK, stream
 
-TOPIC_ID = "x3vBHtRvQ9GrhJXWqkFzKA"
+TOPIC_ID = "x3vB/tRvQ9GrhJXW+kFzKA"
 
 
 def traceparent(number):
@@ -76,7 +76,7 @@ def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
         assert one.headers == (
             ("schema", kind.encode()),
             ("ce_specversion", b"1.0"),
-            ("ce_id", f"churn/{TOPIC_ID}/3/{destination}/2/{seq}".encode()),
+            ("ce_id", f"churn/x3vB_tRvQ9GrhJXW-kFzKA/3/{destination}/2/{seq}".encode()),
             ("ce_source", b"urn:explanation-sidecar:churn"),
             ("ce_type", kind.encode()),
             ("ce_time", time.encode()),
