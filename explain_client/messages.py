@@ -98,7 +98,7 @@ class Explanation:
         pattern=DIGEST,
     )
     raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message as it was on the topic."""
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     @property
     def time(self) -> datetime:
@@ -203,7 +203,7 @@ class Drift:
         pattern=DIGEST,
     )
     raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
-    """The message as it was on the topic."""
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     @property
     def time(self) -> datetime:
@@ -279,11 +279,26 @@ class DeadLetterHeaders:
         return {one.metadata["alias"]: getattr(self, one.name) for one in fields(self)}
 
 
+FRAME_BYTES = 5
+"""What a schema registry's serialiser puts before a message: a zero, which no JSON begins with, and the schema's id."""
+
+
+def unframed(value: bytes) -> bytes:
+    """A message without a schema registry's framing, where it has one."""
+    return value[FRAME_BYTES:] if value[:1] == b"\0" else value
+
+
 def _decoded(value: bytes, schema: str, what: str, topic: str) -> dict[str, Any]:
+    framed, value = value, unframed(value)
     try:
         data: dict[str, Any] = orjson.loads(value)
         found = data["schema"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
+        if value is not framed:
+            raise SchemaError(
+                f"{what} in another format than JSON, probably Avro: {framed[:60]!r}; read it with an Avro deserialiser and your "
+                "Schema Registry, or set the sidecar's registry.format to json"
+            ) from None
         raise SchemaError(f"not {what}: {value[:60]!r}; is this the {topic} topic?") from None
     if found != schema:
         raise SchemaError(

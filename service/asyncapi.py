@@ -5,10 +5,17 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
+from service.messages import TRACE_CONTEXT
 from service.settings import Settings
 
 KAFKA = "0.5.0"
 """Version of AsyncAPI's bindings to Kafka."""
+
+
+_TRACE_CONTEXT = {
+    name: {"type": "string", "description": f"The last record's `{name}`, unchanged, where it has one."}
+    for name in TRACE_CONTEXT
+}
 
 
 def document() -> dict[str, Any]:
@@ -85,8 +92,12 @@ def _operation(action: str, channel: str, summary: str) -> dict[str, Any]:
 def _messages() -> dict[str, Any]:
     of_partition = _key("The records topic and the partition.", "records/0")
     of_record = {"type": ["string", "null"], "description": "The record's key, as it came; not read."}
-    schema_header = {
-        name: {"type": "object", "required": ["schema"], "properties": {"schema": {"const": f"{name}/1"}}}
+    headers = {
+        name: {
+            "type": "object",
+            "required": ["schema"],
+            "properties": {"schema": {"const": f"{name}/1"}, **_TRACE_CONTEXT, **_cloudevent(name)},
+        }
         for name in ("explanation", "drift")
     }
     return {
@@ -95,10 +106,10 @@ def _messages() -> dict[str, Any]:
             "An explanation",
             of_partition,
             payload="explanation",
-            headers=_draft_07(schema_header["explanation"]),
+            headers=_draft_07(headers["explanation"]),
         ),
         "drift": _message(
-            "A change of risk", of_partition, payload="drift", headers=_draft_07(schema_header["drift"])
+            "A change of risk", of_partition, payload="drift", headers=_draft_07(headers["drift"])
         ),
         "deadLetter": {
             "title": "A dead letter",
@@ -122,6 +133,29 @@ def _messages() -> dict[str, Any]:
                 }
             },
         },
+    }
+
+
+def _cloudevent(name: str) -> dict[str, Any]:
+    """Headers of a message where cloudevents.enabled is set."""
+    output = {"explanation": "explanations"}.get(name, name)
+    return {
+        "ce_specversion": {"const": "1.0"},
+        "ce_id": {
+            "type": "string",
+            "description": "app_id/topic-id/partition/output/epoch/seq: the same for the same message, and for no other.",
+            "examples": [f"explanation-sidecar/x3vBHtRvQ9GrhJXWqkFzKA/0/{output}/0/22"],
+        },
+        "ce_source": {"type": "string", "examples": ["urn:explanation-sidecar:explanation-sidecar"]},
+        "ce_type": {"const": f"{name}/1"},
+        "ce_time": {
+            "type": "string",
+            "format": "date-time",
+            "description": "The message's `timestamp`: event time of the last record, in UTC to the millisecond.",
+            "examples": ["2013-12-20T22:00:00.000Z"],
+        },
+        "ce_subject": {"type": "string", "description": "The message's key.", "examples": ["records/0"]},
+        "content-type": {"enum": ["application/json", "application/avro"]},
     }
 
 

@@ -19,6 +19,7 @@ from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, readi
 from service.kafka.topics import Topic, Topics, retention_warning
 from service.models import load_model
 from service.records import BadRecord, Decoder, InputRecord
+from service.registry import Registry
 from service.settings import Settings
 from service.show import print_rows
 
@@ -60,6 +61,8 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     labels: Counter[str] = Counter()
     try:
         findings.append(_model(settings))
+        if settings.registry.url:
+            findings.append(_registry(settings))
         admin = admin_client(settings, ErrorLog())
         names = {"records": settings.topics.records} | Topics(settings, admin).outputs
         found = Topics(settings, admin).describe(*names.values())
@@ -86,6 +89,17 @@ def _model(settings: Settings) -> Finding:
     except UserError as error:
         return Finding("model", False, str(error))
     return Finding("model", True, f"{type(model.wrapped).__name__} for {settings.model.task}")
+
+
+def _registry(settings: Settings) -> Finding:
+    config = settings.registry
+    if config.auto_register:
+        return Finding("registry", None, f"{config.url} is not asked: `run` registers the schemas")
+    try:
+        Registry(settings).resolve()
+    except UserError as error:
+        return Finding("registry", False, str(error))
+    return Finding("registry", True, f"{config.url} has the {config.format} schemas")
 
 
 def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) -> Iterator[Finding]:

@@ -217,6 +217,24 @@ def reset(context: click.Context, partition: int, yes: bool, start: str) -> None
 
 
 @cli.group()
+def schemas() -> None:
+    """The messages' schemas in a Schema Registry."""
+
+
+@schemas.command("register")
+@_as_json
+@click.pass_context
+def schemas_register(context: click.Context, as_json: bool) -> None:
+    """Register the schemas of explanations and drift messages.
+
+    At registry.url, in registry.format, under the subjects TOPIC-value. What is there already stays as it is.
+    """
+    from service.registry import register
+
+    register(_load(context), as_json=as_json)
+
+
+@cli.group()
 def checkpoint() -> None:
     """Look at the snapshots."""
 

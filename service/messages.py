@@ -16,13 +16,27 @@ from service.records import BadRecord, Headers, InputRecord
 Destination = Literal["explanations", "drift", "dead_letters"]
 
 
+TRACE_CONTEXT = ("traceparent", "tracestate")
+"""Headers of a record (W3C Trace Context) that are passed on with the message that it completes."""
+
+
+class Event(NamedTuple):
+    """Which message of its partition and topic this is, and the event time of its last record in milliseconds since 1970."""
+
+    schema: str
+    epoch: int
+    seq: int
+    timestamp: int
+
+
 class Output(NamedTuple):
-    """A message for one of the output topics; its partition is that of the input."""
+    """A message for one of the output topics; its partition is that of the input. A dead letter, the record as it came, is no event."""
 
     destination: Destination
     key: bytes | None
     value: bytes | None
     headers: Headers
+    event: Event | None = None
 
 
 class Chain:
@@ -51,6 +65,12 @@ def sealed(body: dict[str, Any], chain: Chain) -> bytes:
     """The message's JSON with its digest as the last key."""
     raw = orjson.dumps(body)[:-1]
     return raw + DIGEST_KEY + chain.seal(raw).encode() + b'"}'
+
+
+def headers_of(event: Event, record: InputRecord) -> Headers:
+    """The headers of the message that a record completes: its schema, and the record's trace context as it came."""
+    context = (header for header in record.headers if header[0] in TRACE_CONTEXT)
+    return ("schema", event.schema.encode()), *context
 
 
 def dead_letter(

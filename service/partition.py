@@ -24,7 +24,7 @@ from explain_core.random import derive_seed
 from explain_core.reservoirs import Reservoir, make_reservoir
 from explain_core.smoothing import alpha_of
 from service.errors import UserError
-from service.messages import Chain, Destination, Output, dead_letter, sealed
+from service.messages import Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.models import load_model
 from service.records import BadRecord, Decoder, InputRecord, Sample
 from service.settings import ExplainerSettings, Settings
@@ -140,9 +140,9 @@ class PartitionState:
                 "model.params, or remove what the record has that the model cannot take"
             ) from error
         self.next_offset = record.offset + 1
-        outputs = [self._drift(record.offset, sample, change) for change in changes]
+        outputs = [self._message("drift", "drift/1", record, sample, change) for change in changes]
         if self.records % self._emit_every == 0:
-            outputs.append(self._explanation(record.offset, sample))
+            outputs.append(self._explanation(record, sample))
         return outputs
 
     def _fold(self, offset: int, sample: Sample, y: Any) -> list[dict[str, Any]]:
@@ -234,7 +234,7 @@ class PartitionState:
             values += losses
         return struct.pack(f"<q{len(values)}d", offset, *values)
 
-    def _explanation(self, offset: int, sample: Sample) -> Output:
+    def _explanation(self, record: InputRecord, sample: Sample) -> Output:
         explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
         warming = any(explanation.status == "warming" for explanation in explanations.values())
         body = {
@@ -250,23 +250,26 @@ class PartitionState:
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
             "notices": self.notices,
         }
-        output = self._message("explanations", "explanation/1", offset, sample, body)
+        output = self._message("explanations", "explanation/1", record, sample, body)
         self.notices = []
         return output
 
-    def _drift(self, offset: int, sample: Sample, change: dict[str, Any]) -> Output:
-        return self._message("drift", "drift/1", offset, sample, change)
-
     def _message(
-        self, destination: Destination, schema: str, offset: int, sample: Sample, content: dict[str, Any]
+        self,
+        destination: Destination,
+        schema: str,
+        record: InputRecord,
+        sample: Sample,
+        content: dict[str, Any],
     ) -> Output:
         chain = self.chains[destination]
+        event = Event(schema, self.epoch, chain.seq, sample.timestamp)
         body = {
             "schema": schema,
             "app_id": self._settings.app_id,
             "topic": self._topic,
             "partition": self.partition,
-            "offset": offset,
+            "offset": record.offset,
             "timestamp": sample.timestamp,
             "id": sample.id,
             "epoch": self.epoch,
@@ -274,7 +277,7 @@ class PartitionState:
             **content,
         }
         key = f"{self._topic}/{self.partition}".encode()
-        return Output(destination, key, sealed(body, chain), (("schema", schema.encode()),))
+        return Output(destination, key, sealed(body, chain), headers_of(event, record), event)
 
     def _chosen(self, settings: Settings) -> GenericEvaluator:
         try:

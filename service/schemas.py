@@ -11,6 +11,7 @@ from pydantic import Field, RootModel, TypeAdapter
 
 from explain_client.messages import DeadLetterHeaders, Drift, Explanation
 from service.asyncapi import document
+from service.avro import avro_schema
 from service.snapshot import Manifest
 
 Scalar = float | int | str | bool | None
@@ -44,8 +45,15 @@ def schemas() -> dict[str, str]:
 
 
 def documents() -> dict[str, str]:
-    """File name and text of everything in schemas/: the schemas, and the AsyncAPI document that refers to them."""
-    return {**schemas(), "asyncapi.json": _text(document())}
+    """File name and text of everything in schemas/: the schemas, those of Avro, and the AsyncAPI document that refers to them."""
+    return {**schemas(), **avro_schemas(), "asyncapi.json": _text(document())}
+
+
+def avro_schemas() -> dict[str, str]:
+    """File name and text of the Avro schema of each message that a Schema Registry may frame."""
+    return {
+        f"{name}.avsc": _text(avro_schema(_schema(name, MODELS[name]))) for name in ("explanation", "drift")
+    }
 
 
 def _schema(name: str, model: type) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -380,6 +381,56 @@ class HttpSettings(_Section):
     )
     show_payloads: bool = Field(
         False, description="Show keys, values and error messages of dead letters in the dashboard."
+    )
+
+
+class CloudEventsSettings(_Section):
+    """Explanations and drift messages as CloudEvents 1.0: headers of the Kafka binding's binary mode."""
+
+    enabled: bool = Field(False, description="Add the headers ce_id, ce_source, ce_type, ce_time, ….")
+
+
+def _registry_config(config: dict[str, Any]) -> dict[str, Any]:
+    refuse([(("url",), "belongs to the sidecar: set registry.url; take it out")] if "url" in config else [])
+    return config
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an address is http://host:port or https://host:port, and a path where it has one")
+    if parts.username or parts.password:
+        raise ValueError("credentials do not belong into an address, which is shown in logs")
+    return url.rstrip("/")
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class RegistrySettings(_Section):
+    """A Schema Registry for explanations and drift messages: their values get its framing."""
+
+    url: Address | None = Field(
+        None,
+        description="Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); without it messages are plain JSON.",
+    )
+    format: Literal["json", "avro"] = Field("json", description="JSON by a JSON Schema, or Avro.")
+    auto_register: bool = Field(
+        False,
+        description="Register the schemas at the start; otherwise `explain-sidecar schemas register` does.",
+    )
+    config: Annotated[dict[str, Any], AfterValidator(_registry_config)] = Field(
+        default_factory=dict,
+        description="Any other property of confluent-kafka's SchemaRegistryClient: basic.auth.user.info, ssl.ca.location, ….",
+    )
+
+
+class TracingSettings(_Section):
+    """Spans of the messages whose last record has a traceparent; the header itself is always passed on."""
+
+    endpoint: Address | None = Field(
+        None,
+        description="Collector for OTLP over HTTP, http://host:4318; without it no spans are made.",
     )
 
 

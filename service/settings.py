@@ -16,6 +16,7 @@ from service.errors import SettingsError
 from service.sections import (
     TRANSACTION_TIMEOUT_MS,
     CheckpointSettings,
+    CloudEventsSettings,
     CommitSettings,
     DriftSettings,
     EmitSettings,
@@ -27,8 +28,10 @@ from service.sections import (
     ModelSettings,
     RecordSettings,
     RecoverySettings,
+    RegistrySettings,
     ReservoirSettings,
     TopicSettings,
+    TracingSettings,
 )
 from service.sources import (
     HIDDEN,
@@ -46,6 +49,7 @@ from service.sources import (
 __all__ = [
     "TRANSACTION_TIMEOUT_MS",
     "CheckpointSettings",
+    "CloudEventsSettings",
     "CommitSettings",
     "DriftSettings",
     "Effective",
@@ -58,9 +62,11 @@ __all__ = [
     "ModelSettings",
     "RecordSettings",
     "RecoverySettings",
+    "RegistrySettings",
     "ReservoirSettings",
     "Settings",
     "TopicSettings",
+    "TracingSettings",
     "effective",
     "load_settings",
 ]
@@ -99,6 +105,9 @@ class Settings(BaseSettings):
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     recovery: RecoverySettings = Field(default_factory=RecoverySettings)
     drift: DriftSettings = Field(default_factory=DriftSettings)
+    cloudevents: CloudEventsSettings = Field(default_factory=CloudEventsSettings)
+    registry: RegistrySettings = Field(default_factory=RegistrySettings)
+    tracing: TracingSettings = Field(default_factory=TracingSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 

@@ -24,7 +24,11 @@ DEFAULT = "default"
 SettingPath = tuple[str | int, ...]
 """Names of sections and settings from the top, with the position in a list."""
 
-_SECRET_KEY = re.compile(r"password|passphrase|secret|key|token|jaas|credential", re.IGNORECASE)
+_SECRET_KEY = re.compile(r"password|passphrase|secret|key|token|jaas|credential|user\.info", re.IGNORECASE)
+_PROPERTIES = (("kafka", "config"), ("registry", "config"))
+"""Settings that hold properties of a client, passwords among them."""
+_ADDRESSES = (("registry", "url"), ("tracing", "endpoint"))
+_SECTIONS = (("kafka",), ("registry",), ("tracing",), ("http",))
 _LONGEST_SHOWN = 100
 
 
@@ -101,8 +105,8 @@ def walk(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[t
 
 
 def is_secret(path: SettingPath, model: type[BaseModel]) -> bool:
-    """Whether the value must never be shown: a ``SecretStr``, or a password or key among ``kafka.config``."""
-    if path[:2] == ("kafka", "config") and len(path) > 2:
+    """Whether the value must never be shown: a ``SecretStr``, or a password or key among a client's properties."""
+    if path[:2] in _PROPERTIES and len(path) > 2:
         return _SECRET_KEY.search(str(path[2])) is not None
     return any(
         SecretStr in typing.get_args(field.annotation) for known, field in walk(model) if known == path
@@ -230,7 +234,7 @@ def _meaning(path: SettingPath, fields: Mapping[tuple[str, ...], FieldInfo]) -> 
 
 def _may_hold_secret(path: SettingPath, model: type[BaseModel]) -> bool:
     """Also true for a section with secrets in it, whose value is shown as it came: unparsed."""
-    return path in (("kafka",), ("kafka", "config"), ("http",)) or is_secret(path, model)
+    return path in (*_SECTIONS, *_ADDRESSES, *_PROPERTIES) or is_secret(path, model)
 
 
 def _short(value: Any) -> str:

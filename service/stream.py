@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message, Top
 from service.errors import UserError
 from service.kafka.clients import reading_consumer
 from service.kafka.topics import Topics
+from service.registry import json_reader, registry_of
 from service.settings import Settings
 
 Start = Literal["beginning", "end"]
@@ -18,7 +19,7 @@ Start = Literal["beginning", "end"]
 def messages(
     settings: Settings, topic: str, start: Start, until_caught_up: bool = False, patience: float = 0.2
 ) -> Iterator[Message | None]:
-    """The messages of a topic as they come; None whenever none came for ``patience`` seconds.
+    """The messages of a topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
 
     With ``until_caught_up`` it ends at the ends seen at the start.
     """
@@ -27,7 +28,8 @@ def messages(
         raise UserError(
             f"topic {topic!r} is not on {settings.servers}; has the sidecar run yet? It creates its topics at its start"
         )
-    reader = reading_consumer(settings)
+    reader, as_json = reading_consumer(settings), json_reader(registry_of(settings))
+    ours = topic in (settings.topics.explanations, settings.topics.drift)
     try:
         places: list[TopicPartition] = []
         left: set[int] = set()
@@ -41,6 +43,8 @@ def messages(
             message = reader.poll(patience)
             error = None if message is None else message.error()
             if message is None or error is None:
+                if message is not None and ours:
+                    message.set_value(as_json(message.value() or b""))
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition() or 0)

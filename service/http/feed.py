@@ -21,6 +21,7 @@ from service.http.history import MAX_POINTS, History
 from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
 from service.kafka.topics import Topics
+from service.registry import json_reader, registry_of
 from service.settings import Settings
 
 MAX_BACKLOG = 20_000
@@ -72,6 +73,7 @@ class Feed:
         self.letter_classes: Counter[str] = Counter()
         self.problem: str | None = "connecting to Kafka"
         self.stopping = False
+        self._json = json_reader(registry_of(settings))
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -163,9 +165,9 @@ class Feed:
         self.problem = None
         number: int = message.partition()  # type: ignore[assignment]
         if message.topic() == self.settings.topics.explanations:
-            self.explanation(number, message.value() or b"")
+            self.explanation(number, self._json(message.value() or b""))
         elif message.topic() == self.settings.topics.drift:
-            self.change(number, message.value() or b"")
+            self.change(number, self._json(message.value() or b""))
         else:
             headers: Any = message.headers() or ()
             self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)

@@ -72,7 +72,7 @@ def _path(folder: Path, coordinate: str) -> Path:
 def _resolve(version: str, folder: Path, pins: Path) -> None:
     """Download a version without pins, and write down what came as ``pins``."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        maven = _maven(Path(scratch))
+        maven = resolver(Path(scratch))
         roots = [maven.create_dependency(one) for one in (f"org.apache.kafka:kafka_2.13:{version}", _SLF4J)]
         try:
             inputs, transitive = maven.resolver.resolve(roots)
@@ -92,7 +92,7 @@ def _download(coordinates: list[str], folder: Path) -> None:
         shutil.move(jar, _path(folder, coordinate))
 
     with tempfile.TemporaryDirectory(dir=folder) as scratch, ThreadPoolExecutor(8) as pool:
-        maven = _maven(Path(scratch))
+        maven = resolver(Path(scratch))
         try:
             list(pool.map(download, coordinates))
         except (OSError, RuntimeError) as error:
@@ -106,11 +106,12 @@ def _no_download(error: Exception) -> UserError:
     )
 
 
-def _maven(scratch: Path) -> MavenContext:
+def resolver(cache: Path) -> MavenContext:
+    """A resolver that downloads to a folder. Raises ``UserError`` where the extra ``broker`` is missing."""
     try:
         from jgo.config import GlobalSettings
         from jgo.maven import MavenContext
     except ImportError:
         raise UserError(MISSING_EXTRA) from None
     mirrors = GlobalSettings.load().repositories
-    return MavenContext(repo_cache=scratch, remote_repos=mirrors or None, timeout=_TIMEOUT_SECONDS)
+    return MavenContext(repo_cache=cache, remote_repos=mirrors or None, timeout=_TIMEOUT_SECONDS)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
+from service.envelope import Envelope
 from service.errors import UserError
 from service.kafka import checkpoints
 from service.kafka.cadence import Cadence
@@ -34,6 +35,7 @@ from service.partition import fold_settings
 from service.records import InputRecord
 from service.settings import Settings
 from service.snapshot import take
+from service.spans import spans_of
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
@@ -57,6 +59,8 @@ class Worker:
             log.warning(warning)
         self._topics = topics
         self._output_partitions = self._topic.partitions
+        self._envelope = Envelope(settings, self._topic.id)
+        self._spans = spans_of(settings, slot)
         self._keys = checkpoints.read_keys(settings.checkpoint.hmac_key_file)
         self._fold_settings = fold_settings(settings)
         self._consumer = group_consumer(settings, slot, self._errors)
@@ -100,6 +104,8 @@ class Worker:
             raise
         finally:
             self._reader.close()
+            if self._spans is not None:
+                self._spans.close()
 
     # --- input ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +177,10 @@ class Worker:
             if not self._transaction.open:
                 self._begun_at = time.monotonic()
             if outputs or not self._transaction.open:
-                self._transaction.publish(owned.partition, outputs)
+                wrapped = [self._envelope.wrap(owned.partition, one) for one in outputs]
+                if self._spans is not None:
+                    self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
+                self._transaction.publish(owned.partition, wrapped)
 
     def _input_error(self, message: Message, error: KafkaError) -> None:
         code = error.code()
@@ -409,6 +418,7 @@ class Worker:
             list(self._owned.values()),
             self._joined_at is not None,
             alive_at,
+            self._envelope.read,
         )
 
     # --- ends ----------------------------------------------------------------------------------------------------

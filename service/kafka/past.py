@@ -10,6 +10,7 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.kafka.checkpoints import MANIFEST, Pointer, key_prefix, read_all, signature_of
+from service.registry import json_reader, registry_of
 from service.settings import Settings
 from service.snapshot import Manifest, check_signature
 
@@ -29,14 +30,18 @@ class Published:
 def last_published(reader: Consumer, settings: Settings, partition: int) -> Published | None:
     """None where nothing of this sidecar is on the output topics."""
     found: list[tuple[int, int, str, tuple[int, str]]] = []
+    read = json_reader(registry_of(settings))
+
+    def body_of(message: Message) -> dict[str, Any]:
+        return _json(read(message.value() or b""))
 
     def ours(message: Message) -> bool:
-        return _json(message.value()).get("app_id") == settings.app_id
+        return body_of(message).get("app_id") == settings.app_id
 
     for name in ("explanations", "drift"):
         message = last_message(reader, getattr(settings.topics, name), partition, ours)
         if message is not None:
-            body = _json(message.value())
+            body = body_of(message)
             found.append((body["epoch"], body["offset"], name, (body["seq"] + 1, body["digest"])))
     message = last_message(reader, settings.topics.dead_letters, partition)
     if message is not None:
@@ -113,9 +118,9 @@ def last_message(
     return None
 
 
-def _json(value: bytes | None) -> dict[str, Any]:
+def _json(value: bytes) -> dict[str, Any]:
     try:
-        data = orjson.loads(value or b"")
+        data = orjson.loads(value)
     except orjson.JSONDecodeError:
         return {}
     return data if isinstance(data, dict) else {}

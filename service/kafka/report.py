@@ -80,8 +80,9 @@ def make_report(
     owned: Sequence[OwnedPartition],
     joined: bool,
     alive_at: float,
+    read: Callable[[bytes], bytes],
 ) -> Report:
-    """May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
+    """``read`` gives a published message's JSON. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
     return Report(
         alive_at=alive_at,
         joined=joined,
@@ -90,7 +91,7 @@ def make_report(
         dead_letters=totals.dead_letters.copy(),
         steps={phase: _buckets(histogram) for phase, histogram in totals.steps.items()},
         commits=_buckets(totals.commits),
-        partitions=[_partition(one, totals) for one in owned],
+        partitions=[_partition(one, totals, read) for one in owned],
     )
 
 
@@ -107,7 +108,7 @@ def report_each_second(report: Callable[[], Report], moved: Event, pipe: int) ->
         return
 
 
-def _partition(owned: OwnedPartition, totals: Totals) -> PartitionReport:
+def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], bytes]) -> PartitionReport:
     stored = owned.stored
     return PartitionReport(
         partition=owned.partition,
@@ -122,14 +123,14 @@ def _partition(owned: OwnedPartition, totals: Totals) -> PartitionReport:
         state_bytes=stored.raw_size if stored else None,
         snapshot_bytes=sum(stored.chunk_sizes) if stored else None,
         snapshot_at=owned.stored_at,
-        explanation=_as_it_is(totals.explanations.get(owned.partition)),
-        drift=_as_it_is(totals.drift.get(owned.partition)),
+        explanation=_as_it_is(totals.explanations.get(owned.partition), read),
+        drift=_as_it_is(totals.drift.get(owned.partition), read),
     )
 
 
-def _as_it_is(message: bytes | None) -> Any:
+def _as_it_is(message: bytes | None, read: Callable[[bytes], bytes]) -> Any:
     """The message's JSON, which only the supervisor takes apart."""
-    return None if message is None else orjson.Fragment(message)
+    return None if message is None else orjson.Fragment(read(message))
 
 
 def _buckets(histogram: Histogram) -> Buckets:

@@ -10,6 +10,7 @@ from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 from explain_core.evaluation.choice import warm
 from explain_core.models import wrap
 from service.kafka.broker import Broker
+from tests.broker.apicurio import Apicurio
 from tests.broker.harness import Factory, Pipeline, Process
 
 # So that a test that forces compaction or retention waits milliseconds and not minutes.
@@ -29,6 +30,13 @@ def broker() -> Iterator[Broker]:
         warm(wrap(model, task))  # workers find the compiled evaluators in numba's cache
     with Broker(config=CONFIG) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    """The address of a Schema Registry."""
+    with Apicurio() as running:
+        yield running.url
 
 
 @pytest.fixture(autouse=True)

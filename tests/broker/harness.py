@@ -14,9 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from service.envelope import Envelope
 from service.kafka.broker import Broker
 from service.partition import PartitionState
 from service.records import InputRecord
@@ -85,6 +94,13 @@ class Pipeline:
     def settings(self) -> Settings:
         return load_settings(environ=self.environment)
 
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the records topic."""
+        name = self.topics["records"]
+        described = self.admin.describe_topics(TopicCollection([name]), request_timeout=10)
+        return str(described[name].result().topic_id)
+
     def feed(
         self, records: Iterable[tuple[int, bytes | None]], headers: Sequence[tuple[str, bytes]] = ()
     ) -> None:
@@ -117,10 +133,11 @@ class Pipeline:
     def oracle(self, epoch: int = 0, start: int = 0) -> dict[str, dict[int, Published]]:
         """What each output topic must contain, from the input alone."""
         expected: dict[str, dict[int, Published]] = {name: {p: [] for p in self.inputs} for name in OUTPUTS}
+        envelope = Envelope(self.settings, self.topic_id)
         for partition, log in self.inputs.items():
             state = PartitionState(self.settings, partition, epoch=epoch, start=start)
             for record in log[start:]:
-                for output in state.step(record):
+                for output in (envelope.wrap(partition, one) for one in state.step(record)):
                     expected[output.destination][partition].append((output.key, output.value, output.headers))
         return expected
 

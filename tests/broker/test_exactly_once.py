@@ -78,38 +78,56 @@ def test_bad_records_go_to_dead_letters_and_leave_the_others_as_they_are(pipelin
     assert kept == [{k: v for k, v in m.items() if k not in drop} for m in alone.explanations()]
 
 
+def traced(number: int) -> list[tuple[str, bytes]]:
+    return [("traceparent", b"00-%032x-%016x-01" % (number, number)), ("tracestate", b"vendor=%d" % number)]
+
+
 @pytest.mark.parametrize(("membership", "kills"), [("dynamic", 2), ("static", 6)])
 def test_killed_again_and_again_it_publishes_the_same_bytes(
-    pipeline: Factory, membership: str, kills: int
+    pipeline: Factory, registry: str, membership: str, kills: int
 ) -> None:
     line = pipeline(4, EXPLAIN_COMMIT__INTERVAL_MS="50", EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="0.2")
     line.environment["EXPLAIN_DRIFT"] = '{"enabled": true, "window": 300, "bootstrap": 20}'
+    line.environment |= {
+        "EXPLAIN_CLOUDEVENTS__ENABLED": "true",
+        "EXPLAIN_TRACING__ENDPOINT": "http://127.0.0.1:1",  # where no collector is
+    }
     if membership == "static":  # a restart need not wait for the session timeout of the one that was killed
         line.environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"] = line.name
+    else:
+        line.environment |= {
+            "EXPLAIN_REGISTRY__URL": registry,
+            "EXPLAIN_REGISTRY__FORMAT": "avro",
+            "EXPLAIN_REGISTRY__AUTO_REGISTER": "true",
+        }
 
     def done() -> int:
         return sum(one.offset for one in line.committed().values())
 
-    line.feed(mixed_records(4, 6_000, kills, bad_every=50))
+    line.feed(mixed_records(4, 6_000, kills, bad_every=50), traced(1))
     rng = random.Random(kills)
     logs = []
-    for _ in range(kills):
+    for kill in range(kills):
         process = line.worker()
         line.wait_for(lambda: process.log().count("running from") == 4)  # noqa: B023
         time.sleep(rng.uniform(0.05, 0.4))
         process.kill()
         logs.append(process.log())
-        line.feed(mixed_records(4, 1_000, rng.randrange(99), bad_every=50))
+        line.feed(mixed_records(4, 1_000, rng.randrange(99), bad_every=50), traced(kill + 2))
     # The last one snapshots nothing but its beginning, so that something is left to replay.
     process = line.worker(EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS="100")
     before = done()
     line.wait_for(lambda: done() > before)
     process.kill()
-    line.feed(mixed_records(4, 1_000, 7, bad_every=50))
+    line.feed(mixed_records(4, 1_000, 7, bad_every=50), traced(kills + 2))
     logs.append(line.run_to_end().log())
     assert re.search(r"[1-9]\d* offsets to replay", "".join(logs))
     line.verify()
-    assert len(line.published()["drift"][0]) >= 3
+    published = line.published()
+    assert len(published["drift"][0]) >= 3
+    headers = [dict(one) for name in ("explanations", "drift") for _, _, one in published[name][0]]
+    assert len({one["traceparent"] for one in headers}) == kills + 2
+    assert len({one["ce_id"] for one in headers}) == len(headers)
 
 
 def test_a_rebalance_in_the_middle_changes_nothing(pipeline: Factory) -> None:

@@ -1,7 +1,7 @@
 """The oracle: what the output topics must contain, from the input up to the committed offset, in a plain loop over the fold.
 
 ``python -m tests.crash.oracle`` reads the settings of a sidecar from its environment, and its topics from their first byte. It
-shares nothing with the service but the fold: no consumer, no loop, no checkpoint. It prints what it compared as JSON, and its
+shares nothing with the service but the fold and the headers around its messages: no consumer, no loop, no checkpoint. It prints what it compared as JSON, and its
 exit status is 1 where a byte differs.
 """
 
@@ -13,9 +13,17 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
+from service.envelope import Envelope
 from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import Settings, load_settings
@@ -43,6 +51,7 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
     digest chains, and that no transaction is open.
     """
     topics = settings.topics
+    envelope = Envelope(settings, _topic_id(settings))
     verdict = Verdict()
     differences = verdict.differences
     inputs = _read(settings, topics.records, differences)
@@ -63,12 +72,13 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
         if fold:
             records = [_record(message) for message in messages if message.offset() < place.offset]
             verdict.records += len(records)
-            differences += _compare(settings, partition, records, place, published)
+            differences += _compare(settings, envelope, partition, records, place, published)
     return verdict
 
 
 def _compare(
     settings: Settings,
+    envelope: Envelope,
     partition: int,
     records: Iterable[InputRecord],
     committed: TopicPartition,
@@ -77,7 +87,7 @@ def _compare(
     state = PartitionState(settings, partition)
     expected: dict[str, Stream] = {name: [] for name in published}
     for record in records:
-        for output in state.step(record):
+        for output in (envelope.wrap(partition, one) for one in state.step(record)):
             expected[output.destination].append((output.key, output.value, output.headers))
     differences = []
     for name, stream in expected.items():
@@ -163,6 +173,12 @@ def _read(settings: Settings, topic: str, differences: list[str]) -> dict[int, l
         f"{topic} {partition}: a transaction hangs before offset {ends[partition]}" for partition in left
     ]
     return found
+
+
+def _topic_id(settings: Settings) -> str:
+    admin, topic = AdminClient({"bootstrap.servers": settings.servers}), settings.topics.records
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=30)
+    return str(described[topic].result().topic_id)
 
 
 def _committed(settings: Settings, partitions: Iterable[int]) -> dict[int, TopicPartition]:

@@ -175,6 +175,9 @@ def test_kafka_properties_that_the_service_owns_are_refused(key: str) -> None:
         ("a.yaml", "kafka: {config: sasl.password=hunter2}"),
         ("a.yaml", "kafka: hunter2"),
         ("a.yaml", "http: {token: [hunter2]}"),
+        ("a.yaml", "registry: {url: 'http://me:hunter2@registry:8081'}"),
+        ("a.yaml", "registry: {config: {basic.auth.user.info: [hunter2], url: hunter2}}"),
+        ("a.yaml", "tracing: {endpoint: 'http://me:hunter2@collector:4318'}"),
         ("a.toml", '[kafka.config]\n"sasl.password" = hunter2'),
         ("environment", '{"sasl.password": "hunter2"'),
         ("environment", '["hunter2"]'),
@@ -193,11 +196,13 @@ def test_effective_settings_hide_secrets_and_only_these() -> None:
         "EXPLAIN_HTTP__TOKEN": "hunter2",
         "EXPLAIN_KAFKA__CONFIG": '{"sasl.password": "hunter2", "ssl.key.pem": "hunter2", "sasl.username": "me"}',
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": "keys.txt",
+        "EXPLAIN_REGISTRY__CONFIG": '{"basic.auth.user.info": "me:hunter2", "ssl.ca.location": "ca.pem"}',
     }
     settings = load_settings(None, environ)
     assert isinstance(settings.http.token, SecretStr) and settings.http.token.get_secret_value() == "hunter2"
     rows = {row.name: row.value for row in effective(settings, None, environ)}
     assert "hunter2" not in str(rows)
+    assert rows["registry.config.ssl.ca.location"] == "ca.pem"
     assert rows["kafka.config.sasl.username"] == "me" and rows["checkpoint.hmac_key_file"] == "keys.txt"
 
 
