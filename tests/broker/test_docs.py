@@ -1,0 +1,144 @@
+"""The tutorial and the pages that go on from it, typed in from top to bottom, on a real broker."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.cli import NAME
+from service.kafka.broker import Broker
+from tests.documentation import ROOT, Block, blocks
+
+PAGES = ["docs/tutorial.md", "docs/how-to/consume.md", "docs/how-to/drift.md"]
+ELSEWHERE = {
+    "make": "the demo is run by test_demo.py",
+    "pip": "this environment has what is to be installed",
+    f"{NAME} kafka run": "test_embedded_broker.py; the broker of this test stands for it",
+    f"{NAME} dbshap": "tests/unit/test_docs.py runs what needs no broker",
+}
+ENDLESS = {"run": "running from", "tail": "", "dashboard": "http://"}
+"""Commands that go on until they are stopped, and what they have said once they work."""
+
+
+class Reader:
+    """Somebody who follows the pages: a folder, an environment, and terminals of their own for what does not end."""
+
+    def __init__(self, broker: Broker, folder: Path) -> None:
+        self._servers = broker.bootstrap_servers
+        self._folder = folder
+        tools = folder / "bin"
+        tools.mkdir()
+        for name, module in ((NAME, "-m service.cli"), ("python", "")):
+            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+            (tools / name).chmod(0o755)
+        (folder / "explain_client").symlink_to(ROOT / "explain_client")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
+        self.environment = {
+            **clean,
+            "PATH": f"{tools}:{clean['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "BROWSER": "true",  # what `--open` opens
+            "EXPLAIN_HTTP__PORT": "0",
+            "EXPLAIN_INSTANCE_ID": "reader",
+        }
+        self._terminals: list[tuple[str, subprocess.Popen[bytes], Path]] = []
+        self.ran: list[str] = []
+
+    def read(self, page: str) -> Iterator[str]:
+        """Do what a page says, block by block; yields the output of what ends."""
+        heading = ""
+        for block in blocks(page):
+            if block.heading != heading:
+                self.stop()
+                heading = block.heading
+            yield from self._do(block)
+        self.stop()
+
+    def _do(self, block: Block) -> Iterator[str]:
+        text = block.text.replace("127.0.0.1:9092", self._servers)
+        if block.name:
+            (self._folder / block.name).write_text(text)
+        elif block.language == "python":
+            (self._folder / "block.py").write_text(text)
+            yield self._run(f"python block.py  # {block.page}")
+        elif block.language == "sh":
+            for line in block.commands():
+                line = line.replace("127.0.0.1:9092", self._servers)
+                if not any(line.startswith(word) for word in ELSEWHERE):
+                    yield from self._type(line)
+
+    def _type(self, line: str) -> Iterator[str]:
+        words = shlex.split(line, comments=True)
+        command = next((word for word in words if word in ENDLESS), None) if words[0] == NAME else None
+        if words[0] == "export":
+            said = self._run(f"{line}; env -0")
+            self.environment = dict(one.split("=", 1) for one in said.split("\0") if "=" in one)
+        elif command and "--until-caught-up" not in words:
+            self._start(line, command)
+        else:
+            yield self._run(line)
+
+    def _run(self, line: str) -> str:
+        self.ran.append(line)
+        done = subprocess.run(
+            ["bash", "-ec", line],
+            cwd=self._folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    def _start(self, line: str, command: str) -> None:
+        self.ran.append(line)
+        log = self._folder / f"terminal-{len(self.ran)}"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {line}"],
+                cwd=self._folder,
+                env=self.environment,
+                stdout=file,
+                stderr=file,
+            )
+        self._terminals.append((line, process, log))
+        deadline = time.monotonic() + 60
+        while ENDLESS[command] not in log.read_text():
+            assert process.poll() is None and time.monotonic() < deadline, f"{line}\n{log.read_text()}"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Ctrl-C in every terminal, the newest first."""
+        while self._terminals:
+            line, process, log = self._terminals.pop()
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.wait(60) in (0, 130), f"{line}\n{log.read_text()}"
+            finally:
+                process.kill()
+            assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@pytest.fixture
+def reader(broker: Broker, tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(broker, tmp_path)
+    yield reader
+    reader.stop()
+
+
+def test_who_follows_the_pages_gets_what_they_say(reader: Reader) -> None:
+    said = {page: "\n".join(reader.read(page)) for page in PAGES}
+    assert len(reader.ran) > 15
+    assert "age_of_domain" in said["docs/tutorial.md"]  # a feature that `check` found
+    assert re.search(r"\b\d+ records", said["docs/tutorial.md"])  # of a partition, by `tail`
+    assert "average over partition models" in said["docs/how-to/consume.md"]
+    assert re.search(r"error rate (rose|fell) by", said["docs/how-to/drift.md"])
