@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.losses import Prediction
-from explain_core.models import Row, check_prediction
+from explain_core.models import Row
 
 
 class BatchEvaluator(GenericEvaluator):
@@ -18,7 +18,4 @@ class BatchEvaluator(GenericEvaluator):
     name = "batch"
 
     def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
-        predictions = self.model.predict_many([dict(copy) for copy in copies])
-        for prediction in predictions:
-            check_prediction(prediction, self.model.task)
-        return predictions
+        return self.model.checked_predictions([dict(copy) for copy in copies])
