@@ -81,10 +81,7 @@ class Registry:
 
         The client keeps them: ``encode`` asks nothing. Raises ``UserError`` where there is no answer or no such schema.
         """
-        for subject, schema in self._subjects.items():
-            if self._settings.auto_register:
-                self._ask(subject, self._client.register_schema, subject, schema)
-            self._ask(subject, self._client.lookup_schema, subject, schema)
+        self._find(self._settings.auto_register)
         self._serializers = {name: self._serializer(schema) for name, schema in self._schemas.items()}
 
     def _serializer(self, schema: Any) -> Any:
@@ -101,19 +98,24 @@ class Registry:
 
     def register(self) -> list[dict[str, Any]]:
         """Register the schemas; those that are there already stay as they are. Returns subject, id and version of each."""
-        rows = []
+        return [
+            {
+                "subject": subject,
+                "format": self._settings.format,
+                "schema_id": found.schema_id,
+                "version": found.version,
+            }
+            for subject, found in self._find(register=True).items()
+        ]
+
+    def _find(self, register: bool) -> dict[str, Any]:
+        """What the registry has of each subject's schema, after registering it where that is wished."""
+        found = {}
         for subject, schema in self._subjects.items():
-            self._ask(subject, self._client.register_schema, subject, schema)
-            found = self._ask(subject, self._client.lookup_schema, subject, schema)
-            rows.append(
-                {
-                    "subject": subject,
-                    "format": self._settings.format,
-                    "schema_id": found.schema_id,
-                    "version": found.version,
-                }
-            )
-        return rows
+            if register:
+                self._ask(subject, self._client.register_schema, subject, schema)
+            found[subject] = self._ask(subject, self._client.lookup_schema, subject, schema)
+        return found
 
     def encode(self, destination: str, message: bytes) -> bytes:
         """A message's JSON in the format of the registry: a zero, four bytes with the schema's id, JSON or Avro."""
