@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,21 @@ from explain_core.losses import Prediction
 from explain_core.models import Model, Row
 
 
+class Image(Protocol):
+    """A model as arrays.
+
+    ``labels`` are its classes in the order of a prediction and ``codes`` their places. ``arrays`` is the same object as long
+    as its arrays are.
+    """
+
+    labels: list[Any]
+    codes: dict[Any, int]
+    arrays: tuple[Any, ...]
+
+    def sync(self) -> bool:
+        """Bring the arrays up to date; False where the model has none."""
+
+
 class CompiledEvaluator(GenericEvaluator):
     """Contributions by compiled code where numba is installed and the record has nothing that it cannot take.
 
@@ -24,8 +39,9 @@ class CompiledEvaluator(GenericEvaluator):
     been learnt in between.
     """
 
-    labels: Sequence[Any] = ()
-    """Classes in the order of a prediction."""
+    image: Image
+    constants: tuple[Any, ...] = ()
+    """What the kernels are called with after the image's arrays."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -34,7 +50,7 @@ class CompiledEvaluator(GenericEvaluator):
         self._state = np.zeros(1, np.uint64)
         self._base: Prediction | None = None
         self._own: Array = np.empty(0)
-        self._image: Any = None
+        self._bound: Any = None
 
     def delta(
         self, plan: Plan, x: Row, y: Any, base: Prediction, before: Sequence[float] | None = None
@@ -45,7 +61,7 @@ class CompiledEvaluator(GenericEvaluator):
         if rows is None:
             rows = self._rows[id(plan.reservoir)] = Rows(plan.reservoir, self._table)
         if self._prepare(plan, rows, x, base):
-            truth = float(y) if self.model.task == "regression" else float(self._codes.get(y, -1))
+            truth = float(y) if self.model.task == "regression" else float(self.image.codes.get(y, -1))
             if before:
                 plan.before[:] = before
             self._state[0] = plan.rng.state
@@ -66,48 +82,27 @@ class CompiledEvaluator(GenericEvaluator):
         regression = self.model.task == "regression"
         if base is not self._base or regression:
             self._base = None
-            if not self._sync() or not (regression or list(base) == self.labels):  # type: ignore[arg-type]
+            image = self.image
+            if not image.sync() or not (regression or list(base) == image.labels):  # type: ignore[arg-type]
                 return False
-            if self._image is not self._arrays:
-                self._image = self._arrays
-                self._own = np.empty(len(self.labels))
+            if self._bound is not image.arrays:
+                self._bound = image.arrays
+                self._own = np.empty(len(image.labels))
                 self._view = self._own.data
-                self._format = struct.Struct(f"{len(self.labels)}d")
+                self._format = struct.Struct(f"{len(image.labels)}d")
             self._format.pack_into(self._view, 0, *((base,) if regression else base.values()))  # type: ignore[union-attr]
             self._base = base
         if row is not table.buffer or len(row) != rows.matrix.shape[1]:
             return False
         plan.bind(table)
-        if plan.image is not self._image or plan.matrix is not rows.matrix:
-            plan.image, plan.matrix = self._image, rows.matrix
-            drawn = (
-                self._state,
-                row,
-                rows.matrix,
-                len(rows.matrix),
-                plan.starts,
-                plan.columns,
-                plan.n_samples,
-            )
-            plan.arguments = self._arguments(plan, drawn)
+        if plan.image is not self._bound or plan.matrix is not rows.matrix:
+            plan.image, plan.matrix = self._bound, rows.matrix
+            joining = (plan.outside, plan.first, plan.order, plan.before, plan.pairs)
+            plan.arguments = (
+                self._state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns, plan.n_samples,
+                *self._bound, *self.constants, self._own, plan.codes, plan.delta, *(joining if len(plan.pairs) else ()),
+            )  # fmt: skip
         return True
-
-    @property
-    def _codes(self) -> dict[Any, int]:
-        raise NotImplementedError
-
-    @property
-    def _arrays(self) -> tuple[Any, ...]:
-        """The image of the model: the same object as long as its arrays are."""
-        raise NotImplementedError
-
-    def _sync(self) -> bool:
-        """Bring the image of the model up to date; False where it has none."""
-        raise NotImplementedError
-
-    def _arguments(self, plan: Plan, drawn: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the kernel is called with, besides the truth."""
-        raise NotImplementedError
 
     def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
         """Fill ``plan.delta``: iSAGE's where players are ``joining``, else iPFI's. False where something needs Python."""

@@ -104,34 +104,7 @@ class LinearEvaluator(CompiledEvaluator):
         found = linear(model.wrapped)
         if found is None:
             raise ValueError(f"evaluator: linear does not know {type(model.wrapped).__name__}; use generic")
-        self._linear = found
-        self._image_of_model = _Image(found, self._table)
-
-    @property
-    def labels(self) -> list[Any]:  # type: ignore[override]
-        return self._image_of_model.labels
-
-    @property
-    def _codes(self) -> dict[Any, int]:
-        return self._image_of_model.codes
-
-    def _sync(self) -> bool:
-        return self._image_of_model.sync()
-
-    @property
-    def _arrays(self) -> tuple[Any, ...]:
-        return self._image_of_model.arrays
-
-    def _arguments(self, plan: Plan, drawn: tuple[Any, ...]) -> tuple[Any, ...]:
-        joining = (plan.outside, plan.first, plan.order, plan.before, plan.pairs)
-        return (
-            *drawn,
-            *self._arrays,
-            self._own,
-            plan.codes,
-            plan.delta,
-            *(joining if len(plan.pairs) else ()),
-        )
+        self.image = _Image(found, self._table)
 
     def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
         return bool((kernels.joined if joining else kernels.permuted)(*plan.arguments, y))

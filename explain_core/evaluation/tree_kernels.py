@@ -242,6 +242,19 @@ def combine(votes: Any, trees: Any, normalise: int) -> Any:
 
 
 @compiled
+def shares(
+    copies: Any, nodes: Any, children: Any, leaves: Any, stats: Any, classes: Any, features: Any, moments: Any,
+    tables: Any, trees: Any, orders: Any, two: float, normalise: int, size: int,
+) -> Any:  # fmt: skip
+    """The ensemble's probabilities, copies × ``size`` classes, and whether they are right: none of them needs river itself."""
+    votes = np.empty((len(copies), len(trees), size))
+    known = members(
+        copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, False, votes
+    )  # fmt: skip
+    return known, combine(votes, trees, normalise)
+
+
+@compiled
 def locate(x: Any, nodes: Any, children: Any, trees: Any, at: Any) -> None:
     """The leaves of x in each tree into ``at``, trees × PATH, ended by −1; none where only river knows the way."""
     rows, lengths = x.reshape(1, len(x)), np.empty(1, np.int64)
@@ -260,25 +273,10 @@ def permuted(
 ) -> Any:  # fmt: skip
     """iPFI's Δ of a classifier; False where something is not finite or needs river itself."""
     copies = draw_replaced(state, x, rows, n_rows, starts, columns, m)
-    votes = np.empty((len(copies), len(trees), len(base)))
-    if not members(
-        copies,
-        nodes,
-        children,
-        leaves,
-        stats,
-        classes,
-        features,
-        moments,
-        tables,
-        trees,
-        orders,
-        two,
-        False,
-        votes,
-    ):
-        return False
-    return replaced_delta(combine(votes, trees, normalise), base, y, codes, m, delta)
+    known, predictions = shares(
+        copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
+    )  # fmt: skip
+    return known and replaced_delta(predictions, base, y, codes, m, delta)
 
 
 @compiled
@@ -290,22 +288,7 @@ def joined(
 ) -> Any:  # fmt: skip
     """iSAGE's Δ of a classifier; False where something is not finite or needs river itself."""
     copies = draw_joining(state, x, rows, n_rows, starts, columns, outside, m, first, order)
-    votes = np.empty((len(copies), len(trees), len(base)))
-    if not members(
-        copies,
-        nodes,
-        children,
-        leaves,
-        stats,
-        classes,
-        features,
-        moments,
-        tables,
-        trees,
-        orders,
-        two,
-        False,
-        votes,
-    ):
-        return False
-    return joined_delta(combine(votes, trees, normalise), base, before, y, codes, pairs, m, order, delta)
+    known, predictions = shares(
+        copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
+    )  # fmt: skip
+    return known and joined_delta(predictions, base, before, y, codes, pairs, m, order, delta)

@@ -48,18 +48,8 @@ class TreesEvaluator(CompiledEvaluator):
         if found is None:
             raise ValueError(f"evaluator: trees does not know {type(model.wrapped).__name__}; use generic")
         self._voting = found
-        self._forest = Forest(found, self._table)
-
-    @property
-    def labels(self) -> list[Any]:  # type: ignore[override]
-        return self._forest.labels
-
-    @property
-    def _codes(self) -> dict[Any, int]:
-        return self._forest.codes
-
-    def _sync(self) -> bool:
-        return self._forest.sync()
+        self.image = self._forest = Forest(found, self._table)
+        self.constants = (2.0, found.normalise)
 
     def meet(self, x: Row) -> None:
         if self._forest.arrays:
@@ -79,16 +69,16 @@ class TreesEvaluator(CompiledEvaluator):
         if voting.regression:
             numbers = None if forest.linear and not ordered else self._means(matrix)
             return None if numbers is None else numbers[:, 0].tolist()
-        labels = self.labels
+        labels = forest.labels
         if list(self.model.predict(rows[0])) != labels:  # type: ignore[arg-type]
             return None
-        shape = (len(forest.arrays[-2]), len(labels))
 
         def predicted(start: int, end: int) -> list[Prediction]:
-            votes = np.empty((end - start, *shape))
-            if tree_kernels.members(matrix[start:end], *forest.arrays, 2.0, False, votes):
-                shares = tree_kernels.combine(votes, forest.arrays[-2], voting.normalise).tolist()
-                return [dict(zip(labels, share, strict=True)) for share in shares]
+            known, shares = tree_kernels.shares(
+                matrix[start:end], *forest.arrays, *self.constants, len(labels)
+            )
+            if known:
+                return [dict(zip(labels, share, strict=True)) for share in shares.tolist()]
             if end - start <= FEW:
                 return self.model.predict_many(rows[start:end])
             middle = (start + end) // 2
@@ -130,15 +120,6 @@ class TreesEvaluator(CompiledEvaluator):
             check_prediction(votes, self.model.task)
             answers.append(votes)
         return answers
-
-    @property
-    def _arrays(self) -> tuple[Any, ...]:
-        return self._forest.arrays
-
-    def _arguments(self, plan: Plan, drawn: tuple[Any, ...]) -> tuple[Any, ...]:
-        joining = (plan.outside, plan.first, plan.order, plan.before, plan.pairs)
-        image = (*self._arrays, 2.0, self._voting.normalise)
-        return (*drawn, *image, self._own, plan.codes, plan.delta, *(joining if len(plan.pairs) else ()))
 
     def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
         forest = self._forest
