@@ -13,12 +13,12 @@ from river.optim.losses import RegressionLoss
 from river.tree import ExtremelyFastDecisionTreeClassifier
 from river.tree.base import Leaf
 from river.tree.nodes.branch import NominalBinaryBranch, NominalMultiwayBranch, NumericBinaryBranch
-from river.tree.nodes.htc_nodes import LeafNaiveBayes, LeafNaiveBayesAdaptive
 from river.tree.nodes.htr_nodes import LeafAdaptive, LeafModel
 from river.tree.splitter import GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.evaluation import tree_kernels as kernels
+from explain_core.evaluation.river_trees import labels_of, manner_of, mode_of, tokens_of
 from explain_core.evaluation.table import Array, Table
 from explain_core.evaluation.votes import ADAPTIVE, Voting
 from explain_core.models import Row
@@ -74,7 +74,7 @@ class Forest:
     def _build(self, trees: Sequence[Any]) -> None:
         """Read all trees anew."""
         regression = self._model.regression
-        self.labels = [None] if regression else _labels(trees)
+        self.labels = [None] if regression else labels_of(trees)
         self.codes = {label: code for code, label in enumerate(self.labels)}
         nodes = 64 + 2 * sum(tree.n_nodes or 1 for tree in trees)
         while True:
@@ -117,13 +117,11 @@ class Forest:
         self._objects: list[Any] = []
         self._parts: list[tuple[Any, Any, int]] = []  # leaf, tree, manner
         self._states: list[tuple[int, int, int]] = []  # kind, classes, features
-        self._splitters: list[Any] = []  # as they were when naive Bayes was read
+        # Splitters as they were when naive Bayes was read, and by class where their moments come from: mean and variance.
+        self._sources: list[tuple[Any, dict[int, list[tuple[Any, Any]]]]] = []
         self._known: list[tuple[list[float], float]] = []  # weights of the classes, and their sum
         self._n_classes = [0] * trees
         self._reached = [-1] * trees
-        self._sources: dict[
-            tuple[int, int], tuple[Any, list[tuple[Any, Any]]]
-        ] = {}  # of moments: mean, variance
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
         self._weights = [0.0] * trees
@@ -143,7 +141,7 @@ class Forest:
         self._trees[t], self._weights[t], self._tokens[t] = (
             tree,
             tree._train_weight_seen_by_model,
-            _tokens(tree),
+            tokens_of(tree),
         )
 
     def _grow(self, node: Any, tree: Any) -> int:
@@ -196,9 +194,9 @@ class Forest:
         index = len(self._parts)
         if index == len(self._leaves):
             raise _Full
-        self._parts.append((leaf, tree, _manner(leaf, tree)))
+        self._parts.append((leaf, tree, manner_of(leaf, tree)))
         self._states.append((kernels.NOTHING, 0, 0))
-        self._splitters.append(None)
+        self._sources.append((None, {}))
         self._known.append(([], 0.0))
         if isinstance(leaf, Leaf):
             self._read(index)
@@ -218,7 +216,7 @@ class Forest:
             return True
         if not self._model.regression and len(tree.classes) != self._n_classes[t]:
             return False
-        tokens = _tokens(tree)
+        tokens = tokens_of(tree)
         if not self._learnt(t, tree, gain, tokens):
             self._plant(t, tree)
         self._weights[t], self._tokens[t] = tree._train_weight_seen_by_model, tokens
@@ -281,19 +279,19 @@ class Forest:
         before, gained = self._known[index]
         values = list(stats.values())
         weight = sum(values)
-        mode = _mode(leaf, tree, manner, weight)
+        mode = mode_of(leaf, tree, manner, weight)
         kind, _, features = self._states[index]
         splitters = leaf.splitters if mode == kernels.BAYES else None
         changed: Iterable[Any] = ()
         if len(values) != len(before) or (
             splitters is not None
             and (
-                splitters is not self._splitters[index]  # the leaf has slept in between
+                splitters is not self._sources[index][0]  # the leaf has slept in between
                 or len(splitters) != features
                 or tree.remove_poor_attrs
             )
         ):
-            self._splitters[index] = splitters
+            self._sources[index] = (splitters, {})
             classes = [self.codes[label] for label in stats]
             self._classes[index, : len(classes)] = classes
             changed = stats
@@ -327,9 +325,9 @@ class Forest:
         if not len(self._bytes):
             return False
         offset = (index * self._size + code) * self._moments.shape[2] * 24
-        of, sources = self._sources.get((index, code), (None, []))
-        if of is splitters and len(sources) == len(splitters):  # river never replaces them
-            flat = [number for mean, var in sources for number in (mean.n, mean._mean, var._S)]
+        known = self._sources[index][1]
+        if code in known:  # river never replaces them
+            flat = [number for mean, var in known[code] for number in (mean.n, mean._mean, var._S)]
             struct.pack_into(f"{len(flat)}d", self._bytes, offset, *flat)
             return True
         flat, sources = [], []
@@ -349,11 +347,12 @@ class Forest:
                     return False
                 for value in weights:
                     self._table.code(name, value)
-                known = self._table.codes.get(name, {})
-                flat += (kernels.NOMINAL, self._write_table(index, code, place, weights, known), len(known))
+                codes = self._table.codes.get(name, {})
+                flat += (kernels.NOMINAL, self._write_table(index, code, place, weights, codes), len(codes))
             else:
                 return False
-        self._sources[index, code] = (splitters, sources)
+        if len(sources) == len(splitters):
+            known[code] = sources
         struct.pack_into(f"{len(flat)}d", self._bytes, offset, *flat)
         return True
 
@@ -405,67 +404,5 @@ class Forest:
         return weight - before
 
 
-_MAJORITY, _BAYES, _BETTER = range(3)
-"""A leaf's manner: the majority, naive Bayes, the better of the two so far."""
-
-
 class _Full(Exception):
     """An array is too small."""
-
-
-def _labels(trees: Sequence[Any]) -> list[Any]:
-    """The classes in the order of a prediction."""
-    order: dict[Any, None] = {}
-    for tree in trees:
-        order.update(dict.fromkeys(tree.classes if type(tree) in ADAPTIVE else sorted(tree.classes)))
-    return list(order)
-
-
-def _tokens(tree: Any) -> tuple[Any, ...]:
-    """What changes with a tree's structure; they count nothing."""
-    tokens = (tree._n_active_leaves, tree._n_inactive_leaves)
-    if type(tree) not in ADAPTIVE:
-        return tokens
-    root = tree._root
-    seen = (
-        0
-        if root is None
-        else root._mean_error.n
-        if hasattr(root, "_mean_error")
-        else root._error_tracker.mean.n
-    )
-    return (
-        *tokens,
-        tree._n_alternate_trees,
-        tree._n_pruned_alternate_trees,
-        tree._n_switch_alternate_trees,
-        seen,
-    )
-
-
-def _manner(leaf: Any, tree: Any) -> int:
-    """Which leaf model may predict besides the majority."""
-    if type(tree) in ADAPTIVE:
-        return {"mc": _MAJORITY, "nb": _BAYES}.get(
-            tree.leaf_prediction, _BETTER if isinstance(leaf, LeafNaiveBayesAdaptive) else _MAJORITY
-        )
-    if isinstance(leaf, LeafNaiveBayesAdaptive):
-        return _BETTER
-    return _BAYES if isinstance(leaf, LeafNaiveBayes) else _MAJORITY
-
-
-def _mode(leaf: Any, tree: Any, manner: int, weight: float) -> int:
-    """How a leaf predicts, as its ``prediction`` decides."""
-    if not leaf.stats:
-        return kernels.UNKNOWN if type(tree) in ADAPTIVE else kernels.NOTHING
-    if (
-        manner == _MAJORITY
-        or leaf.splitters is None
-        or not (
-            weight >= tree.nb_threshold
-            if manner == _BAYES
-            else leaf._nb_correct_weight >= leaf._mc_correct_weight
-        )
-    ):
-        return kernels.MAJORITY
-    return kernels.BAYES if weight else kernels.NOTHING
