@@ -1,7 +1,7 @@
 """Σφ of iSAGE is the smoothed gain over the empty model, at every step and for any stream."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from explain_core.importance.isage import IncrementalSAGE
@@ -54,6 +54,14 @@ def mean_of(predictions, w):
     return {label: p / total for label, p in mean.items() if p > 0}
 
 
+def tied(prediction):
+    """Whether rounding decides which class comes first, and so what the zero-one loss is."""
+    if isinstance(prediction, float):
+        return False
+    second, first = sorted([0.0, *prediction.values()])[-2:]
+    return first - second < 1e-9
+
+
 @settings(max_examples=60)
 @given(cases())
 def test_the_values_sum_to_the_smoothed_gain_over_the_empty_model_at_every_step(case):
@@ -72,6 +80,7 @@ def test_the_values_sum_to_the_smoothed_gain_over_the_empty_model_at_every_step(
         w = decay ** np.arange(n)[::-1]
         w /= w.sum()
         y0 = mean_of(predictions, w)
+        assume(not tied(y0))
         gains.append([loss(y, y0) - loss(y, predictions[-1]) for loss in sage.losses])
         expected, values = w @ np.array(gains), sage.explanation.values
         scale = np.abs(values).sum(axis=1) + w @ np.abs(gains) + 1e-6
