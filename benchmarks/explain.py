@@ -23,6 +23,7 @@ from typing import Any
 
 from explain_core import losses
 from explain_core.evaluation.choice import choose
+from explain_core.importance.base import Together
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.models import Model, wrap
@@ -128,10 +129,10 @@ def ours(model: Model, evaluator: Any, n_samples: int | None = 1) -> Step:
         for one in (IncrementalPFI, IncrementalSAGE)
     )
 
+    together = Together([pfi, sage])
+
     def step(x: dict[str, float], y: int) -> None:
-        prediction = model.predict(x)
-        pfi.explain_one(x, y, prediction)
-        sage.explain_one(x, y, prediction)
+        together.explain_one(x, y, model.predict(x))
         model.learn(x, y)
         reservoir.add(x)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from explain_core.losses import Loss, Prediction
-from explain_core.smoothing import decay
+from explain_core.smoothing import Array, decay
 
 
 class EmptyModel:
@@ -37,9 +37,31 @@ class EmptyModel:
         if known.keys() == prediction.keys():
             new._mean = {label: rest * p + step * prediction[label] for label, p in known.items()}
             return new
-        new._mean = {label: rest * p for label, p in known.items()}
-        for label, p in prediction.items():
-            new._mean[label] = new._mean.get(label, 0.0) + step * p
+        # In the order of the prediction, which is that of compiled code too.
+        new._mean = {label: rest * known.get(label, 0.0) + step * p for label, p in prediction.items()}
+        for label, p in known.items():
+            new._mean.setdefault(label, rest * p)
+        return new
+
+    def write(self, out: Array, labels: Sequence[Any]) -> bool:
+        """Weight and mean in a row, as compiled code has them; False for a mean of other labels, or in another order."""
+        mean = self._mean
+        if mean is None:
+            out[:] = 0.0
+        elif isinstance(mean, Mapping):
+            if list(mean) != labels:
+                return False
+            out[:] = self._weights, *mean.values()
+        else:
+            out[:] = self._weights, mean
+        return True
+
+    def read(self, row: Array, labels: Sequence[Any]) -> EmptyModel:
+        """The empty model of which ``write`` would make that row."""
+        new = EmptyModel.__new__(EmptyModel)
+        new._decay = self._decay
+        new._weights, *mean = row.tolist()
+        new._mean = mean[0] if labels[0] is None else dict(zip(labels, mean, strict=True))
         return new
 
     @property

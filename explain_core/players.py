@@ -98,6 +98,11 @@ class Players:
                 self._met[name] = None
                 self._players.append(Player(name, self._groups[name]))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Players) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __iter__(self) -> Iterator[Player]:
         return iter(self._players)
 

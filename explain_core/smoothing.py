@@ -50,91 +50,103 @@ class Smoother:
         if alpha is not None and not 0.0 < alpha <= 1.0:
             raise ValueError(f"alpha: {alpha} is outside (0, 1]; 0.001 follows about the last 2,000 records")
         self.alpha = alpha
-        self.n = 0
-        self.value: Array = np.zeros(shape)
-        self._variance: Array = np.zeros(shape)
-        self._decay = decay(alpha)
-        self._weights = 0.0  # W, in units of the newest observation's weight
-        self._squares = 1.0  # Σ w²
+        self.cells: Array = np.zeros((4, *shape))
+        """The mean, its variance, G and S, each of the shape given."""
+        self.sums: Array = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+        """n; W, in units of the newest observation's weight, and Σ w²; the same two for G."""
         self._keep = None if memory is None or memory < 2 else 1.0 - 1.0 / memory
         self._mixing = None if self._keep is None else _mixing(alpha or 0.0, self._keep)
         slower = None if alpha is None or memory is None else SLOWER * min(alpha, 1.0 / memory)
-        self._slow_decay = decay(slower)
-        self._slow_weights = 0.0  # as W and Σ w², for the covariance
-        self._slow_squares = 1.0
-        self._recent: Array = np.zeros(shape)
-        self._covariance: Array = np.zeros(shape)
+        self.rates: Array = np.array(
+            [decay(alpha), decay(slower), -1.0 if self._keep is None else self._keep]
+        )
+        """What W, that of G, and S keep of themselves at each step; −1 for no memory."""
 
     def update(self, delta: Array) -> None:
         """Take in one observation per cell."""
-        self.n += 1
-        self._weights = 1.0 + self._decay * self._weights
-        step = 1.0 / self._weights
-        rest = 1.0 - step
-        self._squares = rest * rest * self._squares + step * step
-        if self.n == 1:
-            self.value = delta.astype(np.float64)
-            return
-        slow = 0.0
-        if self._keep is not None:
-            self._slow_weights = 1.0 + self._slow_decay * self._slow_weights
-            slow = 1.0 / self._slow_weights
-            self._slow_squares = (1.0 - slow) * (1.0 - slow) * self._slow_squares + slow * slow
         if kernels.AVAILABLE and delta.ndim == 2:
-            arrays = (self.value, self._variance, self._covariance, self._recent)
-            kernels.smooth(*arrays, delta, step, rest, slow, -1.0 if self._keep is None else self._keep)
+            kernels.smooth(self.cells, self.sums, self.rates, delta)
             return
-        r = delta - self.value
-        self.value += step * r
-        self._variance += step * r * r
-        self._variance *= rest
-        if self._keep is not None:
-            self._covariance *= 1.0 - slow
-            self._covariance += slow * r * self._recent
-            self._recent *= self._keep
-            self._recent += r
+        n, weights, squares, slow_weights, slow_squares = self.sums.tolist()
+        decay, slow_decay, keep = self.rates.tolist()
+        weights = 1.0 + decay * weights
+        step = 1.0 / weights
+        rest = 1.0 - step
+        self.sums[:3] = n + 1.0, weights, rest * rest * squares + step * step
+        value, variance, covariance, recent = (self.cells[k, ...] for k in range(4))
+        if n == 0.0:
+            value[...] = delta
+            return
+        r = delta - value
+        value += step * r
+        variance += step * r * r
+        variance *= rest
+        if keep >= 0.0:
+            slow_weights = 1.0 + slow_decay * slow_weights
+            slow = 1.0 / slow_weights
+            self.sums[3:] = slow_weights, (1.0 - slow) * (1.0 - slow) * slow_squares + slow * slow
+            covariance *= 1.0 - slow
+            covariance += slow * r * recent
+            recent *= keep
+            recent += r
 
     def grow(self, columns: int, like: Smoother | None = None) -> None:
         """Append cells along the last axis, up to ``columns`` of them; ``like`` has one column, whose past is theirs."""
-        missing = columns - self.value.shape[-1]
-        if missing <= 0:
-            return
-        for name in ("value", "_variance", "_recent", "_covariance"):
-            array = getattr(self, name)
-            past = np.zeros((*array.shape[:-1], 1)) if like is None else getattr(like, name)
-            setattr(self, name, np.concatenate([array, np.repeat(past, missing, axis=-1)], axis=-1))
+        missing = columns - self.cells.shape[-1]
+        if missing > 0:
+            past = np.zeros((*self.cells.shape[:-1], 1)) if like is None else like.cells
+            self.cells = np.concatenate([self.cells, np.repeat(past, missing, axis=-1)], axis=-1)
+
+    @property
+    def n(self) -> int:
+        """The number of observations."""
+        return int(self.sums[0])
+
+    @property
+    def value(self) -> Array:
+        """The bias-corrected mean: a view that changes with the next observation."""
+        result: Array = self.cells[0, ...]
+        return result
 
     @property
     def raw(self) -> Array:
         """The value that started from zero, without the correction (the one that the theorems speak of)."""
-        return self.value.copy() if self.alpha is None else self.value * (self.alpha * self._weights)
+        return self.value.copy() if self.alpha is None else self.value * (self.alpha * self.sums[1])
 
     @property
     def variance(self) -> Array:
         """σ² of a single observation, unbiased for the weights; NaN until there are two."""
-        if self.n < 2 or self._squares >= 1.0:
+        squares = self.sums[2]
+        if self.n < 2 or squares >= 1.0:
             return np.full_like(self.value, np.nan)
-        result: Array = self._variance / (1.0 - self._squares)
+        result: Array = self.cells[1, ...] / (1.0 - squares)
+        return result
+
+    @property
+    def covariance(self) -> Array:
+        """G."""
+        result: Array = self.cells[2, ...]
         return result
 
     @property
     def std(self) -> Array:
         """Standard error of ``value``; NaN until there are two observations."""
-        return self._error(self.variance, self._covariance)
+        return self._error(self.variance, self.covariance)
 
     def _error(self, variance: Array, covariance: Array) -> Array:
         variance = np.maximum(variance, 0.0)
+        squares, slow_squares = float(self.sums[2]), float(self.sums[4])
         if self._mixing is not None and self._keep is not None:
             noise, slow, kappa, seen = self._mixing
             per_part, fresh = slow - noise * seen, 1.0 - self._keep * self._keep
-            error = math.sqrt(self._slow_squares / fresh) / per_part * variance
+            error = math.sqrt(slow_squares / fresh) / per_part * variance
             part = np.maximum((covariance - noise * variance) / per_part, 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 part = np.where(part > 0.0, part / (1.0 + (SHRINKAGE * error / part) ** 4), 0.0)
             part = np.minimum(part, variance / seen)
-            few = 1.0 + FEW * self._slow_squares * (2.0 - fresh) / fresh
+            few = 1.0 + FEW * slow_squares * (2.0 - fresh) / fresh
             variance = variance - seen * part + few * kappa * part
-        result: Array = np.sqrt(variance * self._squares)
+        result: Array = np.sqrt(variance * squares)
         return result
 
 
@@ -183,7 +195,7 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
         parts = (1.0 + rho, -rho, rho * (1.0 + rho))
         variance, covariance = (
             sum(part * getattr(one, name) for part, one in zip(parts, (difference, total, base), strict=True))
-            for name in ("variance", "_covariance")
+            for name in ("variance", "covariance")
         )
         return 1.0 + rho, difference._error(variance, covariance) / np.abs(base.value)
 

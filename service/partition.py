@@ -15,7 +15,7 @@ from explain_core.empty import Performance
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
-from explain_core.importance.base import IncrementalEstimator
+from explain_core.importance.base import IncrementalEstimator, teams
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import Prediction, Task
@@ -106,6 +106,7 @@ class PartitionState:
         self._topic = settings.topics.records
         if self.windows is not None:
             self.windows.bind(settings)
+        self._teams = teams(self.explainers.values())
         self._every = settings.explain.every
         self._emit_every = settings.emit.every
         self._static = settings.model.static
@@ -151,11 +152,11 @@ class PartitionState:
         prediction = self.model.predict(x)
         check_prediction(prediction, self.model.task)
         if self.records % self._every == 0:
-            for explainer in self.explainers.values():
-                explainer.explain_one(x, y, prediction)
+            for team in self._teams:
+                team.explain_one(x, y, prediction)
         else:
-            for explainer in self.explainers.values():
-                explainer.meet(x)
+            for team in self._teams:
+                team.meet(x)
         if windows is not None:
             changes = [
                 windows.before(sample, self.model),

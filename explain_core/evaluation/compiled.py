@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +13,8 @@ from explain_core.evaluation.plan import Plan
 from explain_core.evaluation.table import Array, Rows, Table
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row
+
+_STATES = struct.Struct("2Q")
 
 
 class Image(Protocol):
@@ -34,9 +35,8 @@ class Image(Protocol):
 class CompiledEvaluator(GenericEvaluator):
     """Contributions by compiled code where numba is installed and the record has nothing that it cannot take.
 
-    What the estimators of a record share is prepared once: its row, the image of the model, the model's own prediction.
-    A classifier's prediction is a dictionary that is new for each record, so that the same one says that nothing has
-    been learnt in between.
+    Where several plans ask about a record, the image of the model is brought up to date once. A classifier's prediction is a
+    dictionary that is new for each record, so that the same one says that nothing has been learnt in between.
     """
 
     image: Image
@@ -47,63 +47,62 @@ class CompiledEvaluator(GenericEvaluator):
         super().__init__(model)
         self._table = Table()
         self._rows: dict[int, Rows] = {}
-        self._state = np.zeros(1, np.uint64)
         self._base: Prediction | None = None
         self._own: Array = np.empty(0)
         self._bound: Any = None
+        self._regression = model.task == "regression"
 
-    def delta(
-        self, plan: Plan, x: Row, y: Any, base: Prediction, before: Sequence[float] | None = None
-    ) -> Array | None:
+    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction) -> bool:
         if not AVAILABLE or plan.codes is None:
-            return None
-        rows = self._rows.get(id(plan.reservoir))
-        if rows is None:
-            rows = self._rows[id(plan.reservoir)] = Rows(plan.reservoir, self._table)
-        if self._prepare(plan, rows, x, base):
-            truth = float(y) if self.model.task == "regression" else float(self.image.codes.get(y, -1))
-            if before:
-                plan.before[:] = before
-            self._state[0] = plan.rng.state
-            if self._run(plan, x, rows, truth, before is not None):
-                plan.rng.state = self._state.item()
-                return plan.delta
+            return False
+        if self._prepare(plan, x, base):
+            truth = float(y) if self._regression else float(self.image.codes.get(y, -1))
+            pfi, sage, state = plan.pfi.rng, plan.sage.rng, plan.state
+            _STATES.pack_into(state.data, 0, pfi.state, sage.state)
+            if self._run(plan, x, truth):
+                pfi.state, sage.state = state.tolist()
+                if plan.sage.empty is not None:
+                    plan.sage.empty = plan.known = plan.sage.empty.read(plan.empty, self.image.labels)
+                return True
         self.fallbacks += 1
-        return None
+        return False
 
-    def _prepare(self, plan: Plan, rows: Rows, x: Row, base: Prediction) -> bool:
+    def _prepare(self, plan: Plan, x: Row, base: Prediction) -> bool:
         table = self._table
         plan.bind(table)
+        rows = self._rows.get(id(plan.reservoir))
+        if rows is None:
+            rows = self._rows[id(plan.reservoir)] = Rows(plan.reservoir, table)
         if not rows.sync():
             return False
         row, self._ordered = table.row(x)
         if row is None:
             return False
-        regression = self.model.task == "regression"
-        if base is not self._base or regression:
+        if base is not self._base or self._regression:
             self._base = None
             image = self.image
-            if not image.sync() or not (regression or list(base) == image.labels):  # type: ignore[arg-type]
+            if not image.sync() or not (self._regression or list(base) == image.labels):  # type: ignore[arg-type]
                 return False
             if self._bound is not image.arrays:
                 self._bound = image.arrays
                 self._own = np.empty(len(image.labels))
                 self._view = self._own.data
                 self._format = struct.Struct(f"{len(image.labels)}d")
-            self._format.pack_into(self._view, 0, *((base,) if regression else base.values()))  # type: ignore[union-attr]
+            self._format.pack_into(self._view, 0, *((base,) if self._regression else base.values()))  # type: ignore[union-attr]
             self._base = base
         if row is not table.buffer or len(row) != rows.matrix.shape[1]:
             return False
-        plan.bind(table)
+        empty = plan.sage.empty
         if plan.image is not self._bound or plan.matrix is not rows.matrix:
-            plan.image, plan.matrix = self._bound, rows.matrix
-            joining = (plan.outside, plan.first, plan.order, plan.before, plan.pairs)
+            plan.bind(table)
+            plan.image, plan.matrix, plan.known = self._bound, rows.matrix, None
+            plan.empty = np.empty(0 if empty is None else 1 + len(self.image.labels))
             plan.arguments = (
-                self._state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns, plan.n_samples,
-                *self._bound, *self.constants, self._own, plan.codes, plan.delta, *(joining if len(plan.pairs) else ()),
+                plan.state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns, plan.outside, self._own,
+                plan.codes, *plan.smoothing(), plan.order, plan.pairs, plan.empty, *self._bound, *self.constants,
             )  # fmt: skip
-        return True
+        return empty is plan.known or (empty is not None and empty.write(plan.empty, self.image.labels))
 
-    def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
-        """Fill ``plan.delta``: iSAGE's where players are ``joining``, else iPFI's. False where something needs Python."""
+    def _run(self, plan: Plan, x: Row, y: float) -> bool:
+        """Take the Δ of the plan's parts in. False, and only ``plan.state`` may have changed, where something needs Python."""
         raise NotImplementedError

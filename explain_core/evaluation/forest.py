@@ -39,6 +39,7 @@ class Forest:
         self._model, self._table = model, table
         self._trees: list[Any] = []
         self._last: Row | None = None
+        self._reached: list[int] | None = None  # the last leaf of each tree, from ``_at``
         self.labels: list[Any] = []
         """Classes in the order of a prediction."""
         self.codes: dict[Any, int] = {}
@@ -47,7 +48,7 @@ class Forest:
         self.linear = False
         """Whether leaves may hold linear models."""
         self.arrays: tuple[Any, ...] = ()
-        """nodes, children, leaves, stats, classes, features, moments, tables, trees, orders"""
+        """nodes, children, leaves, stats, classes, features, moments, tables, trees, orders; where the last record is"""
 
     def sync(self) -> bool:
         """Bring the image up to date; False where the trees have none."""
@@ -68,8 +69,11 @@ class Forest:
         """Remember where a record is that the trees learn next."""
         if x is not self._last:
             kernels.locate(row, self._nodes, self._children, self._heads, self._at)
-            self._reached = self._at[:, 0].tolist()
-            self._last = x
+            self.located(x)
+
+    def located(self, x: Row) -> None:
+        """Take notice that a kernel writes, or has written, where a record is that the trees learn next."""
+        self._last, self._reached = x, None
 
     def _build(self, trees: Sequence[Any]) -> None:
         """Read all trees anew."""
@@ -121,7 +125,6 @@ class Forest:
         self._sources: list[tuple[Any, dict[int, list[tuple[Any, Any]]]]] = []
         self._known: list[tuple[list[float], float]] = []  # weights of the classes, and their sum
         self._n_classes = [0] * trees
-        self._reached = [-1] * trees
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
         self._weights = [0.0] * trees
@@ -131,7 +134,7 @@ class Forest:
     def _renew(self) -> None:
         self.arrays = (
             self._nodes, self._children, self._leaves, self._stats, self._classes, self._features, self._moments,
-            self._tables, self._heads, self._orders,
+            self._tables, self._heads, self._orders, self._at,
         )  # fmt: skip
 
     def _plant(self, t: int, tree: Any) -> None:
@@ -228,8 +231,13 @@ class Forest:
 
     def _learnt(self, t: int, tree: Any, gain: float, tokens: tuple[Any, ...]) -> bool:
         """Read the leaves of the last record again; False where more than these has learnt or changed."""
-        reached = self._reached[t]
-        if self._last is None or reached < 0:
+        if self._last is None:
+            return False
+        leaves = self._reached
+        if leaves is None:
+            leaves = self._reached = self._at[:, 0].tolist()
+        reached = leaves[t]
+        if reached < 0:
             return False
         before = self._tokens[t]
         if type(tree) in ADAPTIVE:

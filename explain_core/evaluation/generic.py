@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.table import Array
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.players import Player
@@ -111,15 +110,9 @@ class GenericEvaluator:
         answers = self.predict_copies(copies())
         return [[answers[place] for place in places] for places in steps]
 
-    def delta(
-        self, plan: Plan, x: Row, y: Any, base: Prediction, before: Sequence[float] | None = None
-    ) -> Array | None:
-        """Δ of a record, losses × players, where compiled code knows the way; else None and nothing is drawn.
-
-        ``before`` are the losses of iSAGE's empty coalition (none where they are those of copies); None asks for
-        iPFI's Δ. The array is good until the plan is run again.
-        """
-        return None
+    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction) -> bool:
+        """Let compiled code draw, and take the Δ of the plan's parts in, where it knows the way; else nothing has changed."""
+        return False
 
     def meet(self, x: Row) -> None:
         """Take notice of a record that is learnt and not explained."""

@@ -255,26 +255,66 @@ def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: 
 
 
 @compiled
-def smooth(
-    value: Any,
-    variance: Any,
-    covariance: Any,
-    recent: Any,
-    delta: Any,
-    step: float,
-    rest: float,
-    slow: float,
-    keep: float,
-) -> None:
-    """``Smoother.update`` in place, losses × columns; ``keep`` below 0 stands for no memory."""
-    for i in range(value.shape[0]):
-        for j in range(value.shape[1]):
-            r = delta[i, j] - value[i, j]
-            value[i, j] += step * r
-            variance[i, j] = (variance[i, j] + step * r * r) * rest
+def smooth(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
+    """``Smoother.update`` in place; ``cells`` is 4 × losses × columns."""
+    decay, slow_decay, keep = rates
+    sums[0] += 1.0
+    sums[1] = 1.0 + decay * sums[1]
+    step = 1.0 / sums[1]
+    rest = 1.0 - step
+    sums[2] = rest * rest * sums[2] + step * step
+    first, slow = sums[0] == 1.0, 0.0
+    if keep >= 0.0 and not first:
+        sums[3] = 1.0 + slow_decay * sums[3]
+        slow = 1.0 / sums[3]
+        sums[4] = (1.0 - slow) * (1.0 - slow) * sums[4] + slow * slow
+    for i in range(cells.shape[1]):
+        for j in range(cells.shape[2]):
+            if first:
+                cells[0, i, j] = delta[i, j]
+                continue
+            r = delta[i, j] - cells[0, i, j]
+            cells[0, i, j] += step * r
+            cells[1, i, j] = (cells[1, i, j] + step * r * r) * rest
             if keep >= 0.0:
-                covariance[i, j] = covariance[i, j] * (1.0 - slow) + slow * r * recent[i, j]
-                recent[i, j] = recent[i, j] * keep + r
+                cells[2, i, j] = cells[2, i, j] * (1.0 - slow) + slow * r * cells[3, i, j]
+                cells[3, i, j] = cells[3, i, j] * keep + r
+
+
+@compiled
+def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any, after: Any, losses: Any) -> None:
+    """``EmptyModel.after`` of the prediction into ``after``, and the losses of that; both are weight and mean in a row."""
+    after[0] = 1.0 + decay * empty[0]
+    step = 1.0 / after[0]
+    rest = 1.0 - step
+    mean = np.empty(len(base))
+    for i in range(len(base)):
+        known = empty[1 + i]
+        after[1 + i] = (
+            known + step * (base[i] - known) if codes[0] >= _SQUARED else rest * known + step * base[i]
+        )
+        mean[i] = after[1 + i]
+    if codes[0] < _SQUARED:
+        whole = total(mean, len(mean))
+        if whole > 0.0:
+            for i in range(len(mean)):
+                mean[i] /= whole
+    for row in range(len(codes)):
+        losses[row] = loss(codes[row], y, mean)
+
+
+@compiled
+def settle(
+    m: int, delta: Any, cells: Any, sums: Any, rates: Any,
+    sage_m: int, sage_delta: Any, sage_cells: Any, sage_sums: Any, sage_rates: Any, empty: Any, after: Any,
+) -> bool:  # fmt: skip
+    """Take iPFI's and iSAGE's Δ in, those that were asked for."""
+    if m > 0:
+        smooth(cells, sums, rates, delta)
+    if sage_m > 0:
+        smooth(sage_cells, sage_sums, sage_rates, sage_delta)
+        empty[:] = after
+    return True
 
 
 @compiled

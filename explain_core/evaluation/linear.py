@@ -14,7 +14,7 @@ from river.optim.losses import BinaryLoss, RegressionLoss
 from explain_core.evaluation import linear_kernels as kernels
 from explain_core.evaluation.compiled import CompiledEvaluator
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.table import Rows, Table
+from explain_core.evaluation.table import Array, Table
 from explain_core.models import Model, Row
 
 _NUMBERS = (1.0, 1, True)
@@ -106,8 +106,8 @@ class LinearEvaluator(CompiledEvaluator):
             raise ValueError(f"evaluator: linear does not know {type(model.wrapped).__name__}; use generic")
         self.image = _Image(found, self._table)
 
-    def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
-        return bool((kernels.joined if joining else kernels.permuted)(*plan.arguments, y))
+    def _run(self, plan: Plan, x: Row, y: float) -> bool:
+        return bool(kernels.explain(*plan.arguments, y))
 
 
 class _Image:
@@ -118,29 +118,32 @@ class _Image:
         self._keys: list[Any] = []
         self._size = -1
         self._scaled: list[tuple[Any, list[int], list[str]]] = []
-        self.labels: list[Any] = []
+        kind = type(model.model)
+        self._link = (
+            kernels.SOFTMAX if kind is linear_model.SoftmaxRegression
+            else kernels.SIGMOID if kind is linear_model.LogisticRegression
+            else kernels.IDENTITY
+        )  # fmt: skip
+        self.labels: list[Any] = {kernels.SIGMOID: [False, True], kernels.IDENTITY: [None]}.get(
+            self._link, []
+        )
         self.codes: dict[Any, int] = {}
         self.arrays: tuple[Any, ...] = ()
 
     def sync(self) -> bool:
         """Bring the arrays up to date; False where a feature's way is not known."""
-        model = self._model.model
-        softmax = type(model) is linear_model.SoftmaxRegression
-        labels = (
-            list(model.weights)
-            if softmax
-            else [False, True] if type(model) is linear_model.LogisticRegression else [None]
-        )  # fmt: skip
-        size = len(self._table.names) + sum(map(len, self._table.codes.values()))
-        if size != self._size or labels != self.labels:
-            self._size, self.labels = size, labels
+        labels = self.labels
+        if self._link == kernels.SOFTMAX:
+            labels = list(self._model.model.weights)
+        if self._table.size != self._size or labels != self.labels:
+            self._size, self.labels = self._table.size, labels
             self.codes = {label: code for code, label in enumerate(labels)}
-            self._known = bool(labels) and self._lay_out(len(labels) if softmax else 1)
+            self._known = bool(labels) and self._lay_out()
         if self._known:
-            self._read(softmax)
+            self._read()
         return self._known
 
-    def _lay_out(self, outputs: int) -> bool:
+    def _lay_out(self) -> bool:
         table, n = self._table, len(self._table.names)
         kinds = np.zeros(n, np.int64)
         widest = max((len(codes) for codes in table.codes.values()), default=0)
@@ -177,25 +180,30 @@ class _Image:
             return False  # two features have one weight, of which river lets the first decide
         self._keys, self._scaled = keys, list(scaled.values())
         means, variances = np.zeros(n), np.ones(n)
+        outputs = len(self.labels) if self._link == kernels.SOFTMAX else 1
         self._weights, self._intercepts = np.zeros((outputs, len(keys))), np.zeros(outputs)
         self._target = np.array([1.0, 0.0])
-        link = (
-            kernels.SOFTMAX
-            if type(self._model.model) is linear_model.SoftmaxRegression
-            else kernels.SIGMOID if len(self.labels) == 2 else kernels.IDENTITY
-        )  # fmt: skip
         self._format = struct.Struct(f"{len(keys)}d")
         self._means, self._variances = means, variances
-        self.arrays = (kinds, means, variances, places, self._weights, self._intercepts, link, self._target)
+        self.arrays = (
+            kinds,
+            means,
+            variances,
+            places,
+            self._weights,
+            self._intercepts,
+            self._link,
+            self._target,
+        )
         return True
 
-    def _read(self, softmax: bool) -> None:
-        model, target, keys, zeros = self._model.model, self._model.target, self._keys, repeat(0.0)
-        if softmax:
+    def _read(self) -> None:
+        model, target, keys = self._model.model, self._model.target, self._keys
+        if self._link == kernels.SOFTMAX:
             for c, weights in enumerate(model.weights.values()):
-                self._format.pack_into(self._weights[c].data, 0, *map(weights.get, keys, zeros))
+                self._pack(self._weights[c], weights, keys)
         else:
-            self._format.pack_into(self._weights[0].data, 0, *map(model.weights.get, keys, zeros))
+            self._pack(self._weights[0], model.weights, keys)
             self._intercepts[0] = model.intercept
         for scaler, columns, names in self._scaled:
             whole = len(columns) == len(self._means)
@@ -203,8 +211,13 @@ class _Image:
                 if array is self._variances and not scaler.with_std:
                     continue
                 if whole:
-                    self._format.pack_into(array.data, 0, *map(numbers.get, names, zeros))
+                    self._pack(array, numbers, names)
                 else:
-                    array[columns] = list(map(numbers.get, names, zeros))
+                    array[columns] = list(map(numbers.get, names, repeat(0.0)))
         if target is not None:
             self._target[:] = target.get() ** 0.5, target.mean.get()
+
+    def _pack(self, array: Array, numbers: dict[Any, float], keys: list[Any]) -> None:
+        """The number of each key, 0 where it has none."""
+        values = numbers.values() if list(numbers) == keys else map(numbers.get, keys, repeat(0.0))
+        self._format.pack_into(array.data, 0, *values)

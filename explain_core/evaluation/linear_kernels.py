@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import below, compiled, draw_order, joined_delta, replaced_delta
+from explain_core.evaluation.kernels import (
+    below,
+    compiled,
+    draw_order,
+    empty_losses,
+    joined_delta,
+    replaced_delta,
+    settle,
+)
 
 IGNORED, NUMBER, SCALED, CATEGORY = range(4)
 """What becomes of a column: nothing, its value, its standardised value, an indicator for each category."""
@@ -121,3 +129,31 @@ def joined(
                         raw[c] += mine[c, columns[i]] - theirs[c, columns[i]]
             predict(raw, link, target, out[(size - first) * m + k])
     return joined_delta(out, base, before, y, codes, pairs, m, order, delta)
+
+
+@compiled
+def explain(
+    state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, outside: Any, base: Any, codes: Any,
+    m: int, delta: Any, cells: Any, sums: Any, rates: Any,
+    sage_m: int, sage_delta: Any, sage_cells: Any, sage_sums: Any, sage_rates: Any, order: Any, pairs: Any, empty: Any,
+    kinds: Any, means: Any, variances: Any, places: Any, weights: Any, intercepts: Any, link: int, target: Any, y: float,
+) -> Any:  # fmt: skip
+    """iPFI and iSAGE, those that were asked for; False, and nothing has changed but ``state``, where something is not finite."""
+    if m > 0 and not permuted(
+        state, x, rows, n_rows, starts, columns, m,
+        kinds, means, variances, places, weights, intercepts, link, target, base, codes, delta, y,
+    ):  # fmt: skip
+        return False
+    before, after = np.empty(len(codes)), np.empty_like(empty)
+    if sage_m > 0:
+        if len(empty) > 0:
+            empty_losses(empty, sage_rates[0], base, y, codes, after, before)
+        if not joined(
+            state[1:], x, rows, n_rows, starts, columns, sage_m,
+            kinds, means, variances, places, weights, intercepts, link, target, base, codes, sage_delta,
+            outside, 1 if len(empty) > 0 else 0, order, before, pairs, y,
+        ):  # fmt: skip
+            return False
+    return settle(
+        m, delta, cells, sums, rates, sage_m, sage_delta, sage_cells, sage_sums, sage_rates, empty, after
+    )

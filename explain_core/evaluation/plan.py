@@ -1,49 +1,60 @@
-"""What an estimator asks of an evaluator, record after record."""
+"""What estimators ask of an evaluator, record after record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from explain_core.empty import EmptyModel
 from explain_core.evaluation.kernels import LOSSES
-from explain_core.evaluation.table import Table
+from explain_core.evaluation.table import Array, Table
 from explain_core.losses import NAMED, Loss
 from explain_core.players import Players
 from explain_core.random import Generator
 from explain_core.reservoirs import Reservoir
+from explain_core.smoothing import Smoother
+
+
+@dataclass
+class Part:
+    """What one estimator brings to a plan: its draws, and what takes its Δ in; of no draws where it is absent.
+
+    ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, before an evaluator has
+    explained a record and after, none where copies stand for it (see ``IncrementalSAGE``).
+    """
+
+    rng: Generator = field(default_factory=lambda: Generator(0))
+    n_samples: int = 0
+    smoother: Smoother = field(default_factory=lambda: Smoother((0, 0)))
+    pairs: Sequence[bool] = ()
+    empty: EmptyModel | None = None
+
+    def __post_init__(self) -> None:
+        self.delta: Array = np.empty(self.smoother.value.shape)
+        """Losses × players, filled by a kernel."""
 
 
 class Plan:
-    """The players, losses and draws of an estimator, also as arrays for compiled kernels.
-
-    ``pairs`` says which losses are those of pairs, ``empty`` whether the copies of the empty coalition are evaluated
-    too (see ``IncrementalSAGE``).
-    """
+    """iPFI and iSAGE, or one of them, of the same players, losses and reservoir, also as arrays for compiled kernels."""
 
     def __init__(
-        self,
-        players: Players,
-        losses: Sequence[Loss],
-        n_samples: int,
-        reservoir: Reservoir,
-        rng: Generator,
-        pairs: Sequence[bool] = (),
-        empty: bool = False,
+        self, players: Players, losses: Sequence[Loss], reservoir: Reservoir, pfi: Part, sage: Part
     ) -> None:
-        self.players, self.losses, self.n_samples = players, tuple(losses), n_samples
-        self.reservoir, self.rng = reservoir, rng
+        self.players, self.losses, self.reservoir = players, tuple(losses), reservoir
+        self.pfi, self.sage = pfi, sage
         known = all(NAMED.get(loss.name) is loss for loss in losses)
         self.codes = np.array([LOSSES[loss.name] for loss in losses], np.int64) if known else None
-        self.pairs = np.array(pairs, np.bool_)
-        self.first = 0 if empty else 1
-        self.delta = np.empty((len(self.losses), len(players)))
-        """Losses × players, filled by a kernel."""
-        self.before = np.empty(len(self.losses) if pairs and not empty else 0)
-        """Losses of the empty coalition, where they are not those of copies."""
-        self.order = np.empty(len(players), np.int64)
+        self.pairs = np.array(sage.pairs, np.bool_)
+        self.order = np.empty(len(players) if sage.n_samples else 0, np.int64)
         """In which the players joined last."""
+        self.state = np.zeros(2, np.uint64)
+        """Of the generators of iPFI and iSAGE."""
+        self.empty: Array = np.empty(0)
+        """Weight and mean of the empty model, in the order of an image's labels; those of ``known``."""
+        self.known: EmptyModel | None = None
         self._width = -1
         self.arguments: tuple[Any, ...] = ()
         """What a kernel is called with, while ``image`` and ``matrix`` are these objects."""
@@ -59,3 +70,11 @@ class Plan:
         self.starts = np.cumsum([0, *map(len, columns)]).astype(np.int64)
         self.columns = np.array([column for of_one in columns for column in of_one], np.int64)
         self.outside = np.setdiff1d(np.arange(self._width), self.columns)
+
+    def smoothing(self) -> tuple[Any, ...]:
+        """What kernels take of iPFI, and of iSAGE; no draws stand for none."""
+        first, second = (
+            (part.n_samples, part.delta, part.smoother.cells, part.smoother.sums, part.smoother.rates)
+            for part in (self.pfi, self.sage)
+        )
+        return (*first, *second)

@@ -32,6 +32,8 @@ class Table:
         self.names: list[str] = []
         self.index: dict[str, int] = {}
         self.codes: dict[str, dict[str, int]] = {}
+        self.size = 0
+        """Columns and categories: what an image is laid out for."""
         self._numbers: set[str] = set()
         self._order: tuple[str, ...] = ()
         self._plain: tuple[str, ...] = ()  # features that were numbers together before
@@ -46,6 +48,7 @@ class Table:
         if found is None:
             found = self.index[name] = len(self.names)
             self.names.append(name)
+            self.size += 1
             self._order = tuple(self.names)
             self.buffer = np.empty(len(self.names))
             self._view = self.buffer.data
@@ -56,6 +59,7 @@ class Table:
     def code(self, name: str, category: str) -> int:
         """The number of a category, a new one where it was not met."""
         codes = self.codes.setdefault(name, {})
+        self.size += category not in codes
         return codes.setdefault(category, len(codes))
 
     def row(self, x: Row) -> tuple[Array | None, bool]:

@@ -11,8 +11,10 @@ from explain_core.evaluation.kernels import (
     compiled,
     draw_joining,
     draw_replaced,
+    empty_losses,
     joined_delta,
     replaced_delta,
+    settle,
     total,
 )
 
@@ -292,3 +294,33 @@ def joined(
         copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
     )  # fmt: skip
     return known and joined_delta(predictions, base, before, y, codes, pairs, m, order, delta)
+
+
+@compiled
+def explain(
+    state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, outside: Any, base: Any, codes: Any,
+    m: int, delta: Any, cells: Any, sums: Any, rates: Any,
+    sage_m: int, sage_delta: Any, sage_cells: Any, sage_sums: Any, sage_rates: Any, order: Any, pairs: Any, empty: Any,
+    nodes: Any, children: Any, leaves: Any, stats: Any, classes: Any, features: Any, moments: Any, tables: Any,
+    trees: Any, orders: Any, at: Any, two: float, normalise: int, y: float,
+) -> Any:  # fmt: skip
+    """iPFI and iSAGE of a classifier, those that were asked for, and where the record is; False where it needs river itself."""
+    locate(x, nodes, children, trees, at)
+    if m > 0 and not permuted(
+        state, x, rows, n_rows, starts, columns, m, nodes, children, leaves, stats, classes, features, moments,
+        tables, trees, orders, two, normalise, base, codes, delta, y,
+    ):  # fmt: skip
+        return False
+    before, after = np.empty(len(codes)), np.empty_like(empty)
+    if sage_m > 0:
+        if len(empty) > 0:
+            empty_losses(empty, sage_rates[0], base, y, codes, after, before)
+        if not joined(
+            state[1:], x, rows, n_rows, starts, columns, sage_m, nodes, children, leaves, stats, classes, features,
+            moments, tables, trees, orders, two, normalise, base, codes, sage_delta,
+            outside, 1 if len(empty) > 0 else 0, order, before, pairs, y,
+        ):  # fmt: skip
+            return False
+    return settle(
+        m, delta, cells, sums, rates, sage_m, sage_delta, sage_cells, sage_sums, sage_rates, empty, after
+    )

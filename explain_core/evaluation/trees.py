@@ -16,11 +16,13 @@ from explain_core.evaluation.kernels import (
     AVAILABLE,
     draw_joining,
     draw_replaced,
+    empty_losses,
     joined_delta,
     replaced_delta,
+    settle,
 )
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.table import Array, Rows
+from explain_core.evaluation.table import Array
 from explain_core.evaluation.votes import ADAPTIVE, voting
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
@@ -75,7 +77,7 @@ class TreesEvaluator(CompiledEvaluator):
 
         def predicted(start: int, end: int) -> list[Prediction]:
             known, shares = tree_kernels.shares(
-                matrix[start:end], *forest.arrays, *self.constants, len(labels)
+                matrix[start:end], *forest.arrays[:-1], *self.constants, len(labels)
             )
             if known:
                 return [dict(zip(labels, share, strict=True)) for share in shares.tolist()]
@@ -121,29 +123,41 @@ class TreesEvaluator(CompiledEvaluator):
             answers.append(votes)
         return answers
 
-    def _run(self, plan: Plan, x: Row, rows: Rows, y: float, joining: bool) -> bool:
+    def _run(self, plan: Plan, x: Row, y: float) -> bool:
         forest = self._forest
-        row = self._table.buffer
-        if len(row) != forest.width:
+        if len(self._table.buffer) != forest.width:
             return False
-        forest.locate(x, row)
         if not self._voting.regression:
-            return bool((tree_kernels.joined if joining else tree_kernels.permuted)(*plan.arguments, y))
-        if forest.linear and not (self._ordered and rows.ordered):
+            forest.located(x)
+            return bool(tree_kernels.explain(*plan.arguments, y))
+        forest.locate(x, self._table.buffer)
+        if forest.linear and not (self._ordered and self._rows[id(plan.reservoir)].ordered):
             return False  # a leaf's linear model adds up in the record's own order
-        drawn, m, rest = plan.arguments[:6], plan.n_samples, (y, plan.codes)
-        if not joining:
-            predictions = self._means(draw_replaced(*drawn, m))
-            return predictions is not None and replaced_delta(predictions, self._own, *rest, m, plan.delta)
-        predictions = self._means(draw_joining(*drawn, plan.outside, m, plan.first, plan.order))
-        return predictions is not None and joined_delta(
-            predictions, self._own, plan.before, *rest, plan.pairs, m, plan.order, plan.delta
-        )
+        drawn, pfi, sage = plan.arguments[1:6], plan.pfi, plan.sage
+        after, before = np.empty_like(plan.empty), np.empty(len(plan.losses))
+        rest = (self._own, y, plan.codes)
+        if pfi.n_samples:
+            copies = draw_replaced(plan.state, *drawn, pfi.n_samples)
+            predictions = self._means(copies)
+            if predictions is None or not replaced_delta(predictions, *rest, pfi.n_samples, pfi.delta):
+                return False
+        if sage.n_samples:
+            if len(plan.empty):
+                empty_losses(plan.empty, sage.smoother.rates[0], *rest, after, before)
+            first = 1 if len(plan.empty) else 0
+            copies = draw_joining(plan.state[1:], *drawn, plan.outside, sage.n_samples, first, plan.order)
+            predictions = self._means(copies)
+            if predictions is None or not joined_delta(
+                predictions, self._own, before, *rest[1:], plan.pairs, sage.n_samples, plan.order, sage.delta
+            ):
+                return False
+        return bool(settle(*plan.smoothing(), plan.empty, after))
 
     def _means(self, copies: Array) -> Array | None:
         """Predictions of a regression for the copies, copies × 1."""
-        out = np.empty((len(copies), len(self._forest.arrays[-2]), 1))
-        if not tree_kernels.members(copies, *self._forest.arrays, 2.0, True, out):
+        arrays = self._forest.arrays[:-1]
+        out = np.empty((len(copies), len(self._voting.trees()), 1))
+        if not tree_kernels.members(copies, *arrays, 2.0, True, out):
             return None
         matrix = out[:, :, 0]
         mean = self._voting.mean

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from explain_core import losses as known_losses
+from explain_core.empty import EmptyModel
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
-from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.plan import Part, Plan
 from explain_core.explanation import Explanation
 from explain_core.losses import Loss, Prediction, Task
 from explain_core.models import Model, Row, check_prediction, wrap
@@ -106,7 +108,6 @@ class IncrementalEstimator:
         self._alpha = alpha
         self._smoother = self._new_smoother(len(self.players))
         self.evaluator = choose(self.model, evaluator)
-        self._planned: Plan | None = None
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
         """Explain the model's prediction for x against the truth y.
@@ -114,36 +115,16 @@ class IncrementalEstimator:
         ``prediction`` is the model's own for x where the caller has it already. Raises ``ValueError`` for predictions
         and losses that are not finite and for a feature that has the name of a group.
         """
-        if self._owns_reservoir:
-            x = dict(x)
-        players = self.players.after(x)
-        if self.ready:
-            state = self._rng.state
-            try:
-                base = self.model.predict(x) if prediction is None else prediction
-                check_prediction(base, self.task)
-                delta = self._contributions(players, x, y, base)
-                compiled = self._planned is not None and delta is self._planned.delta
-                if not compiled and not np.isfinite(delta).all():
-                    raise ValueError(
-                        f"losses: a loss of {[loss.name for loss in self.losses]} is not finite for y = {y!r}"
-                    )
-            except BaseException:
-                self._rng.state = state
-                raise
-            self._take(players)
-            self._smoother.update(delta)
-            self._explained(y, base, delta)
-        else:
-            self._take(players)
-        if self._owns_reservoir:
-            self.reservoir.add(x)
+        self._alone.explain_one(x, y, prediction)
         return self
 
     def meet(self, x: Row) -> None:
         """Take notice of a record that is not explained."""
-        self._take(self.players.after(x))
-        self.evaluator.meet(x)
+        self._alone.meet(x)
+
+    @cached_property
+    def _alone(self) -> Together:
+        return Together([self])
 
     @property
     def ready(self) -> bool:
@@ -183,23 +164,31 @@ class IncrementalEstimator:
             "evaluator": self.evaluator.name,
         }
 
+    def _shares(self, other: IncrementalEstimator) -> bool:
+        """Whether the two can explain a record in one evaluation."""
+        return (
+            (self.model, self.evaluator, self.reservoir) == (other.model, other.evaluator, other.reservoir)
+            and (self.warm_up, self.losses) == (other.warm_up, other.losses)
+            and self.players == other.players
+            and (self._part() is None) == (other._part() is None)
+        )
+
     def _new_smoother(self, columns: int) -> Smoother:
         geometric = getattr(self.reservoir, "kind", None) == "geometric"
         memory = self.reservoir.size if geometric else None
         return Smoother((len(self.losses), columns), self._alpha, memory)
 
-    def _plan(self, players: Players) -> Plan:
-        """What the evaluator is asked for these players, the same object as long as they are."""
-        plan = self._planned
-        if plan is None or plan.players is not players:
-            plan = self._planned = self._new_plan(players)
-        return plan
+    def _part(self) -> Part | None:
+        """What compiled code needs to know; None where only Python explains."""
+        return Part(self._rng, self.n_samples, self._smoother)
 
-    def _new_plan(self, players: Players) -> Plan:
-        return Plan(players, self.losses, self.n_samples, self.reservoir, self._rng)
+    @property
+    def _empty_model(self) -> EmptyModel | None:
+        """The model of the empty coalition, None where copies stand for it."""
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_planned": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_alone"}
 
     def _draw_row(self) -> Row:
         rows = self.reservoir.rows
@@ -214,8 +203,14 @@ class IncrementalEstimator:
         """Δ of this record, losses × players. Changes no state but the generator's."""
         raise NotImplementedError
 
-    def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
-        """Change the state besides the smoother that an explained record changes. Does not fail."""
+    def _check(self, x: Row) -> None:
+        """Raise ``ValueError`` for a record that cannot be taken in."""
+
+    def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
+        """Change the state besides the smoother that an explained record changes; ``part`` is that of compiled code. Does not fail."""
+
+    def _learn(self, x: Row) -> None:
+        """Take in a record that was met. Does not fail."""
 
     def _estimate(self) -> tuple[Array, Array]:
         """Values and their standard errors, losses × players."""
@@ -223,6 +218,123 @@ class IncrementalEstimator:
 
     def _checked_samples(self, n_samples: int | None) -> int:
         raise NotImplementedError
+
+
+class Together:
+    """Estimators that explain the same records in one evaluation: the values are those that each finds alone.
+
+    They must have one model, evaluator, reservoir, warm-up, losses and players, and be of different kinds. Raises
+    ``ValueError`` where they have not. ``explain_one`` changes the state of all of them, or of none where it raises.
+
+    >>> from explain_core.importance.ipfi import IncrementalPFI
+    >>> from explain_core.importance.isage import IncrementalSAGE
+    >>> from explain_core.reservoirs import make_reservoir
+    >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", reservoir=make_reservoir("geometric", 10))
+    >>> sage = IncrementalSAGE(pfi.model, task="regression", reservoir=pfi.reservoir, evaluator=pfi.evaluator)
+    >>> both = Together([pfi, sage])
+    >>> for i in range(50):
+    ...     x = {"a": float(i % 7), "b": 1.0}
+    ...     both.explain_one(x, 2.0 * x["a"])
+    ...     pfi.reservoir.add(x)
+    >>> pfi.explanation.n, sage.explanation.n
+    (40, 40)
+    """
+
+    def __init__(self, estimators: Sequence[IncrementalEstimator]) -> None:
+        first = estimators[0]
+        if len({one.name for one in estimators}) < len(estimators) or not all(map(first._shares, estimators)):
+            names = [one.name for one in estimators]
+            raise ValueError(
+                f"estimators: {names} differ in model, evaluator, reservoir, warm_up, losses, features, groups or removal, or are of one kind"
+            )
+        for one in estimators:
+            one.players = first.players
+        self.estimators = tuple(estimators)
+        self._plan: Plan | None = None
+        self._parts: list[tuple[IncrementalEstimator, Part]] = []
+
+    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> None:
+        """``IncrementalEstimator.explain_one`` of each."""
+        first = self.estimators[0]
+        if first._owns_reservoir:
+            x = dict(x)
+        for one in self.estimators:
+            one._check(x)
+        players = first.players.after(x)
+        if first.ready:
+            base = first.model.predict(x) if prediction is None else prediction
+            check_prediction(base, first.task)
+            if players is not first.players or not self._compiled(players, x, y, base):
+                self._evaluated(players, x, y, base)
+        self._met(players, x)
+        if first._owns_reservoir:
+            first.reservoir.add(x)
+
+    def meet(self, x: Row) -> None:
+        """``IncrementalEstimator.meet`` of each."""
+        first = self.estimators[0]
+        for one in self.estimators:
+            one._check(x)
+        self._met(first.players.after(x), x)
+        first.evaluator.meet(x)
+
+    def _met(self, players: Players, x: Row) -> None:
+        for one in self.estimators:
+            one._take(players)
+            one._learn(x)
+
+    def _compiled(self, players: Players, x: Row, y: Any, base: Prediction) -> bool:
+        plan, first = self._plan, self.estimators[0]
+        if plan is None or plan.players is not players:
+            parts = [(one, one._part()) for one in self.estimators]
+            self._parts = [(one, part) for one, part in parts if part is not None]
+            if len(self._parts) < len(parts) or not players:
+                return False
+            of = {one.name: part for one, part in self._parts}
+            pfi, sage = (of.get(name) or Part() for name in ("ipfi", "isage"))
+            plan = self._plan = Plan(players, first.losses, first.reservoir, pfi, sage)
+        for one, part in self._parts:
+            part.empty = one._empty_model
+        if not first.evaluator.explain(plan, x, y, base):
+            return False
+        for one, part in self._parts:
+            one._explained(y, base, part, part.delta)
+        return True
+
+    def _evaluated(self, players: Players, x: Row, y: Any, base: Prediction) -> None:
+        states = [one._rng.state for one in self.estimators]
+        try:
+            deltas = [one._contributions(players, x, y, base) for one in self.estimators]
+            for delta in deltas:
+                if not np.isfinite(delta).all():
+                    names = [loss.name for loss in self.estimators[0].losses]
+                    raise ValueError(f"losses: a loss of {names} is not finite for y = {y!r}")
+        except BaseException:
+            for one, state in zip(self.estimators, states, strict=True):
+                one._rng.state = state
+            raise
+        for one, delta in zip(self.estimators, deltas, strict=True):
+            one._take(players)
+            one._smoother.update(delta)
+            one._explained(y, base, None, delta)
+
+
+def teams(estimators: Iterable[IncrementalEstimator]) -> list[Together]:
+    """The estimators in as few evaluations as they need.
+
+    >>> from explain_core.importance.ipfi import IncrementalPFI
+    >>> [len(team.estimators) for team in teams([IncrementalPFI(lambda x: 1.0), IncrementalPFI(lambda x: 1.0)])]
+    [1, 1]
+    """
+    found: list[list[IncrementalEstimator]] = []
+    for one in estimators:
+        for team in found:
+            if team[0]._shares(one) and all(one.name != other.name for other in team):
+                team.append(one)
+                break
+        else:
+            found.append([one])
+    return list(map(Together, found))
 
 
 def at_least_one(n_samples: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from explain_core.evaluation.plan import Part
 from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
@@ -53,9 +54,6 @@ class IncrementalPFI(IncrementalEstimator):
         return 1 if n_samples is None else at_least_one(n_samples)
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
-        compiled = self.evaluator.delta(self._plan(players), x, y, base)
-        if compiled is not None:
-            return compiled
         draw, m = self._draw_row, self.n_samples
         rows = [[draw() for _ in range(m)] for _ in players]
         delta = np.empty((len(self.losses), len(players)))
@@ -73,7 +71,7 @@ class IncrementalPFI(IncrementalEstimator):
         if self.kind == "ratio":
             self._switched.grow(len(players), like=self._own)
 
-    def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
+    def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
         if self.kind == "ratio":
             own = np.array([[loss(y, base)] for loss in self.losses])
             self._own.update(own)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
 from explain_core.empty import EmptyModel, mean_prediction
-from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.plan import Part
 from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
@@ -71,18 +71,9 @@ class IncrementalSAGE(IncrementalEstimator):
         self._y0 = EmptyModel(self._alpha)
         self._after: EmptyModel | None = None  # y₀ once it has seen the record that is being explained
 
-    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
+    def _check(self, x: Row) -> None:
         if self._trees:
             self._trees.check(x)
-        super().explain_one(x, y, prediction)
-        self._learn(x)
-        return self
-
-    def meet(self, x: Row) -> None:
-        if self._trees:
-            self._trees.check(x)
-        super().meet(x)
-        self._learn(x)
 
     def _learn(self, x: Row) -> None:
         if self._trees:
@@ -105,10 +96,6 @@ class IncrementalSAGE(IncrementalEstimator):
             self._after = self._y0.after(base)
             y0 = self._after.prediction
             before = [loss(y, y0) for loss in self.losses]
-        if not self._trees:
-            compiled = self.evaluator.delta(self._plan(players), x, y, base, before)
-            if compiled is not None:
-                return compiled
         delta = np.zeros((len(self.losses), len(players)))
         order, steps = self._coalitions(players, x)
         for step, predictions in enumerate(steps):
@@ -139,16 +126,14 @@ class IncrementalSAGE(IncrementalEstimator):
         given = players.outside({name: None for row in (x, *rows) for name in row}) if players.fixed else ()
         return order, self.evaluator.joined(x, rows, given, [players[j] for j in order[:-1]], empty)
 
-    def _new_plan(self, players: Players) -> Plan:
-        return Plan(
-            players,
-            self.losses,
-            self.n_samples,
-            self.reservoir,
-            self._rng,
-            self._pairs,
-            self.empty == "reservoir",
-        )
+    def _part(self) -> Part | None:
+        if self._trees:
+            return None
+        return Part(self._rng, self.n_samples, self._smoother, self._pairs)
+
+    @property
+    def _empty_model(self) -> EmptyModel | None:
+        return self._y0 if self.empty == "ema" else None
 
     def _losses_of(self, y: Any, predictions: list[Prediction]) -> list[float]:
         """Losses of the mean prediction; where pairs are wanted, those of the mean without its m equal pairs."""
@@ -161,8 +146,11 @@ class IncrementalSAGE(IncrementalEstimator):
             losses.append(value)
         return losses
 
-    def _explained(self, y: Any, base: Prediction, delta: Array) -> None:
-        self._y0, self._after = self._after or self._y0.after(base), None
+    def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
+        if part is None or part.empty is None:
+            self._y0, self._after = self._after or self._y0.after(base), None
+        else:
+            self._y0 = part.empty
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_after": None}

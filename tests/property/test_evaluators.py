@@ -3,6 +3,7 @@
 EXPLAIN_EQUALITY_RECORDS sets how many records each model is followed for.
 """
 
+import math
 import os
 
 import numpy as np
@@ -12,11 +13,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from explain_core.evaluation import kernels
 from explain_core.evaluation.choice import choose
+from explain_core.importance.base import Together, teams
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import NAMED
 from explain_core.models import wrap
 from explain_core.random import Generator
+from explain_core.reservoirs import make_reservoir
 from explain_core.smoothing import Smoother
 from service.default_models import default_model
 from service.pickles import dumps, loads
@@ -230,6 +233,89 @@ def test_all_settings_of_the_estimators_give_the_same_bits(task, settings):
     follow(model, pairs, drifting(100, 5, 8, task, classes=3))
 
 
+def generic():
+    """A model that no evaluator knows and that does not learn."""
+    return lambda x: 2.0 * x.get("x1", 0.3) - x.get("x2", 0.1)
+
+
+def shared(model, **settings):
+    """iPFI and iSAGE that draw from one reservoir, with an evaluator of their own."""
+    return estimators(model, choose(model), reservoir=make_reservoir("geometric", 20, 4), size=20, **settings)
+
+
+TOGETHER = {
+    "forest": (CLASSIFIERS["forest"], "classification", {}),
+    "regression forest": (REGRESSORS["forest"], "regression", {"n_samples": 2}),
+    "logistic": (lambda: default_model("binary"), "classification", {"n_samples": 1}),
+    "generic": (generic, "regression", {}),
+}
+
+
+@pytest.mark.parametrize("case", TOGETHER.values(), ids=TOGETHER)
+@pytest.mark.parametrize("own", [{}, {"empty": "reservoir"}, {"removal": "conditional"}], ids=str)
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_estimators_find_together_what_each_finds_alone(case, own, kind):
+    make, task, settings = case
+    model = wrap(make(), task)
+
+    def pair():
+        reservoir = make_reservoir("geometric", 20, 4)
+        common = {"task": task, "reservoir": reservoir, "evaluator": choose(model), "losses": LOSSES[task]}
+        return IncrementalPFI(model, kind=kind, seed=1, **common, **settings), IncrementalSAGE(
+            model, seed=2, **common, **settings, **own
+        )
+
+    alone, united = pair(), pair()
+    grouped = teams(united)
+    assert len(grouped) == (2 if own.get("removal") == "conditional" else 1)
+    for i, (x, y) in enumerate(drifting(100, 5, 8, task, missing=True)):
+        prediction = model.predict(x)
+        for way in (alone, grouped):
+            for one in way:
+                one.meet(x) if i % 7 == 6 else one.explain_one(x, y, prediction)
+        if make is not generic:
+            model.learn(x, y)
+        for way in (alone, united):
+            way[0].reservoir.add(x)
+        for one, other in zip(alone, united, strict=True):
+            assert one._rng.state == other._rng.state
+            for name in ("cells", "sums"):
+                assert np.array_equal(getattr(one._smoother, name), getattr(other._smoother, name)), (
+                    f"record {i}"
+                )
+    assert alone[1]._y0.prediction == united[1]._y0.prediction
+
+
+@pytest.mark.parametrize("make", [REGRESSORS["forest"], generic], ids=["compiled", "in Python"])
+def test_where_one_estimator_fails_none_has_explained(make):
+    model = wrap(make(), "regression")
+    pair = shared(model)
+    both = Together(pair)
+    for x, y in drifting(60, 5, 8, "regression"):
+        both.explain_one(x, y)
+        if make is not generic:
+            model.learn(x, y)
+        pair[0].reservoir.add(x)
+
+    def state():
+        return [(one._rng.state, one._smoother.cells.tobytes(), one._smoother.sums.tobytes()) for one in pair]
+
+    before, y0 = state(), pair[1]._y0
+    with pytest.raises(ValueError, match="not finite for y = inf"):
+        both.explain_one(x, math.inf)
+    assert state() == before and pair[1]._y0 is y0
+
+
+def test_estimators_that_differ_are_no_team():
+    model = wrap(generic(), "regression")
+    first, second = shared(model)
+    other = IncrementalSAGE(model, task="regression", reservoir=first.reservoir, evaluator=first.evaluator)
+    assert [team.estimators for team in teams([first, second, other])] == [(first, second), (other,)]
+    for wrong in ([first, other], [first, first]):
+        with pytest.raises(ValueError, match="differ in model, evaluator, reservoir"):
+            Together(wrong)
+
+
 @pytest.mark.parametrize("name", ["Hoeffding tree", "adaptive", "forest"])
 @pytest.mark.parametrize("missing", [False, True])
 def test_categories_and_missing_features_give_the_same_bits(name, missing):
@@ -300,5 +386,5 @@ def test_compiled_smoothing_gives_the_bits_of_numpy(memory, monkeypatch):
     monkeypatch.setattr(kernels, "AVAILABLE", False)
     for delta in deltas:
         plain.update(delta)
-    for name in ("value", "std", "_recent", "_covariance"):
+    for name in ("sums", "cells", "std"):
         assert np.array_equal(getattr(compiled, name), getattr(plain, name)), name
