@@ -37,10 +37,11 @@ class EmptyModel:
         if known.keys() == prediction.keys():
             new._mean = {label: rest * p + step * prediction[label] for label, p in known.items()}
             return new
-        # In the order of the prediction, which is that of compiled code too.
-        new._mean = {label: rest * known.get(label, 0.0) + step * p for label, p in prediction.items()}
-        for label, p in known.items():
-            new._mean.setdefault(label, rest * p)
+        # Classes in order of appearance; in that of the prediction, as in compiled code, where it knows them all.
+        order = prediction if known.keys() <= prediction.keys() else dict.fromkeys((*known, *prediction))
+        new._mean = {
+            label: rest * known.get(label, 0.0) + step * prediction.get(label, 0.0) for label in order
+        }
         return new
 
     def write(self, out: Array, labels: Sequence[Any]) -> bool:

@@ -18,7 +18,7 @@ from river.tree.splitter import GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.evaluation import tree_kernels as kernels
-from explain_core.evaluation.river_trees import labels_of, manner_of, mode_of, tokens_of
+from explain_core.evaluation.river_trees import MAJORITY, labels_of, manner_of, mode_of, tokens_of
 from explain_core.evaluation.table import Array, Table
 from explain_core.evaluation.votes import ADAPTIVE, Voting
 from explain_core.models import Row
@@ -39,7 +39,6 @@ class Forest:
         self._model, self._table = model, table
         self._trees: list[Any] = []
         self._last: Row | None = None
-        self._reached: list[int] | None = None  # the last leaf of each tree, from ``_at``
         self.labels: list[Any] = []
         """Classes in the order of a prediction."""
         self.codes: dict[Any, int] = {}
@@ -47,6 +46,7 @@ class Forest:
         """Columns."""
         self.linear = False
         """Whether leaves may hold linear models."""
+        self._at = np.empty((0, kernels.PATH), np.int64)
         self.arrays: tuple[Any, ...] = ()
         """nodes, children, leaves, stats, classes, features, moments, tables, trees, orders; where the last record is"""
 
@@ -56,6 +56,7 @@ class Forest:
         if not trees:
             return False
         try:
+            self._reached = self._at[:, 0].tolist()  # the last leaf of each tree
             current = len(trees) == len(self._trees) and len(self._table.names) == self.width
             if not current or not all(self._follow(t, tree) for t, tree in enumerate(trees)):
                 self._build(trees)
@@ -73,13 +74,14 @@ class Forest:
 
     def located(self, x: Row) -> None:
         """Take notice that a kernel writes, or has written, where a record is that the trees learn next."""
-        self._last, self._reached = x, None
+        self._last = x
 
     def _build(self, trees: Sequence[Any]) -> None:
         """Read all trees anew."""
         regression = self._model.regression
         self.labels = [None] if regression else labels_of(trees)
         self.codes = {label: code for code, label in enumerate(self.labels)}
+        self._adaptive = type(trees[0]) in ADAPTIVE  # one kind of tree, or copies of it
         nodes = 64 + 2 * sum(tree.n_nodes or 1 for tree in trees)
         while True:
             self._allocate(nodes, len(trees))
@@ -113,6 +115,7 @@ class Forest:
         self._heads = np.zeros(trees, kernels.TREE)
         self._heads["weight"] = 1.0
         self._orders = np.zeros((trees, size), np.int32)
+        self._packers = [struct.Struct(f"{n}d").pack_into for n in range(size + 1)]
         self._at = np.full((trees, kernels.PATH), -1, np.int64)
         self._bytes = memoryview(self._moments.data).cast("B") if nodes else memoryview(bytearray())
         self._stats_bytes = memoryview(self._stats.data).cast("B")
@@ -140,7 +143,7 @@ class Forest:
     def _plant(self, t: int, tree: Any) -> None:
         """Read a tree anew."""
         root = -1 if tree._root is None else self._grow(tree._root, tree)
-        self._heads[t]["root"], self._heads[t]["adaptive"] = root, type(tree) in ADAPTIVE
+        self._heads[t]["root"], self._heads[t]["adaptive"] = root, self._adaptive
         self._trees[t], self._weights[t], self._tokens[t] = (
             tree,
             tree._train_weight_seen_by_model,
@@ -214,7 +217,8 @@ class Forest:
                 return False
             self._plant(t, tree)
             return True
-        gain = tree._train_weight_seen_by_model - self._weights[t]
+        weight = tree._train_weight_seen_by_model
+        gain = weight - self._weights[t]
         if not gain:
             return True
         if not self._model.regression and len(tree.classes) != self._n_classes[t]:
@@ -222,7 +226,7 @@ class Forest:
         tokens = tokens_of(tree)
         if not self._learnt(t, tree, gain, tokens):
             self._plant(t, tree)
-        self._weights[t], self._tokens[t] = tree._train_weight_seen_by_model, tokens
+        self._weights[t], self._tokens[t] = weight, tokens
         return True
 
     def _same_classes(self, t: int, tree: Any) -> bool:
@@ -233,21 +237,18 @@ class Forest:
         """Read the leaves of the last record again; False where more than these has learnt or changed."""
         if self._last is None:
             return False
-        leaves = self._reached
-        if leaves is None:
-            leaves = self._reached = self._at[:, 0].tolist()
-        reached = leaves[t]
+        reached = self._reached[t]
         if reached < 0:
             return False
         before = self._tokens[t]
-        if type(tree) in ADAPTIVE:
+        if self._adaptive:
             # The last token counts the records that the root has learnt.
             if tokens[:-1] != before[:-1] or tokens[-1] - before[-1] != 1.0:
                 return False
             at = self._at[t].tolist()
             return all(self._read(leaf) for leaf in at[: at.index(-1)])
         gained = self._read(reached)
-        if abs(gained - gain) > 1e-9 * tree._train_weight_seen_by_model:
+        if gained != gain and abs(gained - gain) > 1e-9 * tree._train_weight_seen_by_model:
             return False
         idle = bool(tokens[1] or before[1])
         leaf = self._parts[reached][0]
@@ -280,13 +281,25 @@ class Forest:
 
     def _read(self, index: int) -> float:
         """Read a leaf; the weight that it has gained since it was read."""
-        leaf, tree, manner = self._parts[index]
+        leaf, _, manner = self._parts[index]
         if self._model.regression:
             return self._read_number(index, leaf)
-        stats = leaf.stats
         before, gained = self._known[index]
-        values = list(stats.values())
+        values = list(leaf.stats.values())
         weight = sum(values)
+        # What a leaf of the majority says is its weights alone.
+        if manner != MAJORITY or not values or len(values) != len(before):
+            self._read_kind(index, values, weight)
+        if self._adaptive:
+            self._errors[index] = leaf._mean_error.get()
+        self._packers[len(values)](self._stats_bytes, 8 * self._size * index, *values)
+        self._known[index] = (values, weight)
+        return float(weight - gained)
+
+    def _read_kind(self, index: int, values: list[float], weight: float) -> None:
+        """Read how a leaf predicts, and what naive Bayes needs."""
+        leaf, tree, manner = self._parts[index]
+        stats, before = leaf.stats, self._known[index][0]
         mode = mode_of(leaf, tree, manner, weight)
         kind, _, features = self._states[index]
         splitters = leaf.splitters if mode == kernels.BAYES else None
@@ -323,11 +336,6 @@ class Forest:
         if state != self._states[index]:
             self._states[index] = state
             self._leaves[index] = (*state, 0.0)
-        if type(tree) in ADAPTIVE:
-            self._errors[index] = leaf._mean_error.get()
-        struct.pack_into(f"{len(values)}d", self._stats_bytes, 8 * self._size * index, *values)
-        self._known[index] = (values, weight)
-        return float(weight - gained)
 
     def _write_moments(self, index: int, code: int, label: Any, splitters: dict[Any, Any]) -> bool:
         if not len(self._bytes):

@@ -124,9 +124,8 @@ class _Image:
             else kernels.SIGMOID if kind is linear_model.LogisticRegression
             else kernels.IDENTITY
         )  # fmt: skip
-        self.labels: list[Any] = {kernels.SIGMOID: [False, True], kernels.IDENTITY: [None]}.get(
-            self._link, []
-        )
+        fixed: dict[int, list[Any]] = {kernels.SIGMOID: [False, True], kernels.IDENTITY: [None]}
+        self.labels = fixed.get(self._link, [])
         self.codes: dict[Any, int] = {}
         self.arrays: tuple[Any, ...] = ()
 
