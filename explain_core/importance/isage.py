@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from explain_core.empty import EmptyModel, mean_prediction
 from explain_core.evaluation.plan import Part
 from explain_core.importance.base import IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
-from explain_core.models import Row
+from explain_core.models import Row, check_prediction
 from explain_core.players import Players
 from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining
@@ -115,12 +114,17 @@ class IncrementalSAGE(IncrementalEstimator):
         """
         m, empty = self.n_samples, self.empty == "reservoir"
         if self._trees:
-            joining = ConditionalJoining(
-                self._trees, x, _features(players), m, self.evaluator.predict, self._draw_row, self._rng
-            )
-            first = [joining.predictions()] if empty else []
+            joining = ConditionalJoining(self._trees, x, _features(players), m, self._draw_row, self._rng)
+            copies = joining.copies() if empty else []
             order = self._rng.permutation(len(players))
-            return order, chain(first, (joining.after(x, players[j]) for j in order[:-1]))
+            for j in order[:-1]:
+                joining.join(x, players[j])
+                copies += joining.copies()
+            predictions = self.evaluator.predict_many(copies) if copies else []
+            for prediction in predictions:
+                check_prediction(prediction, self.task)
+            self.evaluator.meet(x)
+            return order, (predictions[k : k + m] for k in range(0, len(predictions), m))
         rows = [self._draw_row() for _ in range(m)]
         order = self._rng.permutation(len(players))
         given = players.outside({name: None for row in (x, *rows) for name in row}) if players.fixed else ()

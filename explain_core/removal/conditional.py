@@ -9,7 +9,6 @@ from typing import Any
 from river import tree
 from river.tree.base import Branch
 
-from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.players import Player
 from explain_core.random import Generator, derive_seed
@@ -105,11 +104,10 @@ class ConditionalJoining:
         x: Row,
         features: Iterable[str],
         m: int,
-        predict: Callable[[Row], Prediction],
         draw_row: Callable[[], Row],
         rng: Generator,
     ) -> None:
-        self._trees, self._x, self._m, self._predict = trees, x, m, predict
+        self._trees, self._m = trees, m
         self._draw_row, self._rng = draw_row, rng
         self._code = trees.encoded(x)
         self._outside = dict.fromkeys(features)
@@ -122,14 +120,9 @@ class ConditionalJoining:
             if name in x:
                 self._known[name] = x[name]
 
-    def after(self, x: Row, player: Player) -> list[Prediction]:
-        """The predictions once the player has joined."""
-        self.join(x, player)
-        return self.predictions()
-
-    def predictions(self) -> list[Prediction]:
-        """Predictions for m copies: what is known of x, and a draw for every other feature."""
-        answers = []
+    def copies(self) -> list[Row]:
+        """m copies: what is known of x, and a draw for every other feature."""
+        copies: list[Row] = []
         for _ in range(self._m):
             copy = dict(self._known)
             for name in self._outside:
@@ -137,8 +130,8 @@ class ConditionalJoining:
                 value = (self._draw_row() if row is None else row).get(name, _ABSENT)
                 if value is not _ABSENT:
                     copy[name] = value
-            answers.append(self._predict(copy))
-        return answers
+            copies.append(copy)
+        return copies
 
 
 class FeatureTree:

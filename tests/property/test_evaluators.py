@@ -243,6 +243,24 @@ def shared(model, **settings):
     return estimators(model, choose(model), reservoir=make_reservoir("geometric", 20, 4), size=20, **settings)
 
 
+@pytest.mark.parametrize("task, name", [("classification", "forest"), ("regression", "Hoeffding tree, mean")])
+@pytest.mark.parametrize("empty", ["ema", "reservoir"])
+def test_conditional_copies_are_predicted_by_the_compiled_trees(task, name, empty, monkeypatch):
+    model = wrap({"classification": CLASSIFIERS, "regression": REGRESSORS}[task][name](), task)
+    predict, asked = type(model).predict, []
+    monkeypatch.setattr(type(model), "predict", lambda self, x: asked.append(x) or predict(self, x))
+    pair = [
+        IncrementalSAGE(
+            model, task=task, removal="conditional", empty=empty, n_samples=2, size=20, evaluator=one
+        )
+        for one in ("generic", choose(model))
+    ]
+    follow(model, [pair], drifting(100, 5, 8, task))
+    copies = 80 * 2 * (4 + (empty == "reservoir"))
+    if kernels.AVAILABLE:
+        assert copies + 100 <= len(asked) <= copies + 100 + 80  # a classifier is asked for its labels' order
+
+
 TOGETHER = {
     "forest": (CLASSIFIERS["forest"], "classification", {}),
     "regression forest": (REGRESSORS["forest"], "regression", {"n_samples": 2}),
