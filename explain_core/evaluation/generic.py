@@ -83,29 +83,20 @@ class GenericEvaluator:
         Features ``given`` have the values of x from the start; ``empty`` asks for the predictions before the first
         player too.
         """
-        steps: list[list[int]] = []
+        steps: list[list[int]] = [[-1] * len(rows) for _ in range(empty + len(joining))]
 
         def copies() -> Iterator[Row]:
             n = 0
-            current = [dict(row) for row in rows]
-            for copy in current:
+            for k, row in enumerate(rows):  # each copy differs from the one before by a player
+                copy = dict(row)
                 _take(copy, x, given)
-            places = [-1] * len(current)
-            if empty:
-                for k, copy in enumerate(current):
-                    places[k] = n
-                    n += 1
-                    yield copy
-                steps.append(list(places))
-            for player in joining:
-                for k, copy in enumerate(current):
-                    if _take(copy, x, player.features):
-                        places[k] = -1
-                    if places[k] < 0:
-                        places[k] = n
+                place = -1
+                for step, places in enumerate(steps, start=not empty):
+                    if (step and _take(copy, x, joining[step - 1].features)) or place < 0:
+                        place = n
                         n += 1
                         yield copy
-                steps.append(list(places))
+                    places[k] = place
 
         answers = self.predict_copies(copies())
         return [[answers[place] for place in places] for places in steps]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from river.tree.base import Leaf
 from river.utils.norm import normalize_values_in_dict
 
 from explain_core.evaluation import tree_kernels
@@ -21,6 +20,7 @@ from explain_core.evaluation.kernels import (
     replaced_delta,
     settle,
 )
+from explain_core.evaluation.paths import Copies
 from explain_core.evaluation.plan import Plan
 from explain_core.evaluation.table import Array
 from explain_core.evaluation.votes import ADAPTIVE, voting
@@ -90,29 +90,16 @@ class TreesEvaluator(CompiledEvaluator):
         return [one for start in starts for one in predicted(start, min(start + CHUNK, len(matrix)))]
 
     def predict_copies(self, copies: Iterator[Row]) -> list[Prediction]:
-        """Each tree is asked only for copies that differ in what their leaf reads."""
+        """Each tree is asked only for copies that differ in what it reads on the way, or at its leaf."""
         voting, trees = self._voting, self._voting.trees()
         if voting.regression or not trees or any(type(tree) in ADAPTIVE for tree in trees):
             return super().predict_copies(copies)
         weights = [1.0] * len(trees) if voting.weights is None else voting.weights()
-        known: dict[tuple[Any, ...], dict[Any, float]] = {}
-        classes = [sorted(tree.classes) for tree in trees]
+        asked = Copies(trees)
         answers: list[Prediction] = []
         for x in copies:
             votes: dict[Any, float] = {}
-            for t, (tree, weight) in enumerate(zip(trees, weights, strict=True)):
-                leaf = None if tree._root is None else _leaf(tree._root, x)
-                read = leaf.splitters if leaf is not None and leaf.is_active() else None
-                key = (
-                    (t, id(leaf), *map(x.get, read))
-                    if read and tree.leaf_prediction != "mc"
-                    else (t, id(leaf))
-                )
-                found = known.get(key)
-                if found is None:
-                    found = known[key] = dict.fromkeys(classes[t], 0.0)
-                    if leaf is not None:
-                        found.update(leaf.prediction(x, tree=tree))
+            for found, weight in zip(asked.votes(x), weights, strict=True):
                 for label, p in found.items():
                     votes[label] = p * weight + votes.get(label, 0.0)
             if voting.normalise == tree_kernels.DIVIDED and (total := sum(votes.values())) > 0:
@@ -162,13 +149,3 @@ class TreesEvaluator(CompiledEvaluator):
         matrix = out[:, :, 0]
         mean = self._voting.mean
         return np.ascontiguousarray(matrix if mean is None else np.reshape(mean(matrix), (-1, 1)), np.float64)
-
-
-def _leaf(node: Any, x: Row) -> Any:
-    """``node.traverse(x)`` of trees without alternates."""
-    while not isinstance(node, Leaf):
-        try:
-            node = node.children[node.branch_no(x)]
-        except KeyError:
-            node = node.most_common_path()[1]
-    return node
