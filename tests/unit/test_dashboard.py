@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from explain_client import Explanation, merge
 from service.http.feed import Feed
 from service.http.history import MAX_POINTS
 from service.http.views import TOP, Page, Selection
@@ -172,6 +173,26 @@ def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
         assert math.isclose(
             change["from"] + sum(step["value"] for step in change["steps"]), change["to"], abs_tol=1e-9
         )
+
+
+def test_the_average_over_partition_models_is_that_of_the_client() -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"]
+    feed, taken = Feed(settings()), []
+    for number, upto in ((0, 300), (1, 120), (2, 5)):  # the last one is warming up
+        for value in values[:upto]:
+            own = value.replace(b'"partition":0', b'"partition":%d' % number)
+            feed.explanation(number, own)
+            taken.append(Explanation.from_json(own))
+    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    expected = merge(taken)
+    assert (grid["label"], grid["warming"]) == ("average over partition models", 1)
+    assert len(set(expected.weights.values())) == 2
+    average = expected.importance("ipfi", "cross_entropy")
+    assert grid["features"] == sorted(average, key=lambda name: -average[name].value)
+    for name, found in zip(grid["features"], grid["average"], strict=True):
+        one = average[name]
+        assert found == pytest.approx([one.value, one.std, one.spread], rel=1e-3)
+    assert any(spread > 0.001 for _, _, spread in grid["average"])
 
 
 @pytest.mark.parametrize(
