@@ -32,6 +32,7 @@ MAX_WINDOW = 1_000
 
 MAX_CHANGES = 20
 MAX_LETTERS = 20
+FETCH_BYTES = 2 * 2**20
 LAG_SECONDS = 2.0
 LOOK_SECONDS = 15.0
 """How often it looks for new topics and partitions."""
@@ -99,7 +100,10 @@ class Feed:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
         names = (topics.explanations, topics.drift, topics.dead_letters)
-        consumer = reading_consumer(self.settings)
+        # What waits to be read is to stay small: at the start it is the backlog of every partition.
+        consumer = reading_consumer(
+            self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
+        )
         admin = admin_client(self.settings)
         try:
             partitions = {

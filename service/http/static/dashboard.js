@@ -202,7 +202,8 @@ function updateGrid({ grid }) {
     fill(cells[2], figure(spread));
     row.forEach((value, column) => {
       const cell = cells[column + 3];
-      const text = value === null ? "–" : figure(value);
+      // Text that nobody sees would have the whole table laid out anew.
+      const text = numbers ? (value === null ? "–" : figure(value)) : "";
       const colour = `rgba(${getHeat()}, ${((strongest * Math.max(value ?? 0, 0)) / most).toFixed(3)})`;
       fill(cell, text);
       if (cell.dataset.colour !== colour) {
