@@ -290,3 +290,10 @@ def test_a_taken_port_and_a_foreign_address_are_named() -> None:
 def test_a_worker_does_not_import_the_server() -> None:
     code = "import sys, service.worker; sys.exit(any(name in sys.modules for name in ('starlette', 'uvicorn', 'prometheus_client')))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_server_does_not_import_what_models_and_their_explanation_need() -> None:
+    heavy = ("river", "numba", "scipy", "pandas", "sklearn")
+    code = f"import sys, service.http.site; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
