@@ -39,13 +39,16 @@ def main(image: str, rounds: int) -> None:
     size, base = (images.get(name).attrs["Size"] for name in (image, BASE))
     print(f"{image}: {size:,} bytes, {size - base:,} over {BASE}")
     for name, settings in MODELS.items():
-        seconds = []
+        seconds, cpu = [], []
         for _ in range(rounds):
             with Timed(settings, image=image) as sidecar:
                 sidecar.expect(1)
                 seconds.append(time.monotonic() - sidecar.started)
+                assert sidecar.container is not None
+                stats = sidecar.container.get_wrapped_container().stats(stream=False)
+                cpu.append(stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
         print(f"cold start to the first explanation, {name}: {median(seconds):.1f} s "
-              f"({min(seconds):.1f}–{max(seconds):.1f})")  # fmt: skip
+              f"({min(seconds):.1f}–{max(seconds):.1f}), {median(cpu):.1f} s of CPU time")  # fmt: skip
 
 
 if __name__ == "__main__":
