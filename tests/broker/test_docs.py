@@ -19,7 +19,12 @@ from service.cli import NAME
 from service.kafka.broker import Broker
 from tests.documentation import ROOT, Block, blocks
 
-PAGES = ["docs/tutorial.md", "docs/how-to/consume.md", "docs/how-to/drift.md"]
+PAGES = [
+    "docs/tutorial.md",
+    "docs/how-to/pipeline.md",
+    "docs/how-to/consume.md",
+    "docs/how-to/drift.md",
+]
 ELSEWHERE = {
     "make": "the demo is run by test_demo.py",
     "pip": "this environment has what is to be installed",

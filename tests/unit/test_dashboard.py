@@ -12,7 +12,7 @@ import pytest
 from explain_client import Explanation, merge
 from service.http.feed import Feed
 from service.http.history import MAX_POINTS
-from service.http.views import TOP, Page, Selection
+from service.http.views import TOP, VIEWS, Page, Selection
 from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import Settings, load_settings
@@ -246,6 +246,19 @@ def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) ->
     for one in letters["newest"]:
         assert (one["details"] is not None) == shown
         assert not shown or (one["details"]["value"] == "{" and "not JSON" in one["details"]["message"])
+
+
+def test_only_the_selected_view_is_sent() -> None:
+    own = {
+        "importance": "rows",
+        "performance": "losses",
+        "drift": "changes",
+        "partitions": "grid",
+        "integrity": "chains",
+    }
+    feed = fed(60)
+    for view in VIEWS:
+        assert set(own.values()) & Page(feed, Selection(view=view)).next().keys() == {own[view]}
 
 
 def test_any_query_is_answered_with_what_exists() -> None:
