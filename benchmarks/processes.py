@@ -7,14 +7,18 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import click
 import orjson
@@ -33,6 +37,8 @@ TOTALS = re.compile(
 )
 RESTORED = re.compile(r"restored a snapshot of (\d+) bytes; (\d+) offsets to replay")
 SAMPLES_PER_SECOND = 250
+SCRAPE_SECONDS = 2.0
+HTTP = {"EXPLAIN_HTTP__ENABLED": "true", "EXPLAIN_HTTP__PORT": "0"}
 KILL_AT = 0.8
 """Share of the records after whose commit a worker is killed."""
 
@@ -98,8 +104,7 @@ class Bench:
     @property
     def broker_seconds(self) -> float:
         """What the broker has spent on the CPU since its start."""
-        spent = Path(f"/proc/{self._broker.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._broker.pid)
 
     def environment(self, case: Case, partitions: int, records: int) -> dict[str, str]:
         """Settings of a new sidecar on an input topic of so many records, which is filled at its first use."""
@@ -154,14 +159,38 @@ class Bench:
         runs = [_run(process, log) for process, log in started]
         ends = [datetime.fromisoformat(_read(log)[-1]["time"]).timestamp() for _, log in started]
         begin = min(end - run.seconds - run.recovery_seconds for end, run in zip(ends, runs, strict=True))
-        with _asking(environment) as (reader, settings):
-            committed = _committed(reader, settings, partitions)
-        folded = sum(one.offset for one in committed)
-        if folded != records:
-            raise click.ClickException(f"{folded} of {records} records were folded")
-        pointers = [Pointer.decode(one.metadata) for one in committed]
-        digests = [pointer.fold_digest for pointer in pointers if pointer]
+        digests = _digests(environment, partitions, records)
         return max(ends) - begin, [replace(run, digests=digests) for run in runs]
+
+    def watched(self, environment: dict[str, str], partitions: int, records: int) -> tuple[Run, float]:
+        """``run`` with HTTP, scraped and looked at: its worker's run, and the supervisor's CPU as a share of a core."""
+        with self.supervisor(environment | HTTP, "--until-caught-up") as (process, log):
+            visitor = Visitor(process.pid, log)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            share = visitor.share()
+        return replace(_run(process, log), digests=_digests(environment, partitions, records)), share
+
+    def unwatched(self, environment: dict[str, str], partitions: int, records: int) -> Run:
+        """``run`` without HTTP."""
+        with self.supervisor(environment, "--until-caught-up") as (process, log):
+            process.wait(600)
+        return replace(_run(process, log), digests=_digests(environment, partitions, records))
+
+    def stop_with_streams(self, environment: dict[str, str], command: str, streams: int) -> float:
+        """Seconds from SIGTERM to the end of ``run`` or ``dashboard`` with so many open event streams."""
+        with self.supervisor(environment | HTTP, command=command) as (process, log):
+            address = _address(process, log)
+            while command == "run" and "running from" not in log.read_text():
+                time.sleep(0.1)
+            opened = [_stream(address) for _ in range(streams)]
+            started = time.monotonic()
+            process.terminate()
+            if process.wait(60):
+                raise click.ClickException(f"{command} ended with {process.returncode}:\n{log.read_text()}")
+            seconds = time.monotonic() - started
+            for answer in opened:
+                answer.close()
+        return seconds
 
     def rival(self, what: str, environment: dict[str, str], records: int, quix: str | None) -> float:
         """Seconds that river and ixai take for the same records, in a plain ``loop`` or under ``quix``."""
@@ -220,6 +249,25 @@ class Bench:
         return file
 
     @contextmanager
+    def supervisor(
+        self, environment: dict[str, str], *options: str, command: str = "run"
+    ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+        """A command of the command line that serves, and the file of what it says."""
+        log = self._folder / f"{next(self._numbers)}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service.cli", command, *options],
+                env={**os.environ, **environment},
+                stdout=file,
+                stderr=file,
+            )
+        try:
+            yield process, log
+        finally:
+            process.kill()
+            process.wait()
+
+    @contextmanager
     def _worker(
         self, environment: dict[str, str], slot: int = 0, spy: bool = False
     ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
@@ -252,10 +300,64 @@ class Bench:
             process.wait()
 
 
+class Visitor:
+    """Prometheus and a browser: scrapes every ``SCRAPE_SECONDS``, and keeps an event stream of the dashboard open."""
+
+    def __init__(self, pid: int, log: Path) -> None:
+        self._pid = pid
+        self._begun: tuple[float, float] | None = None
+        for target in (self._scrape, self._look):
+            threading.Thread(target=target, args=(log,), daemon=True).start()
+
+    def share(self) -> float:
+        """What the process, which has ended, spent on the CPU since the first scrape, as a share of a core."""
+        if self._begun is None:
+            raise click.ClickException("it ended before it could be scraped")
+        moment, spent = self._begun
+        return (cpu_seconds(self._pid) - spent) / (time.monotonic() - moment)
+
+    def _scrape(self, log: Path) -> None:
+        address = _address(None, log)
+        with suppress(OSError, HTTPException):
+            while True:
+                with urlopen(f"{address}metrics", timeout=10) as answer:
+                    answer.read()
+                self._begun = self._begun or (time.monotonic(), cpu_seconds(self._pid))
+                time.sleep(SCRAPE_SECONDS)
+
+    def _look(self, log: Path) -> None:
+        with suppress(OSError, HTTPException):
+            _stream(_address(None, log)).read()
+
+
+def _address(process: subprocess.Popen[bytes] | None, log: Path) -> str:
+    """Where it says that it serves."""
+    while (found := re.search(r"http://[\d.:]+/", log.read_text())) is None:
+        if process is not None and process.poll() is not None:
+            raise click.ClickException(f"it ended before it served:\n{log.read_text()}")
+        time.sleep(0.05)
+    return found.group()
+
+
+def _stream(address: str) -> HTTPResponse:
+    """An event stream of the dashboard, after its first line."""
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=600)
+    connection.request("GET", "/events")
+    answer = connection.getresponse()
+    answer.readline()
+    return answer
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process, be it one that has ended and was not waited for, has spent on the CPU."""
+    spent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
+
+
 def _run(process: subprocess.Popen[bytes], log: Path) -> Run:
     """What a worker that has ended says of itself in its last line."""
     lines = _read(log)
-    found = TOTALS.search(lines[-1]["message"]) if lines else None
+    found = next((one for line in reversed(lines) if (one := TOTALS.search(line["message"]))), None)
     if process.returncode or found is None:
         raise click.ClickException(f"a worker ended with {process.returncode}:\n{log.read_text()}")
     _, seconds, cpu, folding, committing, snapshotting, snapshots, recovering = map(float, found.groups())
@@ -270,6 +372,16 @@ def _asking(environment: dict[str, str]) -> Iterator[tuple[Consumer, Settings]]:
         yield reader, settings
     finally:
         reader.close()
+
+
+def _digests(environment: dict[str, str], partitions: int, records: int) -> list[str]:
+    """The fold digest of each partition, all of whose records must have been folded."""
+    with _asking(environment) as (reader, settings):
+        committed = _committed(reader, settings, partitions)
+    folded = sum(one.offset for one in committed)
+    if folded != records:
+        raise click.ClickException(f"{folded} of {records} records were folded")
+    return [pointer.fold_digest for one in committed if (pointer := Pointer.decode(one.metadata))]
 
 
 def _committed(reader: Consumer, settings: Settings, partitions: int) -> list[TopicPartition]:

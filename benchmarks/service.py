@@ -237,6 +237,46 @@ def rivals(bench: Bench, quick: bool, quix: str | None) -> Table:
     return table
 
 
+def watched(bench: Bench, quick: bool) -> Table:
+    """``run`` with HTTP, metrics that are scraped and a dashboard that is looked at, against ``run`` without."""
+    case, partitions = CASES[0], 4
+    records, blocks = (case.quick_records, 1) if quick else (case.many_records, 10)
+    table = _table(
+        "Metrics and dashboard", "model", "records", "without, 1/s", "with, 1/s", "ratio of time", "ratio of the worker's CPU",
+        "goal", "supervisor's CPU",
+    )  # fmt: skip
+    pairs, shares = [], []
+    for block in range(blocks):
+        arguments = [(bench.environment(case, partitions, records), partitions, records) for _ in range(2)]
+        plain = bench.unwatched(*arguments[0]) if block % 2 else None
+        run, share = bench.watched(*arguments[1])
+        pairs.append((plain or bench.unwatched(*arguments[0]), run))
+        shares.append(share)
+    table.add_row(
+        case.name,
+        f"{records:,}",
+        f"{median(records / plain.seconds for plain, _ in pairs):,.0f}",
+        f"{median(records / run.seconds for _, run in pairs):,.0f}",
+        _spread([run.seconds / plain.seconds for plain, run in pairs], 3),
+        _spread([run.cpu_seconds / plain.cpu_seconds for plain, run in pairs], 3),
+        "≤ 1.03",
+        f"{median(shares):.1%} of a core",
+    )
+    return table
+
+
+def stopping(bench: Bench, quick: bool) -> Table:
+    """SIGTERM with ten open event streams."""
+    table = _table("SIGTERM with ten open event streams", "command", "seconds to its end", "goal")
+    for command in ("run", "dashboard"):
+        seconds = [
+            bench.stop_with_streams(bench.environment(CASES[0], 4, 2_000), command, 10)
+            for _ in range(1 if quick else 5)
+        ]
+        table.add_row(command, _spread(seconds), "≤ 2")
+    return table
+
+
 def _seconds(bench: Bench, case: Case, records: int, name: str, quix: str | None) -> float:
     environment = bench.environment(case, 4, records)
     if name in ("loop", "quix"):
@@ -279,7 +319,8 @@ def _records(data: Path | None) -> tuple[str, list[dict[str, Any]]]:
 
 
 SECTIONS: dict[str, Callable[..., Table]] = {
-    one.__name__: one for one in (throughput, snapshots, recovery, memory, profile, workers, rivals)
+    one.__name__: one
+    for one in (throughput, snapshots, recovery, memory, profile, workers, watched, stopping, rivals)
 }
 
 

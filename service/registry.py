@@ -14,7 +14,6 @@ import orjson
 from explain_client.messages import unframed
 from service.avro import teach_fastavro
 from service.errors import SettingsError, UserError
-from service.schemas import avro_schemas, schemas
 from service.settings import Settings
 from service.show import print_rows
 from service.sources import PREFIX
@@ -50,6 +49,8 @@ class Registry:
                 f"registry.url: {error.name or error} is missing; it needs the extra `registry`: "
                 "pip install 'explanation-sidecar[registry]'"
             ) from None
+        from service.schemas import avro_schemas, schemas
+
         teach_fastavro()
         for name in ("httpx", "httpx2"):  # a line for each request, on level info
             logging.getLogger(name).setLevel(logging.WARNING)

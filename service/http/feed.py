@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -27,8 +27,12 @@ from service.settings import Settings
 MAX_BACKLOG = 20_000
 """Explanations read at the start at the most, over all partitions; fewer where that is more than the charts show."""
 
+MAX_WINDOW = 1_000
+"""Explanations whose records an average is weighted by, at the most."""
+
 MAX_CHANGES = 20
 MAX_LETTERS = 20
+FETCH_BYTES = 2 * 2**20
 LAG_SECONDS = 2.0
 LOOK_SECONDS = 15.0
 """How often it looks for new topics and partitions."""
@@ -69,6 +73,7 @@ class Feed:
         self.lock = threading.Lock()
         self.version = 0
         self.partitions: dict[int, Partition] = {}
+        self.window: deque[Explanation] = deque(maxlen=MAX_WINDOW)
         self.letters: deque[Letter] = deque(maxlen=MAX_LETTERS)
         self.letter_classes: Counter[str] = Counter()
         self.problem: str | None = "connecting to Kafka"
@@ -95,7 +100,10 @@ class Feed:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
         names = (topics.explanations, topics.drift, topics.dead_letters)
-        consumer = reading_consumer(self.settings)
+        # What waits to be read is to stay small: at the start it is the backlog of every partition.
+        consumer = reading_consumer(
+            self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
+        )
         admin = admin_client(self.settings)
         try:
             partitions = {
@@ -112,6 +120,7 @@ class Feed:
                 self.partitions = {
                     number: Partition(number) for number in range(partitions[topics.explanations])
                 }
+                self.window.clear()
                 self.letters.clear()
                 self.letter_classes.clear()
             self._say(None)
@@ -181,6 +190,11 @@ class Feed:
             self.problem = str(error)
             return
         self._verify(partition, "explanations", explanation)
+        if partition.newest is not None:
+            # What came before the newest says how much traffic there was, and its values are those of the past.
+            self.window.append(
+                replace(partition.newest, importances={}, performance={}, estimators={}, raw=b"")
+            )
         partition.newest = explanation
         partition.history.add(explanation)
 

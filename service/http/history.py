@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from explain_client.messages import Explanation
 
-MAX_POINTS = 400
+MAX_POINTS = 300
 
 Column = tuple[str, str]
 """Estimator and loss."""

@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from explain_core.drift.change import RiskChange
-from service.kafka.lifecycle import Phase
 from service.kafka.report import Buckets, PartitionReport, Report
+from service.kafka.totals import Phase
 
 PREFIX = "explain_sidecar_"
 TOP = 20

@@ -52,4 +52,7 @@ def beside_workers(settings: Settings, workers: int) -> Iterator[Site]:
     site = Site(settings, workers)
     with site.following(), serving(make_app(settings.http, site.routes), sock):
         log.info("metrics, health%s on %s", " and the dashboard" * settings.http.dashboard, address(sock))
-        yield site
+        try:
+            yield site
+        finally:
+            site.stopping()  # the workers may have ended by themselves

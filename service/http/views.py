@@ -6,12 +6,13 @@ import math
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_client.merge import merge
 from explain_client.messages import Explanation
 from explain_core.drift.change import RiskChange
 from service.http.feed import Feed, Partition
@@ -93,7 +94,7 @@ class Page:
             case "drift":
                 body["changes"] = [_change(one) for one in reversed(partition.changes)]
             case "partitions":
-                body["grid"] = _grid(known, column)
+                body["grid"] = _grid(feed, known, column)
             case "integrity":
                 body |= _integrity(feed)
             case _:
@@ -248,23 +249,36 @@ def _change(message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _grid(known: Mapping[int, Partition], column: Column) -> dict[str, Any]:
-    """The newest importance of every feature in every partition; features by their mean, the largest first."""
-    values: dict[str, dict[int, float]] = {}
-    for number, partition in known.items():
-        history = partition.history
-        if column not in history.columns:
-            continue
-        cells = history.column(column, history.points[-1])
-        for name, (value, _) in zip(history.features, cells.tolist(), strict=True):
-            if not math.isnan(value):
-                values.setdefault(name, {})[number] = value
-    means = {name: sum(row.values()) / len(row) for name, row in values.items()}
-    features = sorted(means, key=lambda name: -means[name])
+def _grid(feed: Feed, known: Mapping[int, Partition], column: Column) -> dict[str, Any]:
+    """The newest importance of every feature in every partition, and their average; the largest first."""
+    estimator, loss = column
+    newest = [one.newest for one in known.values() if one.newest is not None]
+    cells = [one.importances.get(estimator, {}).get(loss, {}) for one in newest]
+    shown = [
+        replace(one, importances={estimator: {loss: of_one}})
+        for one, of_one in zip(newest, cells, strict=True)
+    ]
+    merged = merge([*feed.window, *shown])
+    average = merged.importances.get(estimator, {}).get(loss, {})
+    features = sorted(
+        dict.fromkeys(name for of_one in cells for name in of_one),
+        key=lambda name: -average[name].value if name in average else math.inf,
+    )
     return {
-        "partitions": list(known),
+        "partitions": [one.partition for one in newest],
         "features": features,
-        "values": [[_rounded(values[name].get(number)) for number in known] for name in features],
+        "values": [
+            [_rounded(of_one[name].value if name in of_one else None) for of_one in cells]
+            for name in features
+        ],
+        "label": merged.label,
+        "warming": merged.warming,
+        "average": [
+            [_rounded(value) for value in (average[name].value, average[name].std, average[name].spread)]
+            if name in average
+            else [None, None, None]
+            for name in features
+        ],
     }
 
 

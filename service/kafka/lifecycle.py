@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -18,6 +18,7 @@ from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded
 from service.kafka.past import find_snapshot, last_published
+from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
 from service.messages import Output
 from service.models import trusted_modules
@@ -32,8 +33,6 @@ SUPERSEDED_SECONDS = 10.0
 """A snapshot that was replaced while it was read is found again at once; one that stays missing is lost."""
 
 log = logging.getLogger(__name__)
-
-Phase = Literal["waiting", "restoring", "replaying", "running"]
 
 
 class RecoveryError(UserError):

@@ -9,13 +9,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import TypeAdapter
 
-from service.kafka.lifecycle import OwnedPartition, Phase
-from service.kafka.totals import Histogram, StepPhase, Totals
+from service.kafka.totals import Histogram, Phase, StepPhase, Totals
+
+if TYPE_CHECKING:  # the supervisor, which reads the reports, has no model and nothing that explains one
+    from service.kafka.lifecycle import OwnedPartition
 
 INTERVAL_SECONDS = 1.0
 

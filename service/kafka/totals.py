@@ -11,6 +11,9 @@ from typing import Literal
 from service.kafka.transaction import Sent
 from service.settings import TopicSettings
 
+Phase = Literal["waiting", "restoring", "replaying", "running"]
+"""Of a partition; records are folded in the last two."""
+
 StepPhase = Literal["replaying", "running"]
 
 STEP_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)

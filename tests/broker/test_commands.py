@@ -154,6 +154,10 @@ def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing
         ),
         ({"EXPLAIN_TOPICS__RECORDS": "no-such-topic"}, "topics.records"),
         (
+            {"EXPLAIN_REGISTRY__URL": "http://127.0.0.1:1"},
+            "registry.url http://127.0.0.1:1: no answer that can be used",
+        ),
+        (
             {"EXPLAIN_RECORD__WEIGHT": "w", "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing"},
             "record.weight",
         ),

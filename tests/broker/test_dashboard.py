@@ -151,6 +151,11 @@ def test_every_view_is_accessible_fits_a_phone_and_works_by_keyboard(
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (scheme, view)
             assert visit.complaints == []
             visit.close()
+    visit = Visit(browser, server.address, "view=partitions")
+    visit.page.wait_for_selector("#grid td")
+    assert "average over partition models" in visit.page.locator("#average").inner_text()
+    assert visit.page.locator("#grid tbody tr").first.locator("td").first.inner_text().count("±") == 1
+    visit.close()
     visit = Visit(browser, server.address)
     page = visit.page
     page.locator("#loss").focus()

@@ -1,6 +1,7 @@
 """The image and the compose file, on a real engine; and a downstream project that tests its consumer with them."""
 
 import json
+import math
 import os
 import re
 import socket
@@ -10,6 +11,7 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -115,9 +117,22 @@ def scrape(http: str, folder: Path) -> None:
         groups = answer(port, "api/v1/rules")["data"]["groups"]
         assert {rule["health"] for group in groups for rule in group["rules"]} <= {"ok", "unknown"}
         assert sum(len(group["rules"]) for group in groups) == 8
+        # Grafana itself is not started: what its panels ask for, Prometheus must have.
+        panels = json.loads((ROOT / "deploy/grafana/dashboard.json").read_text())["panels"]
+        queries = [target["expr"] for panel in panels for target in panel["targets"]]
+        assert len(queries) == len(panels) >= 8
+        while empty := [query for query in queries if not values(port, query)]:
+            assert time.monotonic() < deadline, f"no data for {empty}"
+            time.sleep(0.5)
     finally:
         process.terminate()
         process.wait(30)
+
+
+def values(port: str, query: str) -> list[float]:
+    """The numbers that Prometheus answers a query with now."""
+    found = answer(port, f"api/v1/query?query={quote(query)}").get("data", {}).get("result", ())
+    return [value for one in found if not math.isnan(value := float(one["value"][1]))]
 
 
 def explained(port: str) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from explain_client import Explanation, merge
 from service.http.feed import Feed
 from service.http.history import MAX_POINTS
-from service.http.views import TOP, Page, Selection
+from service.http.views import TOP, VIEWS, Page, Selection
 from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import Settings, load_settings
@@ -174,6 +175,26 @@ def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
         )
 
 
+def test_the_average_over_partition_models_is_that_of_the_client() -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"]
+    feed, taken = Feed(settings()), []
+    for number, upto in ((0, 300), (1, 120), (2, 5)):  # the last one is warming up
+        for value in values[:upto]:
+            own = value.replace(b'"partition":0', b'"partition":%d' % number)
+            feed.explanation(number, own)
+            taken.append(Explanation.from_json(own))
+    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    expected = merge(taken)
+    assert (grid["label"], grid["warming"]) == ("average over partition models", 1)
+    assert len(set(expected.weights.values())) == 2
+    average = expected.importance("ipfi", "cross_entropy")
+    assert grid["features"] == sorted(average, key=lambda name: -average[name].value)
+    for name, found in zip(grid["features"], grid["average"], strict=True):
+        one = average[name]
+        assert found == pytest.approx([one.value, one.std, one.spread], rel=1e-3)
+    assert any(spread > 0.001 for _, _, spread in grid["average"])
+
+
 @pytest.mark.parametrize(
     "message", [b"{}", b'{"change": 3, "sentence": 7}', b'{"change": {"joint": 1}}', b"[1]", b"x"]
 )
@@ -225,6 +246,19 @@ def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) ->
     for one in letters["newest"]:
         assert (one["details"] is not None) == shown
         assert not shown or (one["details"]["value"] == "{" and "not JSON" in one["details"]["message"])
+
+
+def test_only_the_selected_view_is_sent() -> None:
+    own = {
+        "importance": "rows",
+        "performance": "losses",
+        "drift": "changes",
+        "partitions": "grid",
+        "integrity": "chains",
+    }
+    feed = fed(60)
+    for view in VIEWS:
+        assert set(own.values()) & Page(feed, Selection(view=view)).next().keys() == {own[view]}
 
 
 def test_any_query_is_answered_with_what_exists() -> None:

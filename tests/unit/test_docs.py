@@ -173,6 +173,7 @@ SAYS = {
         "the model is a Majority for binary",
         "the model is a function for binary",
     ],
+    "docs/how-to/operate.md": [],
     "docs/how-to/consume.md": [],
     "docs/how-to/drift.md": ["error rate "],
     "docs/how-to/secure.md": ["sasl.mechanism", "http.token"],

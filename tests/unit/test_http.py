@@ -3,6 +3,7 @@
 import http.client
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -25,10 +26,12 @@ from service.errors import UserError
 from service.http.app import make_app
 from service.http.metrics import PREFIX, TOP, exposition
 from service.http.server import bind, serving
+from service.http.site import beside_workers
 from service.http.workers import Workers
 from service.kafka.report import Buckets, PartitionReport, Report
 from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
 from service.sections import HttpSettings
+from service.settings import load_settings
 
 
 def message(features: int) -> dict[str, Any]:
@@ -287,6 +290,29 @@ def test_a_taken_port_and_a_foreign_address_are_named() -> None:
         bind(HttpSettings(host="192.0.2.1", port=0))
 
 
+def test_open_event_streams_end_in_order_when_the_workers_end_by_themselves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    environment = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "EXPLAIN_HTTP__PORT": "0"}
+    caplog.set_level("INFO")
+    with beside_workers(load_settings(environ=environment), 0):
+        where = next(found for text in caplog.messages if (found := re.search(r"[\d.]+:\d+", text)))
+        connection = http.client.HTTPConnection(where.group(), timeout=10)
+        connection.request("GET", "/events")
+        stream = connection.getresponse()
+        assert stream.readline() == b"retry: 1000\n"
+    stream.read()
+    connection.close()
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+
+
 def test_a_worker_does_not_import_the_server() -> None:
     code = "import sys, service.worker; sys.exit(any(name in sys.modules for name in ('starlette', 'uvicorn', 'prometheus_client')))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_server_does_not_import_what_models_and_their_explanation_need() -> None:
+    heavy = ("river", "numba", "scipy", "pandas", "sklearn")
+    code = f"import sys, service.http.site; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

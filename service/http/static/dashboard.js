@@ -184,20 +184,26 @@ function updateGrid({ grid }) {
   const table = byId("grid");
   const numbers = byId("numbers").checked;
   table.classList.toggle("numbers", numbers);
+  const left = grid.warming ? `; left out: ${number(grid.warming)} warming up` : "";
+  fill(byId("average"), `First column: ${grid.label}, ± its standard error, by their shares of the newest records${left}. Spread: how far the partition models lie apart.`);
   const names = JSON.stringify([grid.partitions, grid.features]);
   if (table.dataset.names !== names) {
     table.dataset.names = names;
-    const head = element("tr", {}, element("th", { scope: "col" }, "Feature"), ...grid.partitions.map((p) => element("th", { scope: "col" }, String(p))));
-    const rows = grid.features.map((name) => element("tr", {}, element("th", { scope: "row", title: name }, name), ...grid.partitions.map(() => element("td"))));
+    const head = element("tr", {}, ...["Feature", "Average", "Spread"].map((name) => element("th", { scope: "col" }, name)), ...grid.partitions.map((p) => element("th", { scope: "col" }, String(p))));
+    const rows = grid.features.map((name) => element("tr", {}, element("th", { scope: "row", title: name }, name), element("td", { class: "figure" }), element("td", { class: "figure" }), ...grid.partitions.map(() => element("td"))));
     table.replaceChildren(element("caption", {}, "Importance of a feature (row) in a partition (column); the darker the larger"), element("thead", {}, head), element("tbody", {}, ...rows));
   }
   const most = Math.max(1e-12, ...grid.values.flat().map((value) => Math.abs(value ?? 0)));
   const strongest = numbers ? 0.3 : 0.95;
   grid.values.forEach((row, index) => {
     const cells = table.tBodies[0].rows[index].cells;
+    const [value, std, spread] = grid.average[index];
+    fill(cells[1], std === null ? figure(value) : `${figure(value)} ± ${figure(std)}`);
+    fill(cells[2], figure(spread));
     row.forEach((value, column) => {
-      const cell = cells[column + 1];
-      const text = value === null ? "–" : figure(value);
+      const cell = cells[column + 3];
+      // Text that nobody sees would have the whole table laid out anew.
+      const text = numbers ? (value === null ? "–" : figure(value)) : "";
       const colour = `rgba(${getHeat()}, ${((strongest * Math.max(value ?? 0, 0)) / most).toFixed(3)})`;
       fill(cell, text);
       if (cell.dataset.colour !== colour) {

@@ -1,0 +1,208 @@
+"""``python -m benchmarks.dark``: how long a partition's explanations stand still at a crash, a rollout and a scale-in.
+
+Two instances share four partitions of a topic that is written all the time; one of them is ended. A reader of committed
+messages takes the time between two messages of a partition: a break is one that is longer than ``BREAK_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle, pairwise
+from statistics import median
+
+import orjson
+from confluent_kafka import KafkaException, TopicPartition
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+from river.datasets import Phishing
+
+from service.kafka.broker import Broker
+from service.kafka.clients import admin_client, plain_producer, reading_consumer
+from service.kafka.topics import Topics
+from service.run import worker_environment
+from service.settings import Settings, load_settings
+
+PARTITIONS = 4
+RECORDS_PER_SECOND = 400
+BREAK_SECONDS = 1.0
+BEFORE_SECONDS, AFTER_SECONDS = 5.0, 25.0
+INSTANCES = ("a", "b")
+ENDS = {
+    "crash: SIGKILL, started again": (signal.SIGKILL, True),
+    "rollout: SIGTERM, started again": (signal.SIGTERM, True),
+    "scale-in: SIGTERM": (signal.SIGTERM, False),
+}
+
+
+class Line:
+    """A topic that is written all the time, the instances on it, and when each explanation could be read."""
+
+    def __init__(self, broker: Broker, name: str, static: bool) -> None:
+        self._static = static
+        self._environment = {
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+            "EXPLAIN_APP_ID": name,
+            "EXPLAIN_EMIT__EVERY": "10",
+            **{f"EXPLAIN_TOPICS__{key.upper()}": f"{key}-{name}" for key in
+               ("records", "explanations", "drift", "checkpoints", "dead_letters")},
+        }  # fmt: skip
+        self.settings: Settings = load_settings(environ=self._environment)
+        self.arrivals: dict[int, list[float]] = {partition: [] for partition in range(PARTITIONS)}
+        self._admin = admin_client(self.settings)
+        self._ended = threading.Event()
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Records are written and explanations read within the block."""
+        topics = Topics(self.settings, self._admin)
+        topics.create_topics([(self.settings.topics.records, PARTITIONS, {})])
+        topics.until_described(self.settings.topics.records)
+        topics.prepare()
+        threads = [threading.Thread(target=target) for target in (self._write, self._read)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            for thread in threads:
+                thread.join()
+
+    @contextmanager
+    def instance(self, name: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker; it ends with the block at the latest."""
+        environment = self._environment | {"EXPLAIN_INSTANCE_ID": name}
+        if self._static:
+            environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"] = name
+        process = subprocess.Popen(
+            [sys.executable, "-m", "service.worker", "--slot", "0"],
+            env={**worker_environment(), **environment},
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def wait_until_shared(self) -> None:
+        """Until each instance has as many partitions as the other."""
+        deadline = time.monotonic() + 180
+        while self._shares() != [PARTITIONS // len(INSTANCES)] * len(INSTANCES):
+            if time.monotonic() > deadline:
+                raise SystemExit(f"the instances did not share the partitions: {self._shares()}")
+            time.sleep(0.2)
+
+    def wait_until_steady(self) -> None:
+        """Until there was no break for ``BEFORE_SECONDS``."""
+        deadline = time.monotonic() + 180
+        time.sleep(BEFORE_SECONDS)
+        while any(self.breaks(time.monotonic() - BEFORE_SECONDS).values()):
+            if time.monotonic() > deadline:
+                raise SystemExit("the explanations do not flow steadily; the machine is too busy")
+            time.sleep(0.2)
+
+    def breaks(self, since: float) -> dict[int, list[float]]:
+        """The breaks of each partition since a moment, in seconds; one that has not ended counts as it stands."""
+        now = time.monotonic()
+        found = {}
+        for partition, moments in self.arrivals.items():
+            begin = max((one for one in moments if one <= since), default=since)
+            spans = [b - a for a, b in pairwise([begin, *(one for one in moments if one > since), now])]
+            found[partition] = [span for span in spans if span > BREAK_SECONDS]
+        return found
+
+    def _shares(self) -> list[int]:
+        name = self.settings.app_id
+        try:
+            group = self._admin.describe_consumer_groups([name], request_timeout=2)[name].result()
+        except KafkaException:  # a broker that has just started does not know the group's coordinator yet
+            return []
+        return [len(one.assignment.topic_partitions) for one in group.members if one.assignment]
+
+    def _write(self) -> None:
+        producer, records = plain_producer(self.settings), cycle(Phishing())
+        partitions, started, written = cycle(range(PARTITIONS)), time.monotonic(), 0
+        while not self._ended.is_set():
+            while written < RECORDS_PER_SECOND * (time.monotonic() - started):
+                x, y = next(records)
+                value = orjson.dumps({**x, "label": int(y)})
+                producer.produce(self.settings.topics.records, value, partition=next(partitions))
+                written += 1
+            producer.poll(0.01)
+        producer.flush(10)
+
+    def _read(self) -> None:
+        consumer = reading_consumer(self.settings)
+        topic = self.settings.topics.explanations
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in self.arrivals])
+        while not self._ended.is_set():
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.arrivals[message.partition() or 0].append(time.monotonic())
+        consumer.close()
+
+
+def measure(broker: Broker, name: str, how: signal.Signals, again: bool, static: bool, restart: float) -> tuple[int, float, float]:  # fmt: skip
+    """Partitions that stood still, the longest break of one, and the most that one stood still in all; seconds."""
+    line = Line(broker, name, static)
+    first, second = INSTANCES
+    with line.flowing(), line.instance(second):
+        with line.instance(first) as process:
+            line.wait_until_shared()
+            line.wait_until_steady()
+            ended = time.monotonic()
+            process.send_signal(how)
+            process.wait(60)
+        if again:
+            time.sleep(restart)
+            with line.instance(first):
+                time.sleep(AFTER_SECONDS)
+                found = line.breaks(ended)
+        else:
+            time.sleep(AFTER_SECONDS)
+            found = line.breaks(ended)
+    breaks = [spans for spans in found.values() if spans]
+    return len(breaks), max((max(one) for one in breaks), default=0.0), max(map(sum, breaks), default=0.0)
+
+
+def main(rounds: int, restart: float) -> None:
+    table = Table(box=MARKDOWN)
+    for column in ("what happens", "membership", "partitions that stand still", "longest break, s", "of one partition in all, s"):  # fmt: skip
+        table.add_column(column, no_wrap=True)
+    with Broker() as broker:
+        for end, (how, again) in ENDS.items():
+            for membership in ("dynamic", "static"):
+                found = [
+                    measure(broker, f"{how.name}-{again}-{membership}-{number}", how, again, membership == "static", restart)
+                    for number in range(rounds)
+                ]  # fmt: skip
+                touched, longest, total = zip(*found, strict=True)
+                table.add_row(
+                    end, membership, _spread(touched, 0), _spread(longest, 1), _spread(total, 1)
+                )  # fmt: skip
+                print(end, membership, found, file=sys.stderr, flush=True)
+    Console(width=160).print(table)
+
+
+def _spread(values: tuple[float, ...], digits: int) -> str:
+    return f"{median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--restart", type=float, default=2.0, help="seconds until the platform starts it again"
+    )
+    arguments = parser.parse_args()
+    main(arguments.rounds, arguments.restart)
