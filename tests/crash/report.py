@@ -12,8 +12,9 @@ from pathlib import Path
 
 from service.crash_points import POINTS
 from service.kafka.jars import KAFKA_VERSION
-from tests.crash.campaign import Done, Verdict
+from tests.crash.campaign import Done
 from tests.crash.faults import Recovery
+from tests.crash.load import Verdict
 
 
 @dataclass
@@ -57,14 +58,9 @@ class Report:
         lines = [
             "# Crash campaign",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, seed {self.seed}; Python {platform.python_version()}, Kafka {KAFKA_VERSION}, confluent-kafka "
-            f"{version('confluent-kafka')}, river {version('river')}; {platform.machine()}.",
+            title(self.seed),
             "",
-            f"**{len(self.faults)} faults, {len(self.problems)} problems.** {sum(v.records for v in verdicts):,} records; "
-            f"{sum(v.messages for v in verdicts):,} messages with {sum(v.bytes for v in verdicts):,} bytes compared with the oracle; "
-            f"{sum(v.seconds for v in verdicts) / 60:.0f} minutes.",
-            "",
-            *(f"- {problem}" for problem in self.problems),
+            comparison(verdicts),
             "",
             "| fault | injected |",
             "| --- | ---: |",
@@ -98,6 +94,25 @@ class Report:
                         f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {_p99(seconds):.2f} |"
                     )
         return rows
+
+
+def title(seed: int) -> str:
+    """When, and with what."""
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, seed {seed}; Python {platform.python_version()}, Kafka {KAFKA_VERSION}, confluent-kafka "
+        f"{version('confluent-kafka')}, river {version('river')}; {platform.machine()}."
+    )
+
+
+def comparison(verdicts: Sequence[Verdict]) -> str:
+    """What was compared, and each problem on a line of its own."""
+    problems = [problem for verdict in verdicts for problem in verdict.problems]
+    text = (
+        f"**{sum(v.faults for v in verdicts)} faults, {len(problems)} problems.** {sum(v.records for v in verdicts):,} records; "
+        f"{sum(v.messages for v in verdicts):,} messages with {sum(v.bytes for v in verdicts):,} bytes compared with the oracle; "
+        f"{sum(v.seconds for v in verdicts) / 60:.0f} minutes."
+    )
+    return "\n".join([text, "", *(f"- {problem}" for problem in problems)]).rstrip()
 
 
 def _p99(values: Sequence[float]) -> float:
