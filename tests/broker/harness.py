@@ -307,6 +307,10 @@ class Process:
             if self._process.poll() is None:
                 self.kill()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def running(self) -> bool:
         return self._process.poll() is None
 

@@ -3,9 +3,10 @@
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from service.errors import UserError
 from tests.crash.faults import KINDS, MIN_WORKERS
@@ -36,13 +37,26 @@ def order_of_faults(seed: int, index: int, kinds: list[str]) -> str:
 class Campaign(Load):
     """One slice: workers, a producer that never rests, faults, and the verdict."""
 
-    def __init__(self, seed: int, number: int, data: Path | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        number: int,
+        data: Path | None = None,
+        name: str = "crash",
+        environment: Mapping[str, str] | None = None,
+        **rate: Any,
+    ) -> None:
         self.broker, self.proxy = proxied_broker(data)
         self.broker.start()
+        self.spared: set[int] = set()
+        """Slots of workers that no fault picks."""
         self.static = bool(number // SLICE % 2)
-        name = f"crash-{seed}-{number}"
-        environment = {"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": name} if self.static else {}
-        super().__init__(name, self.broker, environment, MIN_WORKERS + 1, f"127.0.0.1:{self.proxy.port}")
+        name = f"{name}-{seed}-{number}"
+        membership = {"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": name} if self.static else {}
+        behind = f"127.0.0.1:{self.proxy.port}"
+        super().__init__(
+            name, self.broker, {**membership, **(environment or {})}, MIN_WORKERS + 1, behind, **rate
+        )
 
     def inject(self, kind: str, seed: str) -> str:
         """One fault; returns what it did."""

@@ -96,14 +96,18 @@ class Load:
             self.fleet.wait(0.1)
         return True
 
+    def committed(self) -> list[int]:
+        """Committed offset by partition; below 0 where there is none."""
+        return [place.offset for _, place in sorted(self.pipeline.committed().items())]
+
     def verdict(self, faults: int, seconds: float) -> Verdict:
         """Probe every partition, stop, and compare every byte with the oracle."""
         self._feeding.clear()
         self._producer.join()
         problems = []
         ends = self._ends()
-        if not self.until(lambda: self._committed() == ends, 90):
-            problems.append(f"not caught up within 90 s: committed {self._committed()} of {ends}")
+        if not self.until(lambda: self.committed() == ends, 90):
+            problems.append(f"not caught up within 90 s: committed {self.committed()} of {ends}")
         probe_seconds = self._probe(problems)
         for slot in list(self.fleet.live):
             self.fleet.stop(slot)
@@ -174,9 +178,6 @@ class Load:
         ]
         reader.close()
         return ends
-
-    def _committed(self) -> list[int]:
-        return [place.offset for _, place in sorted(self.pipeline.committed().items())]
 
     def _members(self) -> int:
         admin = AdminClient({"bootstrap.servers": self.pipeline.broker.bootstrap_servers})

@@ -91,7 +91,7 @@ class Report:
                 seconds = [getattr(recovery, name) for recovery in found]
                 if seconds:
                     rows.append(
-                        f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {_p99(seconds):.2f} |"
+                        f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {p99(seconds):.2f} |"
                     )
         return rows
 
@@ -115,7 +115,8 @@ def comparison(verdicts: Sequence[Verdict]) -> str:
     return "\n".join([text, "", *(f"- {problem}" for problem in problems)]).rstrip()
 
 
-def _p99(values: Sequence[float]) -> float:
+def p99(values: Sequence[float]) -> float:
+    """The 99th percentile."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
