@@ -44,16 +44,21 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
 
 
 def reading_consumer(
-    settings: Settings, errors: ErrorLog | None = None, group: str | None = None
+    settings: Settings, errors: ErrorLog | None = None, group: str | None = None, **config: object
 ) -> Consumer:
-    """A consumer that joins no group, for reading at offsets of our own choice; ``group`` is whose offsets it can ask for."""
-    config = _common(settings, errors or ErrorLog()) | {
+    """A consumer that joins no group, for reading at offsets of our own choice; ``group`` is whose offsets it can ask for.
+
+    ``config``: more librdkafka properties, with _ for the dots.
+    """
+    own = {name.replace("_", "."): value for name, value in config.items()}
+    known = _common(settings, errors or ErrorLog()) | {
         # librdkafka wants a name even where no group is joined; nothing is ever committed under it.
         "group.id": group or f"{settings.app_id}.reader",
         **COMMITTED,
         "fetch.wait.max.ms": 50,
+        **own,
     }
-    return _made(Consumer, config | settings.kafka.config)
+    return _made(Consumer, known | settings.kafka.config)
 
 
 def transactional_producer(settings: Settings, name: str, errors: ErrorLog) -> Producer:
