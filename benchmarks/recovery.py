@@ -314,31 +314,31 @@ def main(
         stack.callback(processes.close)
         environment = bench.environment(CASES[2], PARTITIONS, 0)
         del environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"]
-        if replay is not None:
-            environment["EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS"] = str(replay)
         settings = load_settings(environ=environment)
         topics = Topics(settings)
         topics.create_topics([(settings.topics.records, PARTITIONS, {})])
         topics.until_described(settings.topics.records)
         stack.enter_context(feeding(settings, records, rate, warm))
+        if replay is not None:
+            environment["EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS"] = str(replay)
         recoveries, size = kills(processes, settings, environment, number, rate, settle)
         table = _table(
             f"SIGKILL, {number} times each; a snapshot has {size / 1e3:.0f} kB", "", "until assigned, s: p50", "p99",
             "restore, s: p50", "p99", "replay, s: p50", "p99", "restore and replay, s: p50", "p99", "records replayed", "goal",
         )  # fmt: skip
         _row(table, "sidecar", recoveries, "≤ 2 s")
-        if quix is not None:
-            for lost in (False, True):
-                own = environment | {
-                    "EXPLAIN_APP_ID": f"quix-{lost}",
-                    "EXPLAIN_TOPICS__EXPLANATIONS": f"quix-{lost}",
-                }
-                found = quix_kills(processes, own, quix, size, number, settle / 6, lost)
-                _row(table, f"Quix Streams, its folder {'lost' if lost else 'kept'}", found, "")
         console.print(table)
-        dark = moves(processes, settings, environment, max(2, number // 2), rate)
-        table = _table("A second worker joins: dark for", "partitions", "p50, s", "p99, s", "goal")
-        table.add_row(str(len(dark)), f"{median(dark):.2f}", f"{p99(dark):.2f}", "≤ 1.5 s")
+        dark = moves(processes, settings, environment, max(2, number // 3), rate)
+        moved = _table("A second worker joins: dark for", "partitions", "p50, s", "p99, s", "goal")
+        moved.add_row(str(len(dark)), f"{median(dark):.2f}", f"{p99(dark):.2f}", "≤ 1.5 s")
+        console.print(moved)
+        for lost in (False, True) if quix is not None else ():
+            own = environment | {
+                "EXPLAIN_APP_ID": f"quix-{lost}",
+                "EXPLAIN_TOPICS__EXPLANATIONS": f"quix-{lost}",
+            }
+            found = quix_kills(processes, own, str(quix), size, number, settle, lost)
+            _row(table, f"Quix Streams, its folder {'lost' if lost else 'kept'}", found, "")
         console.print(table)
 
 
