@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from service.kafka.broker import Broker
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 8
 RECORDS_PER_SECOND = 160
+CATCH_UP_SECONDS = 180
 
 PROBE = b"a probe that is no JSON: it comes out as a dead letter at once"
 
@@ -97,8 +98,11 @@ class Load:
         return True
 
     def committed(self) -> list[int]:
-        """Committed offset by partition; below 0 where there is none."""
-        return [place.offset for _, place in sorted(self.pipeline.committed().items())]
+        """Committed offset by partition, below 0 where there is none; nothing where Kafka does not say."""
+        try:
+            return [place.offset for _, place in sorted(self.pipeline.committed().items())]
+        except KafkaException:
+            return []
 
     def verdict(self, faults: int, seconds: float) -> Verdict:
         """Probe every partition, stop, and compare every byte with the oracle."""
@@ -106,8 +110,10 @@ class Load:
         self._producer.join()
         problems = []
         ends = self._ends()
-        if not self.until(lambda: self.committed() == ends, 90):
-            problems.append(f"not caught up within 90 s: committed {self.committed()} of {ends}")
+        if not self.until(lambda: self.committed() == ends, CATCH_UP_SECONDS):
+            problems.append(
+                f"not caught up within {CATCH_UP_SECONDS} s: committed {self.committed()} of {ends}"
+            )
         probe_seconds = self._probe(problems)
         for slot in list(self.fleet.live):
             self.fleet.stop(slot)

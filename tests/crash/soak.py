@@ -132,7 +132,7 @@ def run(seed: int, minutes: int, rate: float, tell: Callable[[str], None] = lamb
     )
     campaign.spared = {0}
     try:
-        assert campaign.until(lambda: min(campaign.committed()) > 0, 120)
+        assert campaign.until(lambda: min(campaign.committed(), default=-1) > 0, 300)
         watch, sampler = Watch(campaign.pipeline), Sampler(campaign)
         started, faults = time.time(), []
         for index in range(minutes):
