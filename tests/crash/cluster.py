@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from service.kafka.broker import Broker
 from tests.crash.load import Load, Verdict
-from tests.crash.report import comparison, title
+from tests.crash.report import comparison, restarts, title
 from tests.crash.watch import Watch
 
 BROKERS = (1, 2, 3)
@@ -159,7 +159,7 @@ def markdown(seed: int, kills: list[Kill], verdict: Verdict) -> str:
             for kill in kills
         ),
         "",
-        f"Workers that ended by themselves and were started again: {verdict.ended or 'none'}.",
+        restarts(verdict),
     ]
     return "\n".join(lines) + "\n"
 

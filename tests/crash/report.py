@@ -115,6 +115,12 @@ def comparison(verdicts: Sequence[Verdict]) -> str:
     return "\n".join([text, "", *(f"- {problem}" for problem in problems)]).rstrip()
 
 
+def restarts(verdict: Verdict) -> str:
+    """Which workers ended by themselves."""
+    ended = ", ".join(f"{reason} ({count})" for reason, count in verdict.ended.items())
+    return f"Ended by themselves, and started again: {ended or 'none'}."
+
+
 def p99(values: Sequence[float]) -> float:
     """The 99th percentile."""
     ordered = sorted(values)

@@ -21,7 +21,7 @@ from service.kafka.broker import Broker
 from tests.crash.campaign import Campaign, Done, order_of_faults
 from tests.crash.faults import KINDS
 from tests.crash.load import Load, Verdict
-from tests.crash.report import comparison, p99, title
+from tests.crash.report import comparison, p99, restarts, title
 from tests.crash.watch import Arrival, Watch
 
 SHARE = 0.5
@@ -194,8 +194,7 @@ def markdown(seed: int, soaked: Soaked, note: str) -> str:
         fault = next((fault.detail for fault in soaked.faults if fault.index == minute), "")
         milliseconds = " | ".join(f"{value:,.0f}" for value in own)
         lines.append(f"| {minute + 1} | {len(minutes[minute]):,} | {milliseconds} | {process} | {fault} |")
-    ended = ", ".join(f"{reason} ({count})" for reason, count in soaked.verdict.ended.items())
-    return "\n".join([*lines, "", f"Ended by themselves, and started again: {ended or 'none'}."]) + "\n"
+    return "\n".join([*lines, "", restarts(soaked.verdict)]) + "\n"
 
 
 def _latencies(arrivals: list[Arrival], begun: float) -> tuple[float, ...]:
