@@ -44,15 +44,24 @@ image: $(ASSETS) ## the container image, and its size
 crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
 	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash)
 
+.PHONY: cluster
+cluster: setup ## three brokers, each killed in turn: ROUNDS=2
+	nice $(BIN)/python -m tests.crash.cluster --rounds $(or $(ROUNDS),2)
+
+.PHONY: soak
+soak: setup ## a steady load with a fault a minute: MINUTES=30
+	nice $(BIN)/python -m tests.crash.soak --minutes $(or $(MINUTES),30)
+
 .PHONY: fuzz
 fuzz: setup ## bad input of every kind: INPUTS=1000000
 	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
 
 .PHONY: proof
-proof: setup ## all of docs/guarantees.md, some two hours: the tests, a million inputs, 500 faults
+proof: setup ## all of docs/guarantees.md, some three hours: the tests, a million inputs, 500 faults, three brokers, a soak
 	$(BIN)/python -m pytest tests/crash tests/broker tests/unit/test_hostile_snapshots.py
 	$(MAKE) fuzz
 	$(MAKE) crash FAULTS=500 STATE=build/proof
+	$(MAKE) cluster soak
 
 .PHONY: lint
 lint: setup ## style and formatting

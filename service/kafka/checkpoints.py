@@ -156,6 +156,7 @@ class SnapshotReader:
                 self._values[key.removeprefix(self._prefix)] = value
             if message.offset() == self._pointer.manifest:
                 self.written_at = message.timestamp()[1]
+                self._consumer.unassign()
                 return self._assemble(message)
         return None
 
@@ -207,5 +208,6 @@ def read_all(consumer: Consumer, topic: str, partition: int, start: int) -> Iter
     while True:
         for message in read(consumer, 1.0):
             if message is None:
+                consumer.unassign()
                 return
             yield message

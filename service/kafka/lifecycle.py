@@ -152,11 +152,12 @@ class OwnedPartition:
         return max(0, self._target.offset - self.state.next_offset)
 
     def _wait(self) -> None:
-        group, where = self._cluster.group, TopicPartition(self._topic, self.partition)
+        cluster, where = self._cluster, TopicPartition(self._topic, self.partition)
         try:
             # Blocks while a predecessor's transaction is open: its outcome decides where we start.
-            committed = group.committed([where], timeout=SLICE_SECONDS)[0]
-            low, high = group.get_watermark_offsets(where, timeout=1.0, cached=False)
+            committed = cluster.group.committed([where], timeout=SLICE_SECONDS)[0]
+            # The group's connection is busy with fetching for other partitions.
+            low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
             if committed.offset < 0 and committed.error is None:
                 self._without_offset(low, high)
                 return

@@ -9,6 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -64,7 +65,9 @@ class Worker:
         self._keys = checkpoints.read_keys(settings.checkpoint.hmac_key_file)
         self._fold_settings = fold_settings(settings)
         self._consumer = group_consumer(settings, slot, self._errors)
-        self._reader = reading_consumer(settings, self._errors)
+        # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.
+        self._reader = reading_consumer(settings, self._errors, fetch_wait_max_ms=5)
+        self._meet_the_leaders()
         self._cluster = Cluster(settings, self._topic.id, self._keys, self._consumer, self._reader)
         self._transaction = Transaction(
             transactional_producer(settings, worker_name(settings, slot), self._errors), settings, alive
@@ -106,6 +109,13 @@ class Worker:
             self._reader.close()
             if self._spans is not None:
                 self._spans.close()
+
+    def _meet_the_leaders(self) -> None:
+        """Connect the reader where the snapshots are, while no partition waits for it: later it takes half a second."""
+        with suppress(KafkaException):
+            for partition in range(self._topic.partitions):
+                where = TopicPartition(self._settings.topics.checkpoints, partition)
+                self._reader.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
 
     # --- input ---------------------------------------------------------------------------------------------------
 

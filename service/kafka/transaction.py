@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from service.crash_points import reach
 from service.errors import UserError
 from service.messages import Output
-from service.settings import Settings
+from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 CALL_SECONDS = 5.0
 """Longest wait of one call; a retriable one is called again."""
@@ -269,7 +269,8 @@ class Transaction:
             KafkaError.INVALID_PRODUCER_EPOCH,
         ):
             raise Fatal(
-                f"duplicate instance id: another worker runs under instance_id {self._instance!r} ({name}: {cause.str()}); "
-                "give each instance an id of its own"
+                f"duplicate instance id: another worker runs under instance_id {self._instance!r}, or Kafka ended a transaction "
+                f"that was open for {TRANSACTION_TIMEOUT_MS / 1000:g} s, as when a broker dies ({name}: {cause.str()}); start this one again, "
+                "and give each instance an id of its own"
             )
         raise Fatal(f"{name}: {cause.str()}; the producer cannot go on, start the sidecar again")

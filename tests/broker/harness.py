@@ -75,7 +75,7 @@ class Pipeline:
         new = NewTopic(
             topic,
             partitions or self.partitions,
-            1,
+            -1,
             config={k.replace("_", "."): v for k, v in config.items()},
         )
         for attempt in itertools.count():
@@ -87,7 +87,8 @@ class Pipeline:
             ) as error:  # a client that is new may wait in vain for the controller's address
                 if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS and attempt:
                     return
-                if error.args[0].code() != KafkaError._TIMED_OUT or attempt == 3:
+                retried = (KafkaError._TIMED_OUT, KafkaError._DESTROY_BROKER)
+                if error.args[0].code() not in retried or attempt == 3:
                     raise
 
     @property
@@ -305,6 +306,10 @@ class Process:
         finally:
             if self._process.poll() is None:
                 self.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def running(self) -> bool:
         return self._process.poll() is None

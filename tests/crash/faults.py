@@ -166,7 +166,7 @@ KINDS: dict[str, Fault] = {
 
 
 def _victim(campaign: "Campaign", rng: random.Random) -> int:
-    return rng.choice(sorted(campaign.fleet.live))
+    return rng.choice(sorted(set(campaign.fleet.live) - campaign.spared))
 
 
 def _armed(campaign: "Campaign", rng: random.Random, point: str) -> tuple[int, str]:

@@ -28,8 +28,8 @@ from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import Settings, load_settings
 
-READ_SECONDS = 60
-"""A topic that cannot be read to its end in this time has a transaction that hangs, or a broker that is gone."""
+READ_SECONDS = 30
+"""A topic with more to read of which nothing comes in this time has a transaction that hangs, or a broker that is gone."""
 
 Stream = list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]
 
@@ -165,6 +165,7 @@ def _read(settings: Settings, topic: str, differences: list[str]) -> dict[int, l
             error, partition = message.error(), message.partition()
             assert partition is not None
             if error is None:
+                deadline = time.monotonic() + READ_SECONDS
                 found[partition].append(message)
             elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= ends[partition]:
                 left.discard(partition)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from service.crash_points import POINTS
 from service.kafka.jars import KAFKA_VERSION
-from tests.crash.campaign import Done, Verdict
+from tests.crash.campaign import Done
 from tests.crash.faults import Recovery
+from tests.crash.load import Verdict
 
 
 @dataclass
@@ -57,14 +58,9 @@ class Report:
         lines = [
             "# Crash campaign",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, seed {self.seed}; Python {platform.python_version()}, Kafka {KAFKA_VERSION}, confluent-kafka "
-            f"{version('confluent-kafka')}, river {version('river')}; {platform.machine()}.",
+            title(self.seed),
             "",
-            f"**{len(self.faults)} faults, {len(self.problems)} problems.** {sum(v.records for v in verdicts):,} records; "
-            f"{sum(v.messages for v in verdicts):,} messages with {sum(v.bytes for v in verdicts):,} bytes compared with the oracle; "
-            f"{sum(v.seconds for v in verdicts) / 60:.0f} minutes.",
-            "",
-            *(f"- {problem}" for problem in self.problems),
+            comparison(verdicts),
             "",
             "| fault | injected |",
             "| --- | ---: |",
@@ -95,12 +91,38 @@ class Report:
                 seconds = [getattr(recovery, name) for recovery in found]
                 if seconds:
                     rows.append(
-                        f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {_p99(seconds):.2f} |"
+                        f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {p99(seconds):.2f} |"
                     )
         return rows
 
 
-def _p99(values: Sequence[float]) -> float:
+def title(seed: int) -> str:
+    """When, and with what."""
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, seed {seed}; Python {platform.python_version()}, Kafka {KAFKA_VERSION}, confluent-kafka "
+        f"{version('confluent-kafka')}, river {version('river')}; {platform.machine()}."
+    )
+
+
+def comparison(verdicts: Sequence[Verdict]) -> str:
+    """What was compared, and each problem on a line of its own."""
+    problems = [problem for verdict in verdicts for problem in verdict.problems]
+    text = (
+        f"**{sum(v.faults for v in verdicts)} faults, {len(problems)} problems.** {sum(v.records for v in verdicts):,} records; "
+        f"{sum(v.messages for v in verdicts):,} messages with {sum(v.bytes for v in verdicts):,} bytes compared with the oracle; "
+        f"{sum(v.seconds for v in verdicts) / 60:.0f} minutes."
+    )
+    return "\n".join([text, "", *(f"- {problem}" for problem in problems)]).rstrip()
+
+
+def restarts(verdict: Verdict) -> str:
+    """Which workers ended by themselves."""
+    ended = ", ".join(f"{reason} ({count})" for reason, count in verdict.ended.items())
+    return f"Ended by themselves, and started again: {ended or 'none'}."
+
+
+def p99(values: Sequence[float]) -> float:
+    """The 99th percentile."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
