@@ -1,5 +1,6 @@
 """Whatever comes in: no crash, no change of state, bounded memory. ``FUZZ_INPUTS=1000000`` gives the full run (`make fuzz`)."""
 
+import functools
 import json
 import os
 import random
@@ -28,6 +29,9 @@ INPUTS = int(os.environ.get("FUZZ_INPUTS", "20000"))
 BATCH = 20
 """Inputs of one example; an example has a cost of its own."""
 
+PART = 500
+"""Examples that hypothesis makes at a time: it remembers each of them, so that it tries none twice."""
+
 tried: Counter[str] = Counter()
 
 
@@ -36,10 +40,19 @@ def fuzz(share: float) -> Callable[[Any], Any]:
 
     def decorate(test: Any) -> Any:
         checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-        budget = settings(
-            max_examples=max(1, round(share * INPUTS / BATCH)), database=None, suppress_health_check=checks
-        )
-        return pytest.mark.timeout(7_200)(seed(20_000)(budget(test)))
+        examples = max(1, round(share * INPUTS / BATCH))
+        parts = -(-examples // PART)
+        part = settings(
+            max_examples=-(-examples // parts), database=None, suppress_health_check=checks
+        )(test)  # fmt: skip
+
+        @functools.wraps(test, updated=())
+        def all_parts() -> None:
+            for number in range(parts):
+                seed(20_000 + number)(part)()
+
+        del all_parts.__wrapped__  # type: ignore[attr-defined]
+        return pytest.mark.timeout(7_200)(all_parts)
 
     return decorate
 
