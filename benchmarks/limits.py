@@ -74,7 +74,7 @@ def wide(count: int = 2_000, features: int = 500) -> Iterator[Record]:
         yield 0, _encoded({**x, "label": int(x["feature_0"] + x["feature_1"] > 0)})
 
 
-def categorical(count: int = 40_000, categories: int = 10_000) -> Iterator[Record]:
+def categorical(count: int = 20_000, categories: int = 10_000) -> Iterator[Record]:
     """Three features; each of their categories comes sooner or later."""
     rng = random.Random(3)
     for index in range(count):
@@ -120,7 +120,7 @@ def _encoded(record: dict[str, Any]) -> bytes:
 
 LIMITS = {
     "backlog": Limit("a backlog of 1,000,000 records, 8 partitions, every 50th explained", 8, backlog, {"EXPLAIN_EXPLAIN__EVERY": "50"}, counted=True),
-    "partitions": Limit("64 partitions on one worker", 64, lambda: backlog(128_000, 64), {}),
+    "partitions": Limit("64 partitions on one worker", 64, lambda: backlog(32_000, 64), {}),
     "features": Limit("500 features", 1, wide, {}),
     "categories": Limit("3 features of 10,000 categories", 1, categorical, {}),
     "megabyte": Limit("records of 1 MB, few of it features", 1, large, {"EXPLAIN_RECORD__FEATURES": '["a","b","c"]'}),
