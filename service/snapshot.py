@@ -137,8 +137,14 @@ def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) ->
 
 
 def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
-    """The snapshot of a state as it is now."""
+    """The snapshot of a state as it is now. Raises ``SnapshotError`` for one so large that it would not be restored."""
     raw = dumps(state)
+    if len(raw) > MAX_RAW_BYTES:
+        raise SnapshotError(
+            f"{topic} partition {state.partition}: the state has {len(raw)} bytes and a snapshot at most {MAX_RAW_BYTES}; nothing was lost, "
+            "the last snapshot is whole. Name the features in record.features without those of ever new strings (ids, free text), or take a "
+            "smaller model, and begin a new epoch by checkpoint.on_mismatch=reset"
+        )
     packed = zstandard.ZstdCompressor(level=3, write_checksum=False, write_content_size=True).compress(raw)
     chunks = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
     manifest = Manifest(

@@ -29,7 +29,10 @@ MAX_KEPT_BYTES = 64 * 2**20
 METADATA_TRIES = 20
 
 _REFUSALS = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the dead-letters topic above that of the records topic",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic (dead letters need more than the records topic allows, "
+    "explanations some 150 bytes for each feature, explainer and loss)",
+    KafkaError.INVALID_TIMESTAMP: "set this machine's clock: messages bear its time, and Kafka refuses those that are too far from the broker's "
+    "(message.timestamp.after.max.ms, an hour by default)",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant this user WRITE on the transactional ids that begin with app_id",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; create it again",
@@ -72,6 +75,11 @@ class Ends:
     last: int = -1
 
 
+def _size(sent: Sent) -> int:
+    """Bytes that a message takes, about."""
+    return 200 + len(sent.value or b"") + sum(len(value or b"") for _, value in sent.headers)
+
+
 class Transaction:
     """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort."""
 
@@ -87,7 +95,7 @@ class Transaction:
         self.kept: list[Sent] = []
         self.kept_bytes = 0
         self.outcomes = {"committed": 0, "aborted": 0}
-        self._refused: KafkaError | None = None
+        self._refused: tuple[KafkaError, str] | None = None
         self._call("init_transactions", producer.init_transactions)
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
@@ -104,7 +112,7 @@ class Transaction:
             for one in outputs
         ]
         self.kept += new
-        self.kept_bytes += sum(len(sent.value or b"") + 200 for sent in new)
+        self.kept_bytes += sum(_size(sent) for sent in new)
         if self.open:
             for sent in new:
                 self.send(sent)
@@ -167,7 +175,7 @@ class Transaction:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and error.code() in _REFUSALS:
-            self._refused = self._refused or error
+            self._refused = self._refused or (error, f" to topic {message.topic()!r}")
 
     def _failure(self) -> KafkaError | None:
         """Why the transaction has failed. A message that was not delivered fails it, and a commit, now impossible, says why."""
@@ -181,8 +189,9 @@ class Transaction:
     def _not_refused(self) -> None:
         """Raises ``Fatal`` where Kafka refused a message for good."""
         if self._refused is not None:
+            error, where = self._refused
             raise Fatal(
-                f"Kafka refuses what is to be published: {self._refused.str()}; {_REFUSALS[self._refused.code()]}"
+                f"Kafka refuses what is to be published{where}: {error.str()}; {_REFUSALS[error.code()]}"
             )
 
     def flush(self) -> None:
@@ -253,8 +262,9 @@ class Transaction:
         if cause.code() in (
             KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.INVALID_TIMESTAMP,
         ):
-            self._refused = self._refused or cause
+            self._refused = self._refused or (cause, "")
         self._not_refused()
         if cause.txn_requires_abort() and name != "abort_transaction":
             log.info(

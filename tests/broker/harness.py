@@ -112,6 +112,7 @@ class Pipeline:
                 "bootstrap.servers": self.broker.bootstrap_servers,
                 "linger.ms": 5,
                 "enable.idempotence": True,
+                "message.max.bytes": 2_000_000,
             }
         )
         for partition, value in records:

@@ -99,22 +99,57 @@ def test_a_bad_record_is_a_dead_letter_and_leaves_the_state_as_it_was(error_clas
     assert (state.next_offset, state.rejected, state.fold_digest) == (51, 1, digest)
 
 
-def test_the_records_after_bad_ones_are_explained_as_if_these_had_not_been():
-    drop = ("offset", "timestamp", "rejected", "digest")
+BAD_FROM_THE_START = [kind for kind in BAD if kind not in ("unknown_label", "feature_type", "group_name", "too_many_features")]  # fmt: skip
+
+
+def neighbours(outputs):
+    """Explanations without what a bad record may move."""
+    moved = ("offset", "timestamp", "rejected", "digest")
+    return [
+        {name: value for name, value in message.items() if name not in moved} for message in messages(outputs)
+    ]
+
+
+def test_a_bad_record_at_any_position_leaves_its_neighbours_explanations_as_they_were():
+    clean, given = grouped(emit={"every": 1})
+    alone = neighbours(fold(clean, given))
+    assert len(alone) == 50
+    for position in range(51):
+        kind = BAD_FROM_THE_START[position % len(BAD_FROM_THE_START)]
+        state, _ = grouped(emit={"every": 1})
+        outputs = fold(state, [*given[:position], BAD[kind], *given[position:]])
+        assert [one.destination for one in outputs].index("dead_letters") == position
+        assert neighbours(outputs) == alone, (kind, position)
+        assert state.rejected == 1
+
+
+def test_the_records_after_bad_ones_of_every_kind_are_explained_as_if_these_had_not_been():
     mixed, given = grouped()
     with_bad = fold(mixed, [*given[:45], *BAD.values(), *given[45:]])
     clean, _ = grouped()
-    alone = fold(clean, given)
-    stripped = [
-        [
-            {name: value for name, value in message.items() if name not in drop}
-            for message in messages(outputs)
-        ]
-        for outputs in (with_bad, alone)
-    ]
-    assert len(stripped[0]) == 5
-    assert stripped[0] == stripped[1]
+    assert neighbours(with_bad) == neighbours(fold(clean, given))
+    assert len(messages(with_bad)) == 5
     assert messages(with_bad)[-1]["rejected"] == mixed.rejected == len(BAD)
+
+
+def test_what_is_said_of_a_bad_record_is_short_however_long_its_parts_are():
+    state = new_state()
+    (letter,) = fold(
+        state, [{"label": "\u0080" * 999, "a": 1}, {"label": "b", "a": 1}, {"label": "\u0081" * 999, "a": 1}]
+    )
+    assert len(dict(letter.headers)["__explain.errors.message"].decode()) == 1_000
+
+
+def test_a_state_of_ten_thousand_categories_takes_memory_for_each_of_them_once():
+    state = new_state(explain={"every": 100})
+
+    def size(first, last):
+        fold(state, [{"shop": f"shop {i}", "label": i % 2} for i in range(first, last)])
+        return len(dumps(state))
+
+    few, many = size(0, 1_000), size(1_000, 10_000)
+    assert (many - few) / 9_000 < 60
+    assert size(0, 1_000) - many < 1_000
 
 
 def test_the_chain_of_dead_letters_covers_every_byte_of_them():

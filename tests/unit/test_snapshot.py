@@ -255,6 +255,14 @@ def test_a_snapshot_that_unpacks_to_more_than_the_limit_is_refused(stored, monke
         load(packed_as(stored, bomb, 2_000_000))
 
 
+def test_a_state_that_has_grown_beyond_what_can_be_restored_is_not_stored(monkeypatch):
+    monkeypatch.setattr(snapshots, "MAX_RAW_BYTES", 1_000)
+    state = new_state()
+    fold(state, values(60))
+    with pytest.raises(SnapshotError, match=r"a snapshot at most 1000; nothing was lost.*record\.features"):
+        take(state, "app", "records", "id", {})
+
+
 @pytest.mark.parametrize("packed", [b"", b"text", zstandard.compress(bytes(1_000))[:-3]])
 def test_bytes_that_cannot_be_unpacked_are_refused(stored, packed):
     with pytest.raises(SnapshotError, match=r"snapshot of partition 3: its (bytes|size)"):

@@ -1,0 +1,120 @@
+"""What is large, many or out of order comes through, or is refused with its remedy; `benchmarks.limits` measures the same at full size."""
+
+import json
+import random
+import time
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+
+from tests.broker.harness import Factory, Pipeline, mixed_records
+
+
+def configure(line: Pipeline, topic: str, **config: str) -> None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics[topic])
+    for name, value in config.items():
+        entry = ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+    for future in line.admin.incremental_alter_configs([resource]).values():
+        future.result()
+
+
+def padded(size: int) -> bytes:
+    """A good record of so many bytes, most of them no feature."""
+    record = b'{"a":1.5,"label":1,"payload":"'
+    return record + random.Random(1).randbytes(size).hex().encode()[: size - len(record) - 2] + b'"}'
+
+
+def test_a_record_of_a_megabyte_is_folded_and_the_largest_that_kafka_takes_is_dead_lettered(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(1, EXPLAIN_RECORD__FEATURES='["a","b","color"]', EXPLAIN_EMIT__EVERY="1")
+    few = list(mixed_records(1, 40))
+    limit = 1_048_588 - 100  # of a batch with the frame around the record
+    line.feed([*few, (0, padded(1_000_000)), *few, (0, padded(limit)), (0, b"\xff" * limit), *few])
+    line.run_to_end()
+    line.verify()
+    published = line.published()
+    assert [value for _, value, _ in published["dead_letters"][0]] == [padded(limit), b"\xff" * limit]
+    assert len(published["explanations"][0]) == 121
+
+
+def test_a_record_that_its_dead_letter_has_no_room_for_stops_the_worker_until_it_has(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(1)
+    line.run_to_end()
+    configure(line, "dead_letters", max_message_bytes="5000")
+    line.feed([*mixed_records(1, 40), (0, random.Random(2).randbytes(6_000)), *mixed_records(1, 40, seed=1)])
+    log = line.fails()
+    assert (
+        f"to topic {line.topics['dead_letters']!r}" in log and "raise max.message.bytes of that topic" in log
+    )
+    configure(line, "dead_letters", max_message_bytes="20000")
+    line.run_to_end()
+    line.verify()
+
+
+def test_times_that_kafka_refuses_stop_the_worker_and_point_to_its_clock(pipeline: Factory) -> None:
+    # Messages that wait before they are sent are as late as those of a clock that lags behind.
+    line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"linger.ms": 4000}', EXPLAIN_COMMIT__INTERVAL_MS="5000")
+    line.run_to_end()
+    configure(line, "explanations", message_timestamp_before_max_ms="2000")
+    line.feed(mixed_records(1, 100))
+    process = line.worker()
+    assert process.wait(60) == 1, process.log()
+    assert "set this machine's clock" in process.log() and "Traceback" not in process.log()
+    configure(line, "explanations", message_timestamp_before_max_ms="3600000")
+    line.run_to_end()
+    line.verify()
+
+
+def test_event_time_that_leaps_back_changes_nothing_but_the_times_and_is_counted_by_drift_windows(
+    pipeline: Factory,
+) -> None:
+    drift = {"EXPLAIN_DRIFT__ENABLED": "true", "EXPLAIN_DRIFT__PERIOD": "60", "EXPLAIN_DRIFT__BOOTSTRAP": "2"}
+    line = pipeline(1, EXPLAIN_RECORD__TIMESTAMP="when", EXPLAIN_EMIT__EVERY="1", **drift)
+    hours = {150: -1, 170: 24 * 365, 200: -24 * 365 * 40, 220: 0}
+    leap, times = 0, []
+    records = []
+    for index, (_, value) in enumerate(mixed_records(1, 400)):
+        leap = hours.get(index, leap)
+        times.append(1_000 * (1_700_000_000 + index + 3_600 * leap))
+        records.append((0, json.dumps({**json.loads(value or b""), "when": times[-1]}).encode()))
+    line.feed(records)
+    line.run_to_end(EXPLAIN_COMMIT__MAX_RECORDS="50")
+    line.verify()
+    assert [one["timestamp"] for one in line.explanations()] == times
+    windows = [json.loads(value or b"")["target"] for _, value, _ in line.published()["drift"][0]]
+    assert windows and sum(one["late"] for one in windows) > 0
+
+
+def test_ten_thousand_categories_are_folded_restored_and_folded_on(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_EXPLAIN__EVERY="50")
+    new = (
+        (0, json.dumps({"shop": f"s{i}", "city": f"c{i % 7}", "label": i % 2}).encode())
+        for i in range(10_000)
+    )
+    line.feed(new)
+    line.run_to_end()
+    line.feed(mixed_records(1, 100))
+    assert "restored a snapshot of" in line.run_to_end().log()
+    line.verify()
+
+
+def test_partitions_gained_where_outputs_may_not_grow_stop_the_worker_and_lose_nothing(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"topic.metadata.refresh.interval.ms": 500}')
+    line.feed(mixed_records(1, 100))
+    line.run_to_end()
+    process = line.worker(EXPLAIN_TOPICS__CREATE="false")
+    line.wait_for(lambda: "running from" in process.log())
+    for future in line.admin.create_partitions([NewPartitions(line.topics["records"], 2)]).values():
+        future.result()
+    assert process.wait(60) == 1, process.log()
+    assert "has 1 partitions and" in process.log() and "they must be equal" in process.log()
+    line.partitions, line.inputs[1] = 2, []
+    time.sleep(0.5)  # until the broker's own metadata has the new partition
+    line.feed(mixed_records(2, 200, seed=1))
+    line.run_to_end()
+    line.verify()

@@ -1,0 +1,147 @@
+"""``python -m tests.crash.proof``: every part of the proof that has not run yet, one after the other, and one report of them all.
+
+The state's folder keeps what each part said (``PART.log``) and when and at which commit it ran (``PART.json``), so that the same command goes on
+where it was broken off; a part is run anew when its ``PART.json`` is removed.
+"""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from service.kafka.jars import KAFKA_VERSION
+from tests.unit.test_hostile_snapshots import BOMBS, CORPUS, FUNCTIONS
+
+INPUTS = 1_000_000
+GUIDED_INPUTS = 300_000
+FAULTS = 500
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command, run with this interpreter; ``{state}`` is the folder for its files, ``report`` the one that it writes there."""
+
+    title: str
+    command: Sequence[str]
+    report: str | None = None
+
+
+PARTS = {
+    "tests": Part("Tests on real brokers, and with each protection switched off", ["pytest", "tests/crash", "tests/broker"]),
+    "snapshots": Part(
+        f"Hostile snapshots: {len(CORPUS) + len(FUNCTIONS) + len(BOMBS)} in the corpus",
+        ["pytest", "tests/unit/test_hostile_snapshots.py"],
+    ),
+    "fuzz": Part(f"Bad input: {INPUTS:,} inputs at random", ["pytest", "tests/fuzz"]),
+    "guided": Part(
+        f"Bad input: {GUIDED_INPUTS:,} inputs guided by what they reach",
+        ["tests.fuzz.guided", "--inputs", str(GUIDED_INPUTS), "--state", "{state}/guided"],
+    ),
+    "campaign": Part(
+        f"Crash campaign: {FAULTS} faults", ["tests.crash", "--seed", "2026", "--faults", str(FAULTS), "--state", "{state}"], "report.md"
+    ),
+    "cluster": Part("Three brokers", ["tests.crash.cluster", "--report", "{state}/cluster.md"], "cluster.md"),
+    "soak": Part("Soak: 30 minutes", ["tests.crash.soak", "--report", "{state}/soak.md"], "soak.md"),
+}  # fmt: skip
+
+
+@click.command(help=__doc__)
+@click.option("--state", default=Path("build/proof"), show_default=True, type=click.Path(path_type=Path))
+@click.option("--report", default=Path("docs/proof.md"), show_default=True, type=click.Path(path_type=Path))
+@click.option("--gather", is_flag=True, help="Run nothing: write the report of what there is.")
+def main(state: Path, report: Path, gather: bool) -> None:
+    state.mkdir(parents=True, exist_ok=True)
+    for name, part in PARTS.items():
+        if not gather and not (state / f"{name}.json").exists():
+            click.echo(f"{name}: {part.title}", err=True)
+            run(name, part, state)
+        report.write_text(markdown(state))
+    ran = [_record(state, name) for name in PARTS]
+    sys.exit(0 if gather or all(one and one["status"] == 0 for one in ran) else 1)
+
+
+def run(name: str, part: Part, state: Path) -> None:
+    started, clock = datetime.now(UTC), time.monotonic()
+    command = [word.format(state=state) for word in part.command]
+    with (state / f"{name}.log").open("wb") as log:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            env={**os.environ, "FUZZ_INPUTS": str(INPUTS)} if name == "fuzz" else None,
+            stdout=log,
+            stderr=log,
+            check=False,
+        )
+    record = {
+        "commit": _commit(),
+        "started": f"{started:%Y-%m-%d %H:%M} UTC",
+        "minutes": (time.monotonic() - clock) / 60,
+        "status": done.returncode,
+    }
+    (state / f"{name}.json").write_text(json.dumps(record) + "\n")
+
+
+def markdown(state: Path) -> str:
+    """The report: a row for each part, and then what some of them wrote."""
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("river", "numpy", "confluent-kafka", "hypothesis")
+    )
+    rows, sections = [], []
+    for name, part in PARTS.items():
+        record = _record(state, name)
+        if record is None:
+            rows.append(f"| {part.title} | not run | | | |")
+            continue
+        rows.append(
+            f"| {part.title} | {record['started']} | {record['commit']} | {record['minutes']:.0f} min | {_result(state, name, record)} |"
+        )
+        if part.report and (state / part.report).exists():
+            text = (state / part.report).read_text().strip()
+            sections.append(re.sub(r"^(#+) ", r"#\1 ", text, flags=re.MULTILINE))
+    lines = [
+        "# Proof",
+        "",
+        "What `make proof` says of [the guarantees](guarantees.md). Each part names the commit that it ran at; seed 2026 for the campaign, those in the "
+        f"tests for the rest. Python {platform.python_version()}, Kafka {KAFKA_VERSION}, {packages}; {os.cpu_count()} cores, {platform.machine()}.",
+        "",
+        "| part | started | commit | took | result |",
+        "| --- | --- | --- | ---: | --- |",
+        *rows,
+    ]
+    return "\n\n".join(["\n".join(lines), *sections]) + "\n"
+
+
+def _result(state: Path, name: str, record: dict[str, Any]) -> str:
+    """The sentence that a part ends with, or its report begins with."""
+    part = PARTS[name]
+    if part.report:
+        bold = re.search(r"\*\*(.+?)\*\*", (state / part.report).read_text())
+        said = bold[1] if bold else "see below"
+    else:
+        last = [line for line in (state / f"{name}.log").read_text().splitlines() if line.strip()][-1]
+        said = last.strip("= ")
+    return said if record["status"] == 0 else f"**failed**: {said}"
+
+
+def _record(state: Path, name: str) -> dict[str, Any] | None:
+    path = state / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _commit() -> str:
+    git = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Where bytes of others come in, and what must hold for any of them: the random and the guided fuzzing share these."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from service.errors import SettingsError, SnapshotError, UserError
+from service.kafka.checkpoints import Pointer
+from service.messages import Output
+from service.partition import PartitionState
+from service.pickles import dumps, loads
+from service.records import InputRecord
+from service.settings import Settings, load_settings
+from service.snapshot import Manifest, Snapshot, check_signature, load, sign, take
+from tests.folds import fold, new_state, values
+from tests.folds import settings as fold_settings
+
+tried: Counter[str] = Counter()
+"""Inputs, by the entry that they were tried at."""
+
+# --- records -----------------------------------------------------------------------------------------------------------
+
+RECORD = {"weight": "weight", "timestamp": "when", "id": "id"}
+EXPLAINERS = [{"kind": "ipfi", "alpha": 0.1, "reservoir": {"size": 3}}]
+KNOWN = {
+    task: fold_settings(task, record=record, explainers=EXPLAINERS, emit={"every": 1})
+    for task, record in (("binary", {}), ("multiclass", {"id": "id"}), ("regression", {"timestamp": "when"}))
+}
+
+
+def records(task: str, stream: list[bytes | None]) -> None:
+    """Each is folded or dead-lettered; those that are folded give what they give without the others."""
+    all_of_them, good_alone = PartitionState(KNOWN[task], 0), PartitionState(KNOWN[task], 0)
+    for offset, value in enumerate(stream):
+        folded, rejected = all_of_them.records, all_of_them.rejected
+        before = all_of_them.fold_digest
+        outputs = _step(all_of_them, offset, value)
+        tried["records"] += 1
+        assert [output.destination for output in outputs] in (["explanations"], ["dead_letters"])
+        if outputs[0].destination == "explanations":
+            assert (all_of_them.records, all_of_them.rejected) == (folded + 1, rejected)
+            assert [essence(output) for output in outputs] == [
+                essence(output) for output in _step(good_alone, offset, value)
+            ]
+        else:
+            assert (all_of_them.records, all_of_them.rejected) == (folded, rejected + 1)
+            assert (outputs[0].key, outputs[0].value) == (b"k", value)
+            assert all_of_them.fold_digest == before
+        assert all_of_them.next_offset == offset + 1
+    assert all_of_them.fold_digest == good_alone.fold_digest
+    assert (all_of_them.labels, all_of_them.kinds) == (good_alone.labels, good_alone.kinds)
+    assert dumps(all_of_them.model) == dumps(good_alone.model)
+
+
+def essence(output: Output) -> dict[str, Any]:
+    """What neighbours may not change: all but the count of rejected records, and the digest over it."""
+    assert output.value is not None
+    message: dict[str, Any] = orjson.loads(output.value)
+    return {name: value for name, value in message.items() if name not in ("rejected", "digest")}
+
+
+def _step(state: PartitionState, offset: int, value: bytes | None) -> list[Output]:
+    return state.step(InputRecord(offset, 1_700_000_000_000 + offset, b"k", value))
+
+
+# --- settings ----------------------------------------------------------------------------------------------------------
+
+
+def _paths(model: Any, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if hasattr(inner, "model_fields"):
+            yield from _paths(inner, (*prefix, name))
+        else:
+            yield (*prefix, name)
+
+
+VARIABLES = ["EXPLAIN_" + "__".join(path).upper() for path in _paths(Settings)]
+
+
+def environment(variables: dict[str, str]) -> None:
+    """They are taken, or refused in words that name one of them."""
+    tried["settings"] += 1
+    try:
+        found = load_settings(environ=variables)
+    except SettingsError as error:
+        assert any(name.removeprefix("EXPLAIN_").lower()[:3] in str(error).lower() for name in variables)
+    else:
+        assert isinstance(found, Settings)
+
+
+# --- snapshots, manifests, pointers ------------------------------------------------------------------------------------
+
+
+def _stored() -> Snapshot:
+    known, state = fold_settings(), new_state()
+    fold(state, values(60))
+    return take(state, known.app_id, "records", "topic-id", {})
+
+
+def _state_of_a_tree() -> bytes:
+    state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier"})
+    fold(state, values(60))
+    return dumps(state)
+
+
+STORED = _stored()
+CHUNK = STORED.chunks[0]
+PICKLE = _state_of_a_tree()
+MANIFEST = STORED.manifest.encode()
+KEYS = [b"a key of sixteen", b"one that was before"]
+SIGNATURE = sign(MANIFEST, KEYS)
+POINTER = Pointer("id", 0, 1, 2, 3, "0" * 32, {"explanations": (1, "0" * 32)}).encode()
+
+
+def pickle(raw: bytes) -> None:
+    """It is refused, or makes objects and nothing else."""
+    tried["pickles"] += 1
+    try:
+        loads(raw)
+    except SnapshotError as error:
+        assert len(str(error)) < 2_000
+
+
+def chunk(packed: bytes) -> None:
+    """One that is not the stored one is refused."""
+    tried["snapshots"] += 1
+    try:
+        load(Snapshot(manifest=STORED.manifest, chunks=[packed]))
+    except SnapshotError:
+        return
+    assert packed == CHUNK
+
+
+def manifest(value: bytes) -> None:
+    """An altered one has no signature that fits; it is refused, or does not say what the chunks are."""
+    tried["manifests"] += 1
+    try:
+        check_signature(value, SIGNATURE, KEYS)
+    except SnapshotError:
+        assert value != MANIFEST
+    else:
+        assert value == MANIFEST
+    try:
+        decoded = Manifest.decode(value)
+        load(Snapshot(manifest=decoded, chunks=STORED.chunks))
+    except UserError:
+        return
+    assert (decoded.sha256, decoded.raw_size) == (STORED.manifest.sha256, STORED.manifest.raw_size)
+
+
+def metadata(text: str) -> None:
+    """That of a committed offset is a pointer, or not ours."""
+    tried["pointers"] += 1
+    pointer = Pointer.decode(text)
+    assert pointer is None or isinstance(pointer.next_offset, int)
