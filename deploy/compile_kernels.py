@@ -6,10 +6,13 @@ from service.run import PINNED
 
 os.environ.update(PINNED)
 
-from river import tree
+from river import linear_model, naive_bayes, tree
 
 from explain_core.evaluation.choice import warm
 from explain_core.models import wrap
 
-warm(wrap(tree.HoeffdingAdaptiveTreeClassifier(), "classification"))
-warm(wrap(tree.HoeffdingAdaptiveTreeRegressor(), "regression"))
+# One model of each evaluator and task: trees, linear, and any other.
+for model in (tree.HoeffdingTreeClassifier, linear_model.LogisticRegression, naive_bayes.GaussianNB):
+    warm(wrap(model(), "classification"))
+for model in (tree.HoeffdingTreeRegressor, linear_model.LinearRegression):
+    warm(wrap(model(), "regression"))

@@ -94,10 +94,11 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
 
     def shared() -> bool:
         nonlocal theirs
+        ready = second.ready()  # asked first: what it has restored is in the metrics then
         theirs = second.by_partition("records_total")
         ours = first.by_partition("records_total")
         assert not ours.keys() & theirs.keys(), "two owners"
-        return bool(theirs) and ours.keys() | theirs.keys() == set(range(4)) and second.ready()
+        return bool(theirs) and ours.keys() | theirs.keys() == set(range(4)) and ready
 
     line.wait_for(shared)
     assert theirs == {p: 200.0 - bad[p] for p in theirs}  # what the state has folded, wherever it is

@@ -164,12 +164,17 @@ def test_the_dashboard_in_the_repository_is_that_of_the_code() -> None:
     assert (ROOT / "deploy/grafana/dashboard.json").read_text() == build()
 
 
-def test_no_kernel_is_compiled_when_a_tree_is_explained_on_a_read_only_file_system(image: str) -> None:
-    settings = {"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier", "emit.every": 100}
-    with ExplainSidecarContainer(settings, image=image) as sidecar:
+@pytest.mark.parametrize(
+    ("model", "evaluator"),
+    [({}, "linear"), ({"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}, "trees")],
+)
+def test_no_kernel_is_compiled_when_a_model_is_explained_on_a_read_only_file_system(
+    image: str, model: dict[str, str], evaluator: str
+) -> None:
+    with ExplainSidecarContainer({**model, "emit.every": 100}, image=image) as sidecar:
         sidecar.send({"noise": i * 7 % 11, "age": i % 50, "label": i % 50 > 30} for i in range(300))
         last = sidecar.expect(3)[-1]
-        assert {one["evaluator"] for one in last.estimators.values()} == {"trees"}
+        assert {one["evaluator"] for one in last.estimators.values()} == {evaluator}
         assert sidecar.container is not None
         kernels = "cd {} && find . -name '*.nb?' | sort"
         built, used = (
