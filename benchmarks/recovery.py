@@ -315,7 +315,7 @@ def main(
     replay: float | None,
 ) -> None:
     name, records = _records(data)
-    console = Console(width=180)
+    console = Console(width=240)
     console.print(_machine())
     console.print(
         f"{name}, {rate:g} records/s on {PARTITIONS} partitions after {warm:,} at once; ARF of 10 trees"
