@@ -29,6 +29,9 @@ Each call is given 10 s at the most; send_offsets_to_transaction does not keep t
 STOP_SECONDS = 25.0
 """How long a stop may take while Kafka does not answer; what is not committed is folded again later."""
 
+LEAVE_SECONDS = 2.0
+"""How long leaving in order may then take: an abort is called again for as long as the loop is called alive."""
+
 log = logging.getLogger(__name__)
 
 
@@ -44,7 +47,7 @@ class Life:
         """The loop lives. Raises ``UserError`` where a stop has taken too long."""
         self.seen = now = time.monotonic()
         if self._stop_by is not None and now > self._stop_by:
-            self._stop_by = None
+            self._stop_by = now + LEAVE_SECONDS
             raise UserError(
                 f"stopped without a last commit: Kafka did not answer for {STOP_SECONDS:g} s; nothing is lost"
             )

@@ -192,7 +192,7 @@ def markdown(seed: int, soaked: Soaked, note: str) -> str:
         ]
         process = f"{seen[-1].resident / 1e6:.0f} | {seen[-1].files} | {seen[-1].threads}" if seen else "| |"
         fault = next((fault.detail for fault in soaked.faults if fault.index == minute), "")
-        milliseconds = " | ".join(f"{value:,.0f}" for value in own)
+        milliseconds = " | ".join("–" if math.isnan(value) else f"{value:,.0f}" for value in own)
         lines.append(f"| {minute + 1} | {len(minutes[minute]):,} | {milliseconds} | {process} | {fault} |")
     return "\n".join([*lines, "", restarts(soaked.verdict)]) + "\n"
 

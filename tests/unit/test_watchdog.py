@@ -56,4 +56,8 @@ def test_a_loop_that_lives_but_gets_no_answer_stops_with_a_message(clock: list[f
     clock[0] += worker.STOP_SECONDS + 1
     with pytest.raises(UserError, match="stopped without a last commit"):
         life()
-    life()
+    life()  # it may leave in order
+
+    clock[0] += worker.LEAVE_SECONDS + 1
+    with pytest.raises(UserError, match="stopped without a last commit"):
+        life()  # and does not wait for ever for a broker that is gone
