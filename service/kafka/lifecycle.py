@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded
-from service.kafka.past import find_snapshot, last_published
+from service.kafka.past import find_snapshot, last_body, last_published
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
 from service.messages import Output
@@ -31,6 +31,9 @@ SLICE_SECONDS = 0.1
 
 SUPERSEDED_SECONDS = 10.0
 """A snapshot that was replaced while it was read is found again at once; one that stays missing is lost."""
+
+BEHIND_SECONDS = 10.0
+"""What a coordinator may take to load what was committed, once it answers."""
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +92,7 @@ class OwnedPartition:
         self._pointer: Pointer | None = None
         self._target: Target | None = None
         self._retry_until: float | None = None
+        self._behind_until: float | None = None
         self._delay = ""
         self._topic = cluster.settings.topics.records
         self._who = f"{self._topic} partition {partition}"
@@ -174,9 +178,33 @@ class OwnedPartition:
                 f"is unknown; an operator or another program committed it to group {self._cluster.settings.app_id!r}. "
                 f"{self._remedy()}"
             )
+        moved_back = self._pointer.next_offset > committed.offset
+        if not moved_back and self._behind(self._pointer.epoch, committed.offset):
+            return
         self._check_log(self._pointer, committed.offset, low, high)
         self._target = Target(committed.offset, self._pointer.fold_digest, self._pointer.chains)
         self._start_restore(self._pointer)
+
+    def _behind(self, epoch: int, committed: int) -> bool:
+        """Whether more was published than the committed offset knows of; they are of one transaction, so that Kafka has lost it.
+
+        A coordinator whose broker was killed may answer before it has loaded all that was committed: it is asked again.
+        """
+        cluster = self._cluster
+        last = last_body(cluster.reader, cluster.settings, self.partition, "explanations")
+        if last is None or (last["epoch"], last["offset"]) < (epoch, committed):
+            return False
+        text = (
+            f"{self._who}: the committed offset {committed} of epoch {epoch} is behind the explanation of offset {last['offset']} "
+            f"of epoch {last['epoch']}"
+        )
+        self._behind_until = self._behind_until or time.monotonic() + BEHIND_SECONDS
+        if time.monotonic() > self._behind_until:
+            raise RecoveryError(
+                f"{text}: the group's offsets were moved back, or lost; going on would double what was published. {self._remedy()}"
+            )
+        self._delayed(f"{text}; Kafka may not have loaded the group's offsets yet")
+        return True
 
     def _delayed(self, reason: str) -> None:
         """Kafka cannot answer yet; the next slice asks again."""

@@ -30,18 +30,9 @@ class Published:
 def last_published(reader: Consumer, settings: Settings, partition: int) -> Published | None:
     """None where nothing of this sidecar is on the output topics."""
     found: list[tuple[int, int, str, tuple[int, str]]] = []
-    read = json_reader(registry_of(settings))
-
-    def body_of(message: Message) -> dict[str, Any]:
-        return _json(read(message.value() or b""))
-
-    def ours(message: Message) -> bool:
-        return body_of(message).get("app_id") == settings.app_id
-
     for name in ("explanations", "drift"):
-        message = last_message(reader, getattr(settings.topics, name), partition, ours)
-        if message is not None:
-            body = body_of(message)
+        body = last_body(reader, settings, partition, name)
+        if body is not None:
             found.append((body["epoch"], body["offset"], name, (body["seq"] + 1, body["digest"])))
     message = last_message(reader, settings.topics.dead_letters, partition)
     if message is not None:
@@ -63,6 +54,20 @@ def last_published(reader: Consumer, settings: Settings, partition: int) -> Publ
     return Published(
         epoch, max(one[1] for one in current) + 1, {name: chain for _, _, name, chain in current}
     )
+
+
+def last_body(reader: Consumer, settings: Settings, partition: int, name: str) -> dict[str, Any] | None:
+    """The last message of this sidecar on its topic of explanations, or of drift; None where there is none."""
+    read = json_reader(registry_of(settings))
+
+    def body_of(message: Message) -> dict[str, Any]:
+        return _json(read(message.value() or b""))
+
+    def ours(message: Message) -> bool:
+        return body_of(message).get("app_id") == settings.app_id
+
+    message = last_message(reader, getattr(settings.topics, name), partition, ours)
+    return None if message is None else body_of(message)
 
 
 def find_snapshot(

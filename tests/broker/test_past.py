@@ -98,6 +98,20 @@ def test_an_offset_that_an_operator_moved_back_fails(line: Pipeline) -> None:
     assert "beyond the committed offset 100; the offset was moved back" in line.fails()
 
 
+def test_an_offset_of_the_past_that_kafka_answers_with_doubles_nothing(line: Pipeline) -> None:
+    before = line.committed()[0]
+    line.feed(mixed_records(1, 200, seed=1))
+    line.run_to_end()
+    now = line.committed()[0]
+    line.commit(0, before.offset, before.metadata)
+    text = line.fails()
+    assert f"the committed offset {before.offset} of epoch 0 is behind the explanation of offset" in text
+    assert "going on would double what was published" in text
+    line.commit(0, now.offset, now.metadata)
+    line.run_to_end()
+    line.verify()
+
+
 def test_an_offset_without_our_metadata_fails(line: Pipeline) -> None:
     line.commit(0, 100)
     assert "is not ours: it has no pointer to a snapshot" in line.fails()
