@@ -165,6 +165,7 @@ class OwnedPartition:
             if committed.offset < 0 and committed.error is None:
                 self._without_offset(low, high)
                 return
+            last = last_body(cluster.reader, cluster.settings, self.partition, "explanations")
         except KafkaException as error:
             self._delayed(error.args[0].str())
             return
@@ -179,20 +180,18 @@ class OwnedPartition:
                 f"{self._remedy()}"
             )
         moved_back = self._pointer.next_offset > committed.offset
-        if not moved_back and self._behind(self._pointer.epoch, committed.offset):
+        if last is not None and not moved_back and self._behind(self._pointer.epoch, committed.offset, last):
             return
         self._check_log(self._pointer, committed.offset, low, high)
         self._target = Target(committed.offset, self._pointer.fold_digest, self._pointer.chains)
         self._start_restore(self._pointer)
 
-    def _behind(self, epoch: int, committed: int) -> bool:
-        """Whether more was published than the committed offset knows of; they are of one transaction, so that Kafka has lost it.
+    def _behind(self, epoch: int, committed: int, last: dict[str, Any]) -> bool:
+        """Whether the last explanation is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
 
         A coordinator whose broker was killed may answer before it has loaded all that was committed: it is asked again.
         """
-        cluster = self._cluster
-        last = last_body(cluster.reader, cluster.settings, self.partition, "explanations")
-        if last is None or (last["epoch"], last["offset"]) < (epoch, committed):
+        if (last["epoch"], last["offset"]) < (epoch, committed):
             return False
         text = (
             f"{self._who}: the committed offset {committed} of epoch {epoch} is behind the explanation of offset {last['offset']} "
