@@ -168,6 +168,7 @@ class OwnedPartition:
             last = last_body(cluster.reader, cluster.settings, self.partition, "explanations")
         except KafkaException as error:
             self._delayed(error.args[0].str())
+            self._refresh()
             return
         if committed.error is not None:
             self._delayed(committed.error.str())
@@ -185,6 +186,13 @@ class OwnedPartition:
         self._check_log(self._pointer, committed.offset, low, high)
         self._target = Target(committed.offset, self._pointer.fold_digest, self._pointer.chains)
         self._start_restore(self._pointer)
+
+    def _refresh(self) -> None:
+        """Have the reader ask where partitions are: what it learnt while a broker was away it would believe for minutes."""
+        try:
+            self._cluster.reader.list_topics(timeout=1.0)
+        except KafkaException as error:
+            log.debug("metadata: %s", error.args[0].str(), extra=self._extra())
 
     def _behind(self, epoch: int, committed: int, last: dict[str, Any]) -> bool:
         """Whether the last explanation is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
