@@ -13,6 +13,7 @@ from service.kafka.past import find_snapshot, last_published
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Transaction
 from service.partition import fold_settings
+from service.registry import json_reader, registry_of
 from service.settings import Settings
 from service.snapshot import begin, take
 
@@ -36,7 +37,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
         snapshot = find_snapshot(reader, settings, partition, ())
-        published = last_published(reader, settings, partition)
+        published = last_published(reader, settings, partition, json_reader(registry_of(settings)))
         epochs = [one.epoch for one in (pointer, published) if one] + (
             [snapshot[0].epoch] if snapshot else []
         )

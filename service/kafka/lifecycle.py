@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded
-from service.kafka.past import find_snapshot, last_body, last_published
+from service.kafka.past import Read, find_snapshot, last_body, last_published
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
 from service.messages import Output
@@ -51,6 +51,7 @@ class Cluster:
     keys: Sequence[bytes]
     group: Consumer
     reader: Consumer
+    read: Read
 
 
 @dataclass(frozen=True)
@@ -162,16 +163,15 @@ class OwnedPartition:
             committed = cluster.group.committed([where], timeout=SLICE_SECONDS)[0]
             # The group's connection is busy with fetching for other partitions.
             low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
-            if committed.offset < 0 and committed.error is None:
+            if committed.error is not None:
+                raise KafkaException(committed.error)
+            if committed.offset < 0:
                 self._without_offset(low, high)
                 return
-            last = last_body(cluster.reader, cluster.settings, self.partition, "explanations")
+            last = last_body(cluster.reader, cluster.settings, self.partition, "explanations", cluster.read)
         except KafkaException as error:
             self._delayed(error.args[0].str())
             self._refresh()
-            return
-        if committed.error is not None:
-            self._delayed(committed.error.str())
             return
         self._pointer = Pointer.decode(committed.metadata)
         if self._pointer is None:
@@ -253,7 +253,7 @@ class OwnedPartition:
     def _without_offset(self, low: int, high: int) -> None:
         """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
         cluster, settings = self._cluster, self._cluster.settings
-        published = last_published(cluster.reader, settings, self.partition)
+        published = last_published(cluster.reader, settings, self.partition, cluster.read)
         found = find_snapshot(cluster.reader, settings, self.partition, cluster.keys)
         if found is None and published is None:
             self.state = begin(settings, self.partition, start=low)

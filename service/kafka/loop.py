@@ -68,7 +68,9 @@ class Worker:
         # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.
         self._reader = reading_consumer(settings, self._errors, fetch_wait_max_ms=5)
         self._meet_the_leaders()
-        self._cluster = Cluster(settings, self._topic.id, self._keys, self._consumer, self._reader)
+        self._cluster = Cluster(
+            settings, self._topic.id, self._keys, self._consumer, self._reader, self._envelope.read
+        )
         self._transaction = Transaction(
             transactional_producer(settings, worker_name(settings, slot), self._errors), settings, alive
         )

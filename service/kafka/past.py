@@ -10,7 +10,6 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.kafka.checkpoints import MANIFEST, Pointer, key_prefix, read_all, signature_of
-from service.registry import json_reader, registry_of
 from service.settings import Settings
 from service.snapshot import Manifest, check_signature
 
@@ -27,11 +26,15 @@ class Published:
     chains: dict[str, tuple[int, str]]
 
 
-def last_published(reader: Consumer, settings: Settings, partition: int) -> Published | None:
+Read = Callable[[bytes], bytes]
+"""What gives the JSON of a message of ours, framed or not: see ``service.registry.json_reader``."""
+
+
+def last_published(reader: Consumer, settings: Settings, partition: int, read: Read) -> Published | None:
     """None where nothing of this sidecar is on the output topics."""
     found: list[tuple[int, int, str, tuple[int, str]]] = []
     for name in ("explanations", "drift"):
-        body = last_body(reader, settings, partition, name)
+        body = last_body(reader, settings, partition, name, read)
         if body is not None:
             found.append((body["epoch"], body["offset"], name, (body["seq"] + 1, body["digest"])))
     message = last_message(reader, settings.topics.dead_letters, partition)
@@ -56,9 +59,10 @@ def last_published(reader: Consumer, settings: Settings, partition: int) -> Publ
     )
 
 
-def last_body(reader: Consumer, settings: Settings, partition: int, name: str) -> dict[str, Any] | None:
+def last_body(
+    reader: Consumer, settings: Settings, partition: int, name: str, read: Read
+) -> dict[str, Any] | None:
     """The last message of this sidecar on its topic of explanations, or of drift; None where there is none."""
-    read = json_reader(registry_of(settings))
 
     def body_of(message: Message) -> dict[str, Any]:
         return _json(read(message.value() or b""))
