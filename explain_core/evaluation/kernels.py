@@ -282,8 +282,11 @@ def smooth(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
 
 
 @compiled
-def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any, after: Any, losses: Any) -> None:
-    """``EmptyModel.after`` of the prediction into ``after``, and the losses of that; both are weight and mean in a row."""
+def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any) -> Any:
+    """``EmptyModel.after`` of the prediction, weight and mean in a row, and its losses; where there is none neither has a meaning."""
+    after, losses = np.empty_like(empty), np.empty(len(codes))
+    if len(empty) == 0:
+        return after, losses
     after[0] = 1.0 + decay * empty[0]
     step = 1.0 / after[0]
     rest = 1.0 - step
@@ -301,6 +304,7 @@ def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any, afte
                 mean[i] /= whole
     for row in range(len(codes)):
         losses[row] = loss(codes[row], y, mean)
+    return after, losses
 
 
 @compiled

@@ -43,7 +43,7 @@ class Plan:
     def __init__(
         self, players: Players, losses: Sequence[Loss], reservoir: Reservoir, pfi: Part, sage: Part
     ) -> None:
-        self.players, self.losses, self.reservoir = players, tuple(losses), reservoir
+        self.players, self.reservoir = players, reservoir
         self.pfi, self.sage = pfi, sage
         known = all(NAMED.get(loss.name) is loss for loss in losses)
         self.codes = np.array([LOSSES[loss.name] for loss in losses], np.int64) if known else None

@@ -311,16 +311,13 @@ def explain(
         tables, trees, orders, two, normalise, base, codes, delta, y,
     ):  # fmt: skip
         return False
-    before, after = np.empty(len(codes)), np.empty_like(empty)
-    if sage_m > 0:
-        if len(empty) > 0:
-            empty_losses(empty, sage_rates[0], base, y, codes, after, before)
-        if not joined(
-            state[1:], x, rows, n_rows, starts, columns, sage_m, nodes, children, leaves, stats, classes, features,
-            moments, tables, trees, orders, two, normalise, base, codes, sage_delta,
-            outside, 1 if len(empty) > 0 else 0, order, before, pairs, y,
-        ):  # fmt: skip
-            return False
+    after, before = empty_losses(empty, sage_rates[0], base, y, codes)
+    if sage_m > 0 and not joined(
+        state[1:], x, rows, n_rows, starts, columns, sage_m, nodes, children, leaves, stats, classes, features,
+        moments, tables, trees, orders, two, normalise, base, codes, sage_delta,
+        outside, 1 if len(empty) > 0 else 0, order, before, pairs, y,
+    ):  # fmt: skip
+        return False
     return settle(
         m, delta, cells, sums, rates, sage_m, sage_delta, sage_cells, sage_sums, sage_rates, empty, after
     )

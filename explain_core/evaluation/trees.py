@@ -121,16 +121,14 @@ class TreesEvaluator(CompiledEvaluator):
         if forest.linear and not (self._ordered and self._rows[id(plan.reservoir)].ordered):
             return False  # a leaf's linear model adds up in the record's own order
         drawn, pfi, sage = plan.arguments[1:6], plan.pfi, plan.sage
-        after, before = np.empty_like(plan.empty), np.empty(len(plan.losses))
         rest = (self._own, y, plan.codes)
+        after, before = empty_losses(plan.empty, sage.smoother.rates[0], *rest)
         if pfi.n_samples:
             copies = draw_replaced(plan.state, *drawn, pfi.n_samples)
             predictions = self._means(copies)
             if predictions is None or not replaced_delta(predictions, *rest, pfi.n_samples, pfi.delta):
                 return False
         if sage.n_samples:
-            if len(plan.empty):
-                empty_losses(plan.empty, sage.smoother.rates[0], *rest, after, before)
             first = 1 if len(plan.empty) else 0
             copies = draw_joining(plan.state[1:], *drawn, plan.outside, sage.n_samples, first, plan.order)
             predictions = self._means(copies)

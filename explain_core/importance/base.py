@@ -170,7 +170,7 @@ class IncrementalEstimator:
             (self.model, self.evaluator, self.reservoir) == (other.model, other.evaluator, other.reservoir)
             and (self.warm_up, self.losses) == (other.warm_up, other.losses)
             and self.players == other.players
-            and (self._part() is None) == (other._part() is None)
+            and self._compilable == other._compilable
         )
 
     def _new_smoother(self, columns: int) -> Smoother:
@@ -178,8 +178,13 @@ class IncrementalEstimator:
         memory = self.reservoir.size if geometric else None
         return Smoother((len(self.losses), columns), self._alpha, memory)
 
-    def _part(self) -> Part | None:
-        """What compiled code needs to know; None where only Python explains."""
+    @property
+    def _compilable(self) -> bool:
+        """Whether compiled code may explain; else only Python does."""
+        return True
+
+    def _part(self) -> Part:
+        """What compiled code needs to know."""
         return Part(self._rng, self.n_samples, self._smoother)
 
     @property
@@ -285,11 +290,10 @@ class Together:
 
     def _compiled(self, players: Players, x: Row, y: Any, base: Prediction) -> bool:
         plan, first = self._plan, self.estimators[0]
+        if not first._compilable or not players:
+            return False
         if plan is None or plan.players is not players:
-            parts = [(one, one._part()) for one in self.estimators]
-            self._parts = [(one, part) for one, part in parts if part is not None]
-            if len(self._parts) < len(parts) or not players:
-                return False
+            self._parts = [(one, one._part()) for one in self.estimators]
             of = {one.name: part for one, part in self._parts}
             pfi, sage = (of.get(name) or Part() for name in ("ipfi", "isage"))
             plan = self._plan = Plan(players, first.losses, first.reservoir, pfi, sage)

@@ -130,9 +130,11 @@ class IncrementalSAGE(IncrementalEstimator):
         given = players.outside({name: None for row in (x, *rows) for name in row}) if players.fixed else ()
         return order, self.evaluator.joined(x, rows, given, [players[j] for j in order[:-1]], empty)
 
-    def _part(self) -> Part | None:
-        if self._trees:
-            return None
+    @property
+    def _compilable(self) -> bool:
+        return not self._trees
+
+    def _part(self) -> Part:
         return Part(self._rng, self.n_samples, self._smoother, self._pairs)
 
     @property
