@@ -253,7 +253,7 @@ class Bench:
         self, environment: dict[str, str], *options: str, command: str = "run"
     ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         """A command of the command line that serves, and the file of what it says."""
-        log = self._folder / f"{next(self._numbers)}.log"
+        log = self._log()
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "service.cli", command, *options],
@@ -261,17 +261,14 @@ class Bench:
                 stdout=file,
                 stderr=file,
             )
-        try:
+        with _ended_with(process):
             yield process, log
-        finally:
-            process.kill()
-            process.wait()
 
     @contextmanager
     def _worker(
         self, environment: dict[str, str], slot: int = 0, spy: bool = False
     ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-        log = self._folder / f"{next(self._numbers)}.log"
+        log = self._log()
         stacks = str(log.with_suffix(".stacks"))
         sampling = [
             str(Path(sys.executable).with_name("py-spy")),
@@ -293,11 +290,21 @@ class Bench:
                 stdout=subprocess.DEVNULL,
                 stderr=file,
             )
-        try:
+        with _ended_with(process):
             yield process, log
-        finally:
-            process.kill()
-            process.wait()
+
+    def _log(self) -> Path:
+        return self._folder / f"{next(self._numbers)}.log"
+
+
+@contextmanager
+def _ended_with(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The process ends with the block at the latest."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Visitor:

@@ -38,6 +38,7 @@ from service.kafka.clients import plain_producer, reading_consumer
 from service.kafka.topics import Topics
 from service.run import worker_environment
 from service.settings import Settings, load_settings
+from tests.crash.report import p99
 
 PARTITIONS = 8
 PATIENCE = 300.0
@@ -282,11 +283,6 @@ def moves(
     first.kill()
     first.wait()
     return dark
-
-
-def p99(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
 
 @click.command(help=__doc__)
