@@ -44,26 +44,25 @@ class EmptyModel:
         }
         return new
 
-    def write(self, out: Array, labels: Sequence[Any]) -> bool:
-        """Weight and mean in a row, as compiled code has them; False for a mean of other labels, or in another order."""
+    def within(self, row: Array, labels: Sequence[Any]) -> EmptyModel | None:
+        """This empty model as weight and mean in a row, whose owner lets it see predictions by changing the row.
+
+        None for a mean of other labels, or in another order; for numbers the label is None.
+        """
         mean = self._mean
         if mean is None:
-            out[:] = 0.0
+            row[:] = 0.0
         elif isinstance(mean, Mapping):
             if list(mean) != labels:
-                return False
-            out[:] = self._weights, *mean.values()
+                return None
+            row[:] = self._weights, *mean.values()
         else:
-            out[:] = self._weights, mean
-        return True
+            row[:] = self._weights, mean
+        return _Within(self._decay, row, labels)
 
-    def read(self, row: Array, labels: Sequence[Any]) -> EmptyModel:
-        """The empty model of which ``write`` would make that row."""
-        new = EmptyModel.__new__(EmptyModel)
-        new._decay = self._decay
-        new._weights, *mean = row.tolist()
-        new._mean = mean[0] if labels[0] is None else dict(zip(labels, mean, strict=True))
-        return new
+    def alone(self) -> EmptyModel:
+        """This empty model, within no row."""
+        return self
 
     @property
     def step(self) -> float:
@@ -78,6 +77,27 @@ class EmptyModel:
             return mean
         total = sum(mean.values())
         return {label: p / total for label, p in mean.items()} if total > 0.0 else mean
+
+
+class _Within(EmptyModel):
+    """An empty model that is what its row says."""
+
+    def __init__(self, decay: float, row: Array, labels: Sequence[Any]) -> None:
+        self._decay, self._row, self._labels = decay, row, labels
+
+    @property
+    def _weights(self) -> float:  # type: ignore[override]
+        return float(self._row[0])
+
+    @property
+    def _mean(self) -> Prediction:  # type: ignore[override]
+        mean: list[float] = self._row[1:].tolist()
+        return mean[0] if self._labels[0] is None else dict(zip(self._labels, mean, strict=True))
+
+    def alone(self) -> EmptyModel:
+        new = EmptyModel.__new__(EmptyModel)
+        new._decay, new._weights, new._mean = self._decay, self._weights, self._mean
+        return new
 
 
 class Performance:

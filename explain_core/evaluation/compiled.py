@@ -61,8 +61,6 @@ class CompiledEvaluator(GenericEvaluator):
             _STATES.pack_into(state.data, 0, pfi.state, sage.state)
             if self._run(plan, x, truth):
                 pfi.state, sage.state = state.tolist()
-                if plan.sage.empty is not None:
-                    plan.sage.empty = plan.known = plan.sage.empty.read(plan.empty, self.image.labels)
                 return True
         self.fallbacks += 1
         return False
@@ -95,13 +93,16 @@ class CompiledEvaluator(GenericEvaluator):
         empty = plan.sage.empty
         if plan.image is not self._bound or plan.matrix is not rows.matrix:
             plan.bind(table)
-            plan.image, plan.matrix, plan.known = self._bound, rows.matrix, None
+            plan.image, plan.matrix, plan.held = self._bound, rows.matrix, None
             plan.empty = np.empty(0 if empty is None else 1 + len(self.image.labels))
             plan.arguments = (
                 plan.state, row, rows.matrix, len(rows.matrix), plan.starts, plan.columns, plan.outside, self._own,
                 plan.codes, *plan.smoothing(), plan.order, plan.pairs, plan.empty, *self._bound, *self.constants,
             )  # fmt: skip
-        return empty is plan.known or (empty is not None and empty.write(plan.empty, self.image.labels))
+        if empty is not plan.held:
+            plan.sage.empty = plan.held = empty and empty.within(plan.empty, self.image.labels)
+            return empty is None or plan.held is not None
+        return True
 
     def _run(self, plan: Plan, x: Row, y: float) -> bool:
         """Take the Δ of the plan's parts in. False, and only ``plan.state`` may have changed, where something needs Python."""

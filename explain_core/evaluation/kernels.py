@@ -102,7 +102,7 @@ def loss(code: int, y: float, p: Any) -> Any:
             mine = 1.0
         if own < 0:
             mass += EPSILON
-        return math.log(mass) - math.log(mine)
+        return (math.log(mass) if mass != 1.0 else 0.0) - math.log(mine)
     if code == _ZERO_ONE:
         best = 0
         for i in range(1, n):
@@ -187,6 +187,8 @@ def draw_joining(
 @compiled
 def replaced_delta(predictions: Any, base: Any, y: float, codes: Any, m: int, delta: Any) -> bool:
     """iPFI's Δ, losses × players; whether all is finite."""
+    if not finite(base):
+        return False
     own = np.empty(len(codes))
     for row in range(len(codes)):
         own[row] = loss(codes[row], y, base)
@@ -210,6 +212,8 @@ def joined_delta(
     predictions: Any, base: Any, before: Any, y: float, codes: Any, pairs: Any, m: int, order: Any, delta: Any
 ) -> bool:
     """iSAGE's Δ, losses × players; ``before`` are the losses of the empty coalition where the copies start after it."""
+    if not finite(base):
+        return False
     for k in range(len(predictions)):
         if not finite(predictions[k]):
             return False

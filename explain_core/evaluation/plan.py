@@ -22,8 +22,8 @@ from explain_core.smoothing import Smoother
 class Part:
     """What one estimator brings to a plan: its draws, and what takes its Δ in; of no draws where it is absent.
 
-    ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, before an evaluator has
-    explained a record and after, none where copies stand for it (see ``IncrementalSAGE``).
+    ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, which an evaluator keeps
+    within a row from then on, none where copies stand for it (see ``IncrementalSAGE``).
     """
 
     rng: Generator = field(default_factory=lambda: Generator(0))
@@ -53,8 +53,8 @@ class Plan:
         self.state = np.zeros(2, np.uint64)
         """Of the generators of iPFI and iSAGE."""
         self.empty: Array = np.empty(0)
-        """Weight and mean of the empty model, in the order of an image's labels; those of ``known``."""
-        self.known: EmptyModel | None = None
+        """What ``held`` is kept within."""
+        self.held: EmptyModel | None = None
         self._width = -1
         self.arguments: tuple[Any, ...] = ()
         """What a kernel is called with, while ``image`` and ``matrix`` are these objects."""

@@ -37,10 +37,11 @@ class Table:
         self._numbers: set[str] = set()
         self._order: tuple[str, ...] = ()
         self._plain: tuple[str, ...] = ()  # features that were numbers together before
+        self._last_x: Row | None = None
         self.buffer: Array = np.empty(0)
         """The record that ``row`` was asked for last."""
         self._view, self._format = self.buffer.data, struct.Struct("")
-        self._last: tuple[Row, Array | None, bool] | None = None
+        self._last: tuple[Array | None, bool] = (None, False)
 
     def column(self, name: str) -> int:
         """The column of a feature, a new one where it was not met."""
@@ -53,7 +54,7 @@ class Table:
             self.buffer = np.empty(len(self.names))
             self._view = self.buffer.data
             self._format = struct.Struct(f"{len(self.names)}d")
-            self._last = None
+            self._last_x = None
         return found
 
     def code(self, name: str, category: str) -> int:
@@ -67,33 +68,33 @@ class Table:
 
         The row is ``buffer``: good until the next record is asked for, or a column is new.
         """
-        last = self._last
-        if last is None or last[0] is not x:
+        if self._last_x is not x:
             names = tuple(x)
             if names != self._plain:
                 for name in names:
                     if name not in self.index:
                         self.column(name)
-            self._last = last = (x, self._encoded(x, names), names == self._order)
-        return last[1], last[2]
+            ordered = names == self._order
+            self._last = self._encoded(x, names, ordered), ordered
+            self._last_x = x
+        return self._last
 
-    def _encoded(self, x: Row, names: tuple[str, ...]) -> Array | None:
+    def _encoded(self, x: Row, names: tuple[str, ...], ordered: bool) -> Array | None:
         values = x.values()
         types = set(map(type, values))
+        row = self.buffer
         if types <= _PLAIN and (names == self._plain or not any(name in self.codes for name in names)):
             if names != self._plain:
                 self._numbers.update(names)
                 self._plain = names
             if int in types and any(type(value) is int and abs(value) > _EXACT for value in values):
                 return None
-            row = self.buffer
-            if names == self._order:
+            if ordered:
                 self._format.pack_into(self._view, 0, *values)
             else:
                 self._format.pack_into(self._view, 0, *[x.get(name, _NAN) for name in self.names])
             whole = sum(values)
             return row if whole == whole or not any(map(operator.ne, values, values)) else None
-        row = self.buffer
         row.fill(_NAN)
         for name, value in x.items():
             if type(value) is str and name not in self._numbers:

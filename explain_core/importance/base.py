@@ -257,21 +257,29 @@ class Together:
         self.estimators = tuple(estimators)
         self._plan: Plan | None = None
         self._parts: list[tuple[IncrementalEstimator, Part]] = []
+        self._names: tuple[str, ...] | None = None
+        """The features of a record that compiled code has explained: another one with them teaches the players nothing."""
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> None:
         """``IncrementalEstimator.explain_one`` of each."""
         first = self.estimators[0]
         if first._owns_reservoir:
             x = dict(x)
-        for one in self.estimators:
-            one._check(x)
-        players = first.players.after(x)
+        names, players = tuple(x), first.players
+        known = names == self._names
+        if not known:
+            for one in self.estimators:
+                one._check(x)
+            players = players.after(x)
         if first.ready:
             base = first.model.predict(x) if prediction is None else prediction
-            check_prediction(base, first.task)
             if players is not first.players or not self._compiled(players, x, y, base):
+                check_prediction(base, first.task)
                 self._evaluated(players, x, y, base)
-        self._met(players, x)
+            elif not known:
+                self._names = names
+        if not known:
+            self._met(players, x)
         if first._owns_reservoir:
             first.reservoir.add(x)
 

@@ -159,7 +159,7 @@ class IncrementalSAGE(IncrementalEstimator):
             self._y0 = part.empty
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_after": None}
+        return {**super().__getstate__(), "_after": None, "_y0": self._y0.alone()}
 
 
 def _features(players: Players) -> list[str]:
