@@ -14,7 +14,7 @@ from river.optim.losses import BinaryLoss, RegressionLoss
 from explain_core.evaluation import linear_kernels as kernels
 from explain_core.evaluation.compiled import CompiledEvaluator
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.table import Array, Table
+from explain_core.evaluation.table import Table
 from explain_core.models import Model, Row
 
 _NUMBERS = (1.0, 1, True)
@@ -178,12 +178,17 @@ class _Image:
         if len(set(used)) < len(used):
             return False  # two features have one weight, of which river lets the first decide
         self._keys, self._scaled = keys, list(scaled.values())
-        means, variances = np.zeros(n), np.ones(n)
         outputs = len(self.labels) if self._link == kernels.SOFTMAX else 1
-        self._weights, self._intercepts = np.zeros((outputs, len(keys))), np.zeros(outputs)
-        self._target = np.array([1.0, 0.0])
-        self._format = struct.Struct(f"{len(keys)}d")
-        self._means, self._variances = means, variances
+        block = np.zeros(outputs * len(keys) + 2 * n)  # in one piece: most models are read by one call
+        self._weights = block[: outputs * len(keys)].reshape(outputs, len(keys))
+        self._means, self._variances = means, variances = block[-2 * n :].reshape(2, n)
+        variances[:] = 1.0
+        self._intercepts, self._target = np.zeros(outputs), np.array([1.0, 0.0])
+        # Every feature is a number behind one scaler: the keys of weights, means and variances, as long as these have them all.
+        plain = len(self._scaled) == 1 and len(self._scaled[0][1]) == n and self._model.target is None
+        self._scaler = self._scaled[0][0] if plain and self._scaled[0][0].with_std else None
+        self._all, self._block = 3 * keys, block.data
+        self._format = struct.Struct(f"{len(block)}d")
         self.arrays = (
             kinds,
             means,
@@ -200,23 +205,25 @@ class _Image:
         model, target, keys = self._model.model, self._model.target, self._keys
         if self._link == kernels.SOFTMAX:
             for c, weights in enumerate(model.weights.values()):
-                self._pack(self._weights[c], weights, keys)
+                self._weights[c] = _in_order(weights, keys)
         else:
-            self._pack(self._weights[0], model.weights, keys)
+            weights = model.weights
             self._intercepts[0] = model.intercept
+            if self._scaler is not None:
+                means, variances = self._scaler.means, self._scaler.vars
+                if [*weights, *means, *variances] == self._all:
+                    values = (*weights.values(), *means.values(), *variances.values())
+                    self._format.pack_into(self._block, 0, *values)
+                    return
+            self._weights[0] = _in_order(weights, keys)
         for scaler, columns, names in self._scaled:
-            whole = len(columns) == len(self._means)
-            for array, numbers in ((self._means, scaler.means), (self._variances, scaler.vars)):
-                if array is self._variances and not scaler.with_std:
-                    continue
-                if whole:
-                    self._pack(array, numbers, names)
-                else:
-                    array[columns] = list(map(numbers.get, names, repeat(0.0)))
+            self._means[columns] = _in_order(scaler.means, names)
+            if scaler.with_std:
+                self._variances[columns] = _in_order(scaler.vars, names)
         if target is not None:
             self._target[:] = target.get() ** 0.5, target.mean.get()
 
-    def _pack(self, array: Array, numbers: dict[Any, float], keys: list[Any]) -> None:
-        """The number of each key, 0 where it has none."""
-        values = numbers.values() if list(numbers) == keys else map(numbers.get, keys, repeat(0.0))
-        self._format.pack_into(array.data, 0, *values)
+
+def _in_order(numbers: dict[Any, float], keys: list[Any]) -> list[float]:
+    """The number of each key, 0 where it has none."""
+    return list(map(numbers.get, keys, repeat(0.0)))

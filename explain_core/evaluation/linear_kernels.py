@@ -25,29 +25,35 @@ SIGMOID, IDENTITY, SOFTMAX = range(3)
 
 
 @compiled
-def term(kind: int, value: float, mean: float, variance: float, weight: float) -> Any:
-    """What the value of a column adds to the sum of an output; ``weight`` is that of the category where it is one."""
-    result = 0.0
-    if kind == SCALED:
-        if variance > 0.0:
-            result = weight * ((value - mean) / math.sqrt(variance))
-    elif kind == NUMBER:
-        result = weight * value
-    elif kind == CATEGORY:
-        result = weight
-    return 0.0 if math.isnan(value) else result
+def slopes(kinds: Any, variances: Any, weights: Any) -> Any:
+    """What a number in each column, less its mean, adds to each sum per unit, outputs × columns."""
+    out = np.zeros((len(weights), len(kinds)))
+    for j in range(len(kinds)):
+        scale = 1.0 if kinds[j] == NUMBER else 0.0
+        if kinds[j] == SCALED and variances[j] > 0.0:
+            scale = 1.0 / math.sqrt(variances[j])
+        for c in range(len(weights)):
+            out[c, j] = weights[c, j] * scale
+    return out
 
 
 @compiled
-def terms(row: Any, kinds: Any, means: Any, variances: Any, places: Any, weights: Any) -> Any:
+def term(c: int, j: int, value: float, kinds: Any, means: Any, places: Any, weights: Any, slope: Any) -> Any:
+    """What the value of a column adds to the sum of an output."""
+    if math.isnan(value):
+        return 0.0
+    if kinds[j] == CATEGORY:
+        return weights[c, places[j, int(value)]]
+    return slope[c, j] * (value - means[j])
+
+
+@compiled
+def terms(row: Any, kinds: Any, means: Any, places: Any, weights: Any, slope: Any) -> Any:
     """What each column of a row adds to each sum, outputs × columns."""
     out = np.empty((len(weights), len(row)))
     for c in range(len(weights)):
         for j in range(len(row)):
-            place = j
-            if kinds[j] == CATEGORY and not math.isnan(row[j]):
-                place = places[j, int(row[j])]
-            out[c, j] = term(kinds[j], row[j], means[j], variances[j], weights[c, place])
+            out[c, j] = term(c, j, row[j], kinds, means, places, weights, slope)
     return out
 
 
@@ -74,13 +80,12 @@ def predict(raw: Any, link: int, target: Any, out: Any) -> None:
 @compiled
 def permuted(
     state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int,
-    kinds: Any, means: Any, variances: Any, places: Any, weights: Any, intercepts: Any, link: int, target: Any,
+    kinds: Any, means: Any, places: Any, weights: Any, slope: Any, mine: Any, intercepts: Any, link: int, target: Any,
     base: Any, codes: Any, delta: Any, y: float,
 ) -> Any:  # fmt: skip
     """iPFI's Δ; False where something is not finite."""
     players = len(starts) - 1
     out = np.empty((players * m, len(base)))
-    mine = terms(x, kinds, means, variances, places, weights)
     own = intercepts.copy()
     for c in range(len(own)):
         for j in range(len(x)):
@@ -93,10 +98,8 @@ def permuted(
                 raw[c] = own[c]
                 for i in range(starts[p], starts[p + 1]):
                     j = columns[i]
-                    value, place = rows[row, j], j
-                    if kinds[j] == CATEGORY and not math.isnan(value):
-                        place = places[j, int(value)]
-                    raw[c] += term(kinds[j], value, means[j], variances[j], weights[c, place]) - mine[c, j]
+                    theirs = term(c, j, rows[row, j], kinds, means, places, weights, slope)
+                    raw[c] += theirs - mine[c, j]
             predict(raw, link, target, out[k])
     return replaced_delta(out, base, y, codes, m, delta)
 
@@ -104,17 +107,16 @@ def permuted(
 @compiled
 def joined(
     state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int,
-    kinds: Any, means: Any, variances: Any, places: Any, weights: Any, intercepts: Any, link: int, target: Any,
+    kinds: Any, means: Any, places: Any, weights: Any, slope: Any, mine: Any, intercepts: Any, link: int, target: Any,
     base: Any, codes: Any, delta: Any, outside: Any, first: int, order: Any, before: Any, pairs: Any, y: float,
 ) -> Any:  # fmt: skip
     """iSAGE's Δ; False where something is not finite."""
     drawn = draw_order(state, n_rows, m, order)
     players = len(order)
     out = np.empty(((players - first) * m, len(base)))
-    mine = terms(x, kinds, means, variances, places, weights)
     raw = np.empty_like(intercepts)
     for k in range(m):
-        theirs = terms(rows[drawn[k]], kinds, means, variances, places, weights)
+        theirs = terms(rows[drawn[k]], kinds, means, places, weights, slope)
         for c in range(len(raw)):
             raw[c] = intercepts[c]
             for j in columns:
@@ -139,15 +141,17 @@ def explain(
     kinds: Any, means: Any, variances: Any, places: Any, weights: Any, intercepts: Any, link: int, target: Any, y: float,
 ) -> Any:  # fmt: skip
     """iPFI and iSAGE, those that were asked for; False, and nothing has changed but ``state``, where something is not finite."""
+    slope = slopes(kinds, variances, weights)
+    mine = terms(x, kinds, means, places, weights, slope)
     if m > 0 and not permuted(
         state, x, rows, n_rows, starts, columns, m,
-        kinds, means, variances, places, weights, intercepts, link, target, base, codes, delta, y,
+        kinds, means, places, weights, slope, mine, intercepts, link, target, base, codes, delta, y,
     ):  # fmt: skip
         return False
     after, before = empty_losses(empty, sage_rates[0], base, y, codes)
     if sage_m > 0 and not joined(
         state[1:], x, rows, n_rows, starts, columns, sage_m,
-        kinds, means, variances, places, weights, intercepts, link, target, base, codes, sage_delta,
+        kinds, means, places, weights, slope, mine, intercepts, link, target, base, codes, sage_delta,
         outside, 1 if len(empty) > 0 else 0, order, before, pairs, y,
     ):  # fmt: skip
         return False
