@@ -78,10 +78,11 @@ class Forest:
 
     def _build(self, trees: Sequence[Any]) -> None:
         """Read all trees anew."""
-        regression = self._model.regression
+        self._regression = regression = self._model.regression
         self.labels = [None] if regression else labels_of(trees)
         self.codes = {label: code for code, label in enumerate(self.labels)}
-        self._adaptive = type(trees[0]) in ADAPTIVE  # one kind of tree, or copies of it
+        kind = type(trees[0])  # one kind of tree, or copies of it
+        self._adaptive, self._eager = kind in ADAPTIVE, kind is ExtremelyFastDecisionTreeClassifier
         nodes = 64 + 2 * sum(tree.n_nodes or 1 for tree in trees)
         while True:
             self._allocate(nodes, len(trees))
@@ -213,7 +214,7 @@ class Forest:
     def _follow(self, t: int, tree: Any) -> bool:
         """Bring one tree up to date; False where the classes have changed."""
         if tree is not self._trees[t]:
-            if not self._model.regression and not self._same_classes(t, tree):
+            if not self._regression and not self._same_classes(t, tree):
                 return False
             self._plant(t, tree)
             return True
@@ -221,10 +222,20 @@ class Forest:
         gain = weight - self._weights[t]
         if not gain:
             return True
-        if not self._model.regression and len(tree.classes) != self._n_classes[t]:
+        if not self._regression and len(tree.classes) != self._n_classes[t]:
             return False
-        tokens = tokens_of(tree)
-        if not self._learnt(t, tree, gain, tokens):
+        tokens, before, reached = tokens_of(tree), self._tokens[t], self._reached[t]
+        if self._last is None or reached < 0:
+            known = False
+        elif self._adaptive:
+            # The last token counts the records that the root has learnt.
+            known = tokens[:-1] == before[:-1] and tokens[-1] - before[-1] == 1.0 and self._read_path(t)
+        else:
+            gained = self._read(reached)
+            known = gained == gain or abs(gained - gain) <= 1e-9 * weight
+            if known and (tokens != before or tokens[1] or self._eager):
+                known = self._changed(t, tree, reached, self._last, tokens, before)
+        if not known:
             self._plant(t, tree)
         self._weights[t], self._tokens[t] = weight, tokens
         return True
@@ -233,30 +244,20 @@ class Forest:
         known = [self.labels[code] for code in self._orders[t, : self._n_classes[t]].tolist()]
         return known == list(tree.classes)
 
-    def _learnt(self, t: int, tree: Any, gain: float, tokens: tuple[Any, ...]) -> bool:
-        """Read the leaves of the last record again; False where more than these has learnt or changed."""
-        if self._last is None:
-            return False
-        reached = self._reached[t]
-        if reached < 0:
-            return False
-        before = self._tokens[t]
-        if self._adaptive:
-            # The last token counts the records that the root has learnt.
-            if tokens[:-1] != before[:-1] or tokens[-1] - before[-1] != 1.0:
-                return False
-            at = self._at[t].tolist()
-            return all(self._read(leaf) for leaf in at[: at.index(-1)])
-        gained = self._read(reached)
-        if gained != gain and abs(gained - gain) > 1e-9 * tree._train_weight_seen_by_model:
-            return False
+    def _read_path(self, t: int) -> bool:
+        """Read the leaves of the last record again; False where one has learnt nothing."""
+        at = self._at[t].tolist()
+        return all(self._read(leaf) for leaf in at[: at.index(-1)])
+
+    def _changed(
+        self, t: int, tree: Any, reached: int, x: Row, tokens: tuple[Any, ...], before: tuple[Any, ...]
+    ) -> bool:
+        """Read anew what the last record x has changed besides the leaf; False where that may be anywhere."""
         idle = bool(tokens[1] or before[1])
         leaf = self._parts[reached][0]
         if idle and leaf.last_split_attempt_at == leaf.total_weight:
             return False  # an attempt to split wakes leaves anywhere, and under a limit of its size puts others to sleep
-        if tokens == before and type(tree) is not ExtremelyFastDecisionTreeClassifier:
-            return True
-        return self._graft(t, tree, self._last, idle)
+        return (tokens == before and not self._eager) or self._graft(t, tree, x, idle)
 
     def _graft(self, t: int, tree: Any, x: Row, idle: bool) -> bool:
         """Read anew what is new along the path of x; False where that is not known to be all that is new."""
@@ -282,7 +283,7 @@ class Forest:
     def _read(self, index: int) -> float:
         """Read a leaf; the weight that it has gained since it was read."""
         leaf, _, manner = self._parts[index]
-        if self._model.regression:
+        if self._regression:
             return self._read_number(index, leaf)
         before, gained = self._known[index]
         values = list(leaf.stats.values())
