@@ -83,5 +83,7 @@ def test_the_values_sum_to_the_smoothed_gain_over_the_empty_model_at_every_step(
         assume(not tied(y0))
         gains.append([loss(y, y0) - loss(y, predictions[-1]) for loss in sage.losses])
         expected, values = w @ np.array(gains), sage.explanation.values
-        scale = np.abs(values).sum(axis=1) + w @ np.abs(gains) + 1e-3  # log(1 + ε) is ε, however small the loss
+        scale = (
+            np.abs(values).sum(axis=1) + w @ np.abs(gains) + 1e-3
+        )  # log(1 + ε) is ε, however small the loss
         assert (np.abs(values.sum(axis=1) - expected) <= 1e-9 * scale).all()
