@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import datetime
 import functools
+import gc
 import importlib
 import inspect
 import io
@@ -49,7 +50,7 @@ def dumps(state: Any) -> bytes:
     """A slim pickle. Raises ``SnapshotError`` for what cannot be pickled."""
     buffer = io.BytesIO()
     try:
-        with _deep():
+        with _deep(), _uncollected():
             pickler = pickle.Pickler(buffer, 5)
             pickler.dispatch_table = _REDUCERS
             pickler.dump(state)
@@ -63,7 +64,8 @@ def dumps(state: Any) -> bytes:
 def loads(raw: bytes, modules: Collection[str] = ()) -> Any:
     """Unpickle. Raises ``SnapshotError`` for what is not allowed, and for bytes that are no pickle of ours."""
     try:
-        return _Unpickler(io.BytesIO(raw), frozenset(modules)).load()
+        with _uncollected():
+            return _Unpickler(io.BytesIO(raw), frozenset(modules)).load()
     except (SnapshotError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of river's compiled parts is no Exception
@@ -80,7 +82,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
     dispatch = {  # noqa: RUF012  the base class has one as well
         code[0]: _InPython.dispatch[code[0]]
         for code in (
-            pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.POP, pickle.POP_MARK,
+            pickle.PROTO, pickle.STOP, pickle.MARK, pickle.POP, pickle.POP_MARK,
             pickle.MEMOIZE, pickle.BINGET, pickle.LONG_BINGET, pickle.STACK_GLOBAL,
             pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT,
             pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.LONG4,
@@ -94,6 +96,19 @@ class _Unpickler(_InPython):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO, modules: frozenset[str]) -> None:
         super().__init__(file)
         self._modules = modules
+
+    def load(self) -> Any:
+        """As the base class does, from one buffer: frames, of which it keeps account with every byte read, divide nothing."""
+        self.metastack: list[list[Any]] = []
+        self.stack: list[Any] = []
+        self.append = self.stack.append
+        self.read = read = self._file_read
+        dispatch = self.dispatch
+        try:
+            while True:
+                dispatch[read(1)[0]](self)
+        except pickle._Stop as stop:  # type: ignore[attr-defined]
+            return stop.value
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("builtins", "getattr"):
@@ -208,6 +223,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         self.append(frozenset(values))
 
     dispatch |= {
+        pickle.FRAME[0]: lambda self: self.read(8),
         pickle.REDUCE[0]: _reduce,
         pickle.NEWOBJ[0]: _new,
         pickle.BUILD[0]: _build,
@@ -422,3 +438,15 @@ def _deep() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection: thousands of objects come into being, of which none is garbage, and each pass visits the whole heap."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
