@@ -285,10 +285,10 @@ class CheckpointSettings(_Section):
     """When snapshots are taken. The caps win over the wishes, with a warning."""
 
     max_replay_seconds: float = Field(
-        10, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
+        3, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
     )
     max_age: float = Field(
-        60, gt=0, description="A partition with new records has a snapshot within this many seconds."
+        15, gt=0, description="A partition with new records has a snapshot within this many seconds."
     )
     max_overhead: float = Field(
         0.05, gt=0, le=1, description="Share of the processing time that snapshots may take."
