@@ -46,7 +46,7 @@ PATH = 16
 NOMINAL = -1.0
 """In place of a count: the moments are start and size of a table of log-probabilities."""
 
-_HALF_LOG_TAU = 0.5 * math.log(math.tau)
+HALF_LOG_TAU = 0.5 * math.log(math.tau)
 
 
 @compiled
@@ -92,7 +92,7 @@ def log_density(value: float, n: float, mean: float, squares: float, two: float)
         variance = squares / (n - 1.0)
         if variance > 0.0:
             # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
-            return math.pow(value - mean, two) / (-2.0 * variance) - _HALF_LOG_TAU - 0.5 * math.log(variance)
+            return math.pow(value - mean, two) / (-2.0 * variance) - HALF_LOG_TAU - 0.5 * math.log(variance)
     return -math.inf
 
 

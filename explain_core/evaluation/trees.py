@@ -98,10 +98,13 @@ class TreesEvaluator(CompiledEvaluator):
         asked = Copies(trees)
         answers: list[Prediction] = []
         for x in copies:
-            votes: dict[Any, float] = {}
-            for found, weight in zip(asked.votes(x), weights, strict=True):
-                for label, p in found.items():
-                    votes[label] = p * weight + votes.get(label, 0.0)
+            several = asked.votes(x)
+            votes = several[0]
+            if voting.normalise != tree_kernels.RAW:
+                votes = {}
+                for found, weight in zip(several, weights, strict=True):
+                    for label, p in found.items():
+                        votes[label] = p * weight + votes.get(label, 0.0)
             if voting.normalise == tree_kernels.DIVIDED and (total := sum(votes.values())) > 0:
                 votes = {label: p / total for label, p in votes.items()}
             elif voting.normalise == tree_kernels.SCALED:
