@@ -20,13 +20,20 @@ FULL_DISK = "full disk"
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Decides every fault and every record.")
 @click.option("--faults", default=100, show_default=True, help="How many faults in all.")
+@click.option(
+    "--kind",
+    "only",
+    multiple=True,
+    type=click.Choice(list(KINDS)),
+    help="These faults only; else every kind.",
+)
 @click.option("--state", default=Path("build/crash"), show_default=True, type=click.Path(path_type=Path))
-def main(seed: int, faults: int, state: Path) -> None:
+def main(seed: int, faults: int, only: tuple[str, ...], state: Path) -> None:
     """Inject faults, compare every byte with the oracle, and write report.md and report.json to the state's folder."""
     state.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     with _disk(state / "disk") as (disk, why):
-        kinds = [kind for kind in KINDS if disk or kind != FULL_DISK]
+        kinds = [kind for kind in only or KINDS if disk or kind != FULL_DISK]
         try:
             report = Report.load(state, seed, {} if disk else {FULL_DISK: why})
         except ValueError as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.crash.campaign import Campaign
 
 MIN_WORKERS, MAX_WORKERS = 2, 4
-REACH_SECONDS = 40.0
+REACH_SECONDS = 60.0
 """How long a worker has to come to its crash point."""
 
 Fault = Callable[["Campaign", random.Random], str]
@@ -139,7 +139,7 @@ def full_disk(campaign: "Campaign", rng: random.Random) -> str:
 
 def crash_point(point: str) -> Fault:
     """SIGKILL at a named place in the service."""
-    most = 2 if point in ("restore", "rebalance.assign", "rebalance.revoke") else 20
+    most = {"restore": 2, "replay": 3, "rebalance.assign": 2, "rebalance.revoke": 1}.get(point, 20)
 
     def crash(campaign: "Campaign", rng: random.Random) -> str:
         slot, reached = _armed(campaign, rng, f"{point}:{rng.randint(1, most)}")
@@ -185,7 +185,7 @@ def _armed(campaign: "Campaign", rng: random.Random, point: str) -> tuple[int, s
         if name.startswith("rebalance") and fleet.owned(process):
             other = rng.choice(others)  # a member that leaves, and later one that comes
             fleet.stop(other)
-            fleet.wait(1.0)
+            fleet.wait(SESSION_SECONDS + 1.0 if campaign.static else 1.0)
             fleet.start(other)
         fleet.wait(0.5)
     if not point.endswith(":stop"):
