@@ -40,6 +40,10 @@ image: $(ASSETS) ## the container image, and its size
 	docker build --network host --file deploy/Dockerfile --tag explanation-sidecar .
 	docker image inspect --format '{{.RepoTags}} {{.Size}} bytes' explanation-sidecar python:3.11-slim-bookworm
 
+.PHONY: performance
+performance: setup ## measure anew what docs/performance.md shows, some hours on a quiet machine: DATA=folder QUIX=python
+	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA)) $(if $(QUIX),--quix $(QUIX))
+
 .PHONY: crash
 crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
 	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash)

@@ -232,7 +232,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="few records, for a check that it runs")
-    parser.add_argument("--only", help="cases whose name contains this")
+    parser.add_argument("--only", action="append", help="cases whose name contains this; may be repeated")
     parser.add_argument(
         "--without-numba", action="store_true", help="as if the extra fast were not installed"
     )
@@ -251,7 +251,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     all_found = {}
     for case in cases():
-        if arguments.only and arguments.only not in case.name:
+        if arguments.only and not any(name in case.name for name in arguments.only):
             continue
         found = all_found[f"{case.name}, {case.d}"] = measured(case, block, rounds, warm_up)
         evaluations = 2 * case.d - 1

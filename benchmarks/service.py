@@ -100,7 +100,7 @@ def recovery(bench: Bench, quick: bool) -> Table:
         "kill -9 near the end, one partition", "model", "snapshot, kB", "replayed records", "restore, s", "replay, s"
     )  # fmt: skip
     for case in CASES:
-        records = case.quick_records if quick else case.many_records
+        records = 5 * case.quick_records if quick else case.many_records
         found = bench.recovery(bench.environment(case, 1, records), records)
         table.add_row(
             case.name,

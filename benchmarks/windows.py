@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import orjson
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
@@ -61,7 +62,9 @@ def main() -> None:
     data = load("elec2", arguments.data)
     labels = data.y.tolist()
     values = [orjson.dumps({**x, "label": y}) for x, y in zip(data.rows(), labels, strict=True)][:limit]
-    table = Table(title=f"{len(values):,} records of elec2, windows of {window:,}", box=None)
+    table = Table(
+        title=f"{len(values):,} records of elec2, windows of {window:,}", title_justify="left", box=MARKDOWN
+    )
     for column in ("model", "µs per record", "with windows", "adds", "longest attribution", "attributions"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for name, model in MODELS.items():
