@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,14 +80,18 @@ class CompiledEvaluator(GenericEvaluator):
         if base is not self._base or self._regression:
             self._base = None
             image = self.image
-            if not image.sync() or not (self._regression or list(base) == image.labels):  # type: ignore[arg-type]
+            mapping = type(base) is dict or isinstance(base, Mapping)
+            if not image.sync() or not (self._regression or (mapping and list(base) == image.labels)):  # type: ignore[arg-type]
                 return False
             if self._bound is not image.arrays:
                 self._bound = image.arrays
                 self._own = np.empty(len(image.labels))
                 self._view = self._own.data
                 self._format = struct.Struct(f"{len(image.labels)}d")
-            self._format.pack_into(self._view, 0, *((base,) if self._regression else base.values()))  # type: ignore[union-attr]
+            try:
+                self._format.pack_into(self._view, 0, *((base,) if self._regression else base.values()))  # type: ignore[union-attr]
+            except struct.error:  # what is no number is for Python to refuse
+                return False
             self._base = base
         if row is not table.buffer or len(row) != rows.matrix.shape[1]:
             return False

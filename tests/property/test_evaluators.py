@@ -326,7 +326,31 @@ def test_where_one_estimator_fails_none_has_explained(make):
     before, y0 = state(), pair[1]._y0
     with pytest.raises(ValueError, match="not finite for y = inf"):
         both.explain_one(x, math.inf)
+    with pytest.raises(ValueError, match="returns a finite number"):
+        both.explain_one(x, y, math.nan)
     assert state() == before and pair[1]._y0 is y0
+
+
+@pytest.mark.parametrize(
+    "prediction", ["UP", 0.5, None, {0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0: math.nan, 1: 0.5}]
+)
+@pytest.mark.parametrize("make", [LINEAR["logistic"][1], CLASSIFIERS["forest"]], ids=["linear", "trees"])
+def test_a_prediction_that_is_none_is_refused(make, prediction):
+    model = wrap(make(), "classification")
+    pair = shared(model)
+    both = Together(pair)
+    for x, y in drifting(60, 5, 8, "classification"):
+        both.explain_one(x, y, model.predict(x))
+        model.learn(x, y)
+        pair[0].reservoir.add(x)
+    before = [one._smoother.cells.tobytes() for one in pair]
+    if prediction is None:  # the model's own is asked for
+        both.explain_one(x, y, prediction)
+        assert [one._smoother.cells.tobytes() for one in pair] != before
+    else:
+        with pytest.raises(ValueError, match="model: predicted"):
+            both.explain_one(x, y, prediction)
+        assert [one._smoother.cells.tobytes() for one in pair] == before
 
 
 def test_estimators_that_differ_are_no_team():
