@@ -131,6 +131,7 @@ class Forest:
         self._n_classes = [0] * trees
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
+        self._subspaces: dict[int, Sequence[str] | None] = {}
         self._weights = [0.0] * trees
         self._tokens: list[tuple[Any, ...]] = [()] * trees
         self._renew()
@@ -143,6 +144,8 @@ class Forest:
 
     def _plant(self, t: int, tree: Any) -> None:
         """Read a tree anew."""
+        if self._model.subspaces is not None:
+            self._subspaces[id(tree)] = self._model.subspaces()[t]
         root = -1 if tree._root is None else self._grow(tree._root, tree)
         self._heads[t]["root"], self._heads[t]["adaptive"] = root, self._adaptive
         self._trees[t], self._weights[t], self._tokens[t] = (
@@ -282,9 +285,9 @@ class Forest:
 
     def _read(self, index: int) -> float:
         """Read a leaf; the weight that it has gained since it was read."""
-        leaf, _, manner = self._parts[index]
+        leaf, tree, manner = self._parts[index]
         if self._regression:
-            return self._read_number(index, leaf)
+            return self._read_number(index, leaf, tree)
         before, gained = self._known[index]
         values = list(leaf.stats.values())
         weight = sum(values)
@@ -390,7 +393,7 @@ class Forest:
         self._tables[where : where + len(known)] = [math.log(p) if p > 0.0 else 0.0 for p in shares]
         return where
 
-    def _read_number(self, index: int, leaf: Any) -> float:
+    def _read_number(self, index: int, leaf: Any, tree: Any) -> float:
         weight = float(leaf.stats.mean.n)
         _, before = self._known[index]
         self._known[index] = ([], weight)
@@ -415,9 +418,11 @@ class Forest:
             self._table.column(name)
         if len(self._table.names) != self.width:
             raise _Full
-        self._moments[index, 0, :, 0] = [coefficients.get(name, 0.0) for name in self._table.names]
+        names = [name for name in self._subspaces.get(id(tree)) or self._table.names if name in coefficients]
+        self._features[index, : len(names)] = [self._table.index[name] for name in names]
+        self._moments[index, 0, : len(names), 0] = [coefficients[name] for name in names]
         self._stats[index, 0] = model.intercept
-        head["features"] = self.width
+        head["features"] = len(names)
         return weight - before
 
 

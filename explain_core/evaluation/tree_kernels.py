@@ -170,9 +170,9 @@ def members(
                     if leaf.kind == LINEAR:
                         value = 0.0
                         for i in range(leaf.features):
-                            weight = moments[index, 0, i, 0]
-                            if not math.isnan(copies[c, i]) and weight != 0.0:
-                                value += weight * copies[c, i]
+                            column = features[index, i]
+                            if not math.isnan(copies[c, column]):
+                                value += moments[index, 0, i, 0] * copies[c, column]
                         value += stats[index, 0]
                     out[c, t, 0] += value
                     continue

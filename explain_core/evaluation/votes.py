@@ -27,7 +27,8 @@ class Voting(NamedTuple):
     """A model's trees and what is done with their predictions.
 
     ``weights`` are those of the trees' probabilities, which are summed and then normalised as ``normalise`` says;
-    ``mean`` takes the predictions of a regression, copies × trees.
+    ``mean`` takes the predictions of a regression, copies × trees. ``subspaces`` are the features that each tree gets, in its
+    order; without it a tree gets the record.
     """
 
     trees: Callable[[], Sequence[Any]]
@@ -35,6 +36,7 @@ class Voting(NamedTuple):
     weights: Callable[[], Sequence[float]] | None = None
     normalise: int = RAW
     mean: Callable[[Any], Any] | None = None
+    subspaces: Callable[[], Sequence[Sequence[str] | None]] | None = None
 
 
 def voting(model: Any) -> Voting | None:
@@ -83,6 +85,7 @@ def voting(model: Any) -> Voting | None:
             lambda: [one.model for one in model.data],
             regression=True,
             mean=lambda matrix: _srp_mean(model, matrix),
+            subspaces=lambda: [one.features for one in model.data],
         )
     return None
 
