@@ -143,21 +143,23 @@ def _stream(messages: list[Message]) -> Stream:
 
 
 def _read(settings: Settings, topic: str, differences: list[str]) -> dict[int, list[Message]]:
-    """Every committed message by partition. A partition with messages that stay undecided has a hanging transaction."""
+    """Every committed message by partition, once all that is there is decided; what stays undecided is a hanging transaction."""
+    common = {"bootstrap.servers": settings.servers, "group.id": "oracle", "enable.auto.commit": False}
+    # A reader of committed messages would be told where the first undecided one is. Kafka answers a commit before its markers are in every partition.
+    asking = Consumer({**common, "isolation.level": "read_uncommitted"})
+    metadata = asking.list_topics(topic, timeout=READ_SECONDS).topics[topic]
+    found: dict[int, list[Message]] = {partition: [] for partition in sorted(metadata.partitions)}
+    ends = {p: asking.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in found}
+    asking.close()
+    left = set(found)
     reader = Consumer(
         {
-            "bootstrap.servers": settings.servers,
-            "group.id": "oracle",
+            **common,
             "isolation.level": "read_committed",
-            "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
         }
     )
-    metadata = reader.list_topics(topic, timeout=READ_SECONDS).topics[topic]
-    found: dict[int, list[Message]] = {partition: [] for partition in sorted(metadata.partitions)}
-    ends = {p: reader.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in found}
-    left = set(found)
     reader.assign([TopicPartition(topic, partition, 0) for partition in found])
     deadline = time.monotonic() + READ_SECONDS
     while left and time.monotonic() < deadline:

@@ -13,6 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from service.kafka.broker import Broker
 from service.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
+from tests.crash import oracle
 from tests.crash.oracle import check
 from tests.crash.sabotage import SABOTAGE
 from tests.crash.worker import SABOTAGE_VARIABLE
@@ -223,3 +224,30 @@ def test_earliest_jumps_over_deleted_records(broker: Broker) -> None:
     published = [line.published()["explanations"][0] for line in (intact, broken)]
     assert published[0] == intact.oracle()["explanations"][0][:30]
     assert published[1] != broken.oracle()["explanations"][0][: len(published[1])]
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["decided late", "undecided"])
+def test_the_oracle_waits_for_a_transaction_and_says_which_hangs(
+    broker: Broker, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "READ_SECONDS", 10 if late else 2)
+    line = Line(broker, f"undecided-{late}", 1, {})
+    topic = line.topics["records"]
+    line.feed([(0, b"committed")])
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": line.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"undecided", partition=0)
+    assert producer.flush(30) == 0
+    differences: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(oracle._read, line.settings, topic, differences)
+        time.sleep(2.0)
+        if late:
+            producer.commit_transaction(30)
+        found = reading.result()
+    if not late:
+        producer.abort_transaction(30)
+    values = [message.value() for message in found[0]]
+    assert values == [b"committed", b"undecided"] if late else values == [b"committed"]
+    assert differences == ([] if late else [f"{topic} 0: a transaction hangs before offset 2"])
