@@ -15,6 +15,9 @@ MIN_WORKERS, MAX_WORKERS = 2, 4
 REACH_SECONDS = 60.0
 """How long a worker has to come to its crash point."""
 
+BY_OTHERS = ("restore", "replay", "rebalance.assign", "rebalance.revoke")
+"""Crash points that a worker comes to by what happens to other members of the group."""
+
 Fault = Callable[["Campaign", random.Random], str]
 
 
@@ -182,10 +185,11 @@ def _armed(campaign: "Campaign", rng: random.Random, point: str) -> tuple[int, s
                 fleet.kill(slot)
                 fleet.start(slot)
             return slot, " (did not come to it)"
-        if name.startswith("rebalance") and fleet.owned(process):
-            other = rng.choice(others)  # a member that leaves, and later one that comes
-            fleet.stop(other)
-            fleet.wait(SESSION_SECONDS + 1.0 if campaign.static else 1.0)
+        if name in BY_OTHERS and fleet.owned(process):
+            # A member that leaves, or whose partitions come with something to fold again; and later one that comes.
+            other, leaves = rng.choice(others), name.startswith("rebalance")
+            (fleet.stop if leaves else fleet.kill)(other)
+            fleet.wait(1.0 if leaves and not campaign.static else SESSION_SECONDS + 1.0)
             fleet.start(other)
         fleet.wait(0.5)
     if not point.endswith(":stop"):
