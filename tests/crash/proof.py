@@ -1,7 +1,7 @@
 """``python -m tests.crash.proof``: every part of the proof that has not run yet, one after the other, and one report of them all.
 
 The state's folder keeps what each part said (``PART.log``) and when and at which commit it ran (``PART.json``), so that the same command goes on
-where it was broken off; a part is run anew when its ``PART.json`` is removed.
+where it was broken off; a part is run anew when its ``PART.json`` is removed. A ``note`` that whoever ran it puts there is shown in the report.
 """
 
 import json
@@ -96,7 +96,7 @@ def markdown(state: Path) -> str:
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("river", "numpy", "confluent-kafka", "hypothesis")
     )
-    rows, sections = [], []
+    rows, notes, sections = [], [], []
     for name, part in PARTS.items():
         record = _record(state, name)
         if record is None:
@@ -105,6 +105,8 @@ def markdown(state: Path) -> str:
         rows.append(
             f"| {part.title} | {record['started']} | {record['commit']} | {record['minutes']:.0f} min | {_result(state, name, record)} |"
         )
+        if "note" in record:
+            notes.append(f"{part.title}: {record['note']}")
         if part.report and (state / part.report).exists():
             text = (state / part.report).read_text().strip()
             sections.append(re.sub(r"^(#+) ", r"#\1 ", text, flags=re.MULTILINE))
@@ -118,7 +120,7 @@ def markdown(state: Path) -> str:
         "| --- | --- | --- | ---: | --- |",
         *rows,
     ]
-    return "\n\n".join(["\n".join(lines), *sections]) + "\n"
+    return "\n\n".join(["\n".join(lines), *notes, *sections]) + "\n"
 
 
 def _result(state: Path, name: str, record: dict[str, Any]) -> str:
