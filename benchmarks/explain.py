@@ -260,7 +260,7 @@ def main() -> None:
         print(
             f"| {case.name}, {case.d} | {1e6 * found['alone']:.0f} | {_share(case.goal)} | {found['auto']:.0%} "
             f"| {found['default m']:.0%} | {found['generic']:.0%} | {found['ixai']:.0%} "
-            f"| {found['ixai'] / found['auto']:.0f}× | {case.against_ixai:.0f}× | {found['generic'] / bound:.2f} |",
+            f"| {found['ixai'] / found['auto']:.3g}× | {case.against_ixai:.0f}× | {found['generic'] / bound:.2f} |",
             flush=True,
         )
     if arguments.plot:
