@@ -37,6 +37,7 @@ class Forest:
 
     def __init__(self, model: Voting, table: Table) -> None:
         self._model, self._table = model, table
+        self._regression = model.regression
         self._trees: list[Any] = []
         self._last: Row | None = None
         self.labels: list[Any] = []
@@ -78,8 +79,7 @@ class Forest:
 
     def _build(self, trees: Sequence[Any]) -> None:
         """Read all trees anew."""
-        self._regression = regression = self._model.regression
-        self.labels = [None] if regression else labels_of(trees)
+        self.labels = [None] if self._regression else labels_of(trees)
         self.codes = {label: code for code, label in enumerate(self.labels)}
         kind = type(trees[0])  # one kind of tree, or copies of it
         self._adaptive, self._eager = kind in ADAPTIVE, kind is ExtremelyFastDecisionTreeClassifier
@@ -93,7 +93,7 @@ class Forest:
                 nodes *= 2
                 continue
             break
-        if not regression:
+        if not self._regression:
             for t, tree in enumerate(trees):
                 codes = [self.codes[label] for label in tree.classes]
                 self._orders[t, : len(codes)] = codes
@@ -144,8 +144,9 @@ class Forest:
 
     def _plant(self, t: int, tree: Any) -> None:
         """Read a tree anew."""
-        if self._model.subspaces is not None:
-            self._subspaces[id(tree)] = self._model.subspaces()[t]
+        model = self._model
+        if model.subspaces is not None:
+            self._subspaces = dict(zip(map(id, model.trees()), model.subspaces(), strict=True))
         root = -1 if tree._root is None else self._grow(tree._root, tree)
         self._heads[t]["root"], self._heads[t]["adaptive"] = root, self._adaptive
         self._trees[t], self._weights[t], self._tokens[t] = (
