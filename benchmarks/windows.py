@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 
 import orjson
-from rich.box import MARKDOWN
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.service import _table
 from experiments.data import load
 from service.partition import PartitionState
 from service.records import InputRecord
@@ -62,11 +61,10 @@ def main() -> None:
     data = load("elec2", arguments.data)
     labels = data.y.tolist()
     values = [orjson.dumps({**x, "label": y}) for x, y in zip(data.rows(), labels, strict=True)][:limit]
-    table = Table(
-        title=f"{len(values):,} records of elec2, windows of {window:,}", title_justify="left", box=MARKDOWN
+    title = f"{len(values):,} records of elec2, windows of {window:,}"
+    table = _table(
+        title, "model", "µs per record", "with windows", "adds", "longest attribution", "attributions"
     )
-    for column in ("model", "µs per record", "with windows", "adds", "longest attribution", "attributions"):
-        table.add_column(column, justify="left" if column == "model" else "right")
     for name, model in MODELS.items():
         without, with_windows, longest, made = measure(model, values, window)
         table.add_row(
@@ -77,7 +75,7 @@ def main() -> None:
             f"{longest * 1e3:.0f} ms",
             str(made),
         )
-    Console().print(table)
+    Console(width=180).print(table)
 
 
 if __name__ == "__main__":
