@@ -101,8 +101,10 @@ def replay(
             return
         if not yes:
             raise UserError("nothing was written; correct the cause first, then add --yes")
-        producer = transactional_producer(settings, f"{settings.app_id}-dead-letters", ErrorLog())
-        transaction = Transaction(producer, settings, lambda: None)
+        name = f"{settings.app_id}-dead-letters"
+        transaction = Transaction(
+            lambda: transactional_producer(settings, name, ErrorLog()), settings, lambda: None
+        )
         for start in range(0, len(letters), BATCH):
             _give_back(settings, transaction, group, letters[start : start + BATCH], error_class)
     except Aborted as error:

@@ -66,8 +66,10 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
         taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))
         entries = to_records(taken, stored, read_keys(settings.checkpoint.hmac_key_file))
-        producer = transactional_producer(settings, f"{settings.app_id}-reset-{partition}", ErrorLog())
-        transaction = Transaction(producer, settings, lambda: None)
+        name = f"{settings.app_id}-reset-{partition}"
+        transaction = Transaction(
+            lambda: transactional_producer(settings, name, ErrorLog()), settings, lambda: None
+        )
         transaction.begin()
         ends = transaction.send_all(settings.topics.checkpoints, partition, entries)
         transaction.flush()

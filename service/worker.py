@@ -23,8 +23,8 @@ from service.settings import load_settings
 
 HANG_SECONDS = 45.0
 """A loop that shows no sign of life for this long hangs in a client call; the process is ended so that it can start anew.
-Each call is given 10 s at the most; send_offsets_to_transaction does not keep to it when the broker dies under it (librdkafka
-5456, seen in the crash campaign), and its partitions stay dark as long as the hung worker is a live member of the group."""
+Each call is given 10 s at the most, and the one that is known not to keep to it is left alone after 6 s (transaction.py); a hung
+worker is a live member of the group, so that its partitions would stay dark."""
 
 STOP_SECONDS = 25.0
 """How long a stop may take while Kafka does not answer; what is not committed is folded again later."""

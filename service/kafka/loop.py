@@ -72,7 +72,9 @@ class Worker:
             settings, self._topic.id, self._keys, self._consumer, self._reader, self._envelope.read
         )
         self._transaction = Transaction(
-            transactional_producer(settings, worker_name(settings, slot), self._errors), settings, alive
+            lambda: transactional_producer(settings, worker_name(settings, slot), self._errors),
+            settings,
+            alive,
         )
         self._owned: dict[int, OwnedPartition] = {}
         self._waiting: deque[Message] = deque()

@@ -7,8 +7,10 @@ sent again.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +24,9 @@ from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 CALL_SECONDS = 5.0
 """Longest wait of one call; a retriable one is called again."""
+
+GRACE_SECONDS = 1.0
+"""How much longer than it was given a call may take before it counts as one that never returns."""
 
 MAX_KEPT_BYTES = 64 * 2**20
 """Outputs kept for sending again; a transaction is committed before it has more."""
@@ -81,10 +86,15 @@ def _size(sent: Sent) -> int:
 
 
 class Transaction:
-    """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort."""
+    """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort.
 
-    def __init__(self, producer: Producer, settings: Settings, alive: Callable[[], None]) -> None:
-        self._producer = producer
+    ``connect`` makes the producer, and another where the first one hangs.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Producer], settings: Settings, alive: Callable[[], None]
+    ) -> None:
+        self._connect = connect
         self._topics = {
             name: getattr(settings.topics, name) for name in ("explanations", "drift", "dead_letters")
         }
@@ -96,7 +106,13 @@ class Transaction:
         self.kept_bytes = 0
         self.outcomes = {"committed": 0, "aborted": 0}
         self._refused: tuple[KafkaError, str] | None = None
-        self._call("init_transactions", producer.init_transactions)
+        self._replaced = False
+        self._init()
+
+    def _init(self) -> None:
+        """A producer that is ready; Kafka aborts what the one before left open under its name."""
+        self._producer = self._connect()
+        self._call("init_transactions", self._producer.init_transactions)
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
@@ -215,11 +231,12 @@ class Transaction:
     def commit(self, offsets: list[TopicPartition], group: Consumer) -> None:
         """Commit what was sent together with the input offsets. Raises ``Aborted``."""
         if offsets:
+            if self._replaced:
+                self._coordinator_answers(offsets, group)
             metadata = group.consumer_group_metadata()
             reach("send_offsets.before")
             self._call(
-                "send_offsets_to_transaction",
-                lambda seconds: self._producer.send_offsets_to_transaction(offsets, metadata, seconds),
+                "send_offsets_to_transaction", lambda seconds: self._send_offsets(offsets, metadata, seconds)
             )
             reach("send_offsets.after")
         reach("commit.before")
@@ -228,6 +245,44 @@ class Transaction:
         self.open = False
         self.outcomes["committed"] += 1
         self.kept, self.kept_bytes = [], 0
+
+    def _send_offsets(self, offsets: list[TopicPartition], metadata: object, seconds: float) -> None:
+        """Raises ``Aborted`` where the call does not return in time, which a broker's end brings about.
+
+        librdkafka asks three times within some 30 ms for the coordinator of the group, and then waits for a connection to
+        change, without regard to ``seconds`` (its issues 5456 and 5511). Such a producer is left to itself, and Kafka fences it.
+        """
+        producer, outcome = self._producer, Future[None]()
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction(offsets, metadata, seconds)
+                outcome.set_result(None)
+            except Exception as error:
+                outcome.set_exception(error)
+
+        threading.Thread(target=send, daemon=True).start()
+        try:
+            outcome.result(seconds + GRACE_SECONDS)
+        except TimeoutError:
+            log.warning(
+                "send_offsets_to_transaction has hung for %g s; another producer sends its %d messages again",
+                seconds + GRACE_SECONDS,
+                len(self.kept),
+            )
+            self.open, self._replaced = False, True
+            self.outcomes["aborted"] += 1
+            self._init()
+            raise Aborted("the producer hung, and was replaced") from None
+
+    def _coordinator_answers(self, offsets: list[TopicPartition], group: Consumer) -> None:
+        """Asked before a new producer could hang as the one before it did. Raises ``Aborted``."""
+        try:
+            group.committed([TopicPartition(one.topic, one.partition) for one in offsets], CALL_SECONDS)
+        except KafkaException as error:
+            self.abort()
+            raise Aborted(f"the coordinator of the group: {error.args[0].str()}") from None
+        self._replaced = False
 
     def abort(self) -> None:
         if self.open:

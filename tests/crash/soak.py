@@ -37,11 +37,11 @@ DEFAULTS = {
     "EXPLAIN_DRIFT__WINDOW": "5000",
     "EXPLAIN_DRIFT__BOOTSTRAP": "20",
     "EXPLAIN_DRIFT__MAX_SAMPLES": "20000",
-    "EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS": "10",
-    "EXPLAIN_CHECKPOINT__MAX_AGE": "60",
+    "EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS": "3",
+    "EXPLAIN_CHECKPOINT__MAX_AGE": "15",
     "EXPLAIN_CHECKPOINT__MAX_OVERHEAD": "0.05",
 }
-"""In place of the campaign's short windows and frequent snapshots."""
+"""The service's own, in place of the campaign's short windows and frequent snapshots."""
 
 NOT_HERE = ("full disk", "crash point rebalance.assign", "crash point rebalance.revoke")
 """Faults that need a disk of their own, or that stop workers other than their victim."""
