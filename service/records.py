@@ -66,10 +66,11 @@ class Decoder:
         self._timestamp = _path(settings.timestamp)
         self._id = _path(settings.id)
         named = (self._label, self._weight, self._timestamp, self._id)
-        self._reserved = frozenset(path[0] for path in named if path)
+        self._reserved = tuple(path[0] for path in named if path)
         self._features = (
             None if settings.features is None else [(name, _path(name)) for name in settings.features]
         )
+        self._names: tuple[str, ...] | None = None  # those of the last record with good ones
 
     def decode(self, record: InputRecord) -> Sample:
         value, settings = record.value, self._settings
@@ -103,26 +104,25 @@ class Decoder:
     def _decode_features(self, data: dict[str, Any]) -> dict[str, Any]:
         settings = self._settings
         if self._features is None:
-            reserved = self._reserved
-            found = {
-                name: value for name, value in data.items() if value is not None and name not in reserved
-            }
+            found = data.copy()
+            for name in self._reserved:
+                found.pop(name, None)
+            if None in found.values():
+                found = {name: value for name, value in found.items() if value is not None}
         else:
             found = {}
             for name, path in self._features:
                 value = _find(data, path)
                 if value is not None and value is not _ABSENT:
                     found[name] = value
-        if len(found) > settings.max_features:
-            raise BadRecord(
-                "too_many_features",
-                f"the record has {len(found)} features; record.max_features is {settings.max_features}",
-            )
-        longest = settings.max_string
+        names = tuple(found)
+        if names != self._names:
+            self._check_names(names)
+        least, most, longest = -MAX_NUMBER, MAX_NUMBER, settings.max_string
         for name, value in found.items():
             kind = type(value)
             if kind is float:
-                if not -MAX_NUMBER <= value <= MAX_NUMBER:
+                if not least <= value <= most:
                     raise BadRecord(
                         "not_finite",
                         f"feature {_short(name)} is {value}; features are numbers between ±{MAX_NUMBER:g}",
@@ -138,11 +138,21 @@ class Decoder:
                     "nested_feature",
                     f"feature {_short(name)} is a JSON {_json_type(value)}; name paths into it in record.features",
                 )
-            if len(name) > longest:
-                raise BadRecord("string_too_long", f"a feature's name has {len(name)} characters")
-        if not found:
-            raise BadRecord("no_features", "the record has no feature that is not null")
         return found
+
+    def _check_names(self, names: tuple[str, ...]) -> None:
+        settings = self._settings
+        if not names:
+            raise BadRecord("no_features", "the record has no feature that is not null")
+        if len(names) > settings.max_features:
+            raise BadRecord(
+                "too_many_features",
+                f"the record has {len(names)} features; record.max_features is {settings.max_features}",
+            )
+        longest = max(map(len, names))
+        if longest > settings.max_string:
+            raise BadRecord("string_too_long", f"a feature's name has {longest} characters")
+        self._names = names
 
     def _decode_label(self, label: Any) -> Any:
         name, kind = self._settings.label, type(label)

@@ -145,7 +145,7 @@ class Worker:
         return 0.1
 
     def _fold_waiting(self) -> None:
-        waiting, alive, monotonic = self._waiting, self._alive, time.monotonic
+        waiting, monotonic = self._waiting, time.monotonic
         started = monotonic()
         count = 0
         while waiting:
@@ -165,7 +165,6 @@ class Worker:
                 break
             count += 1
             now = monotonic()
-            alive()
             if now - started > SLICE_SECONDS or self._transaction.kept_bytes > MAX_KEPT_BYTES:
                 break
             if self._transaction.open and self._commit_due(now):
