@@ -35,6 +35,9 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
         # A cooperative move is dark for about two heartbeats; a killed member is noticed after the session timeout.
         "session.timeout.ms": 10_000,
         "heartbeat.interval.ms": 500,
+        # How long a rebalance waits for a member that does not join it. A broker that was killed and started again may know members
+        # of before, and forget to look whether they live; the default is five minutes without a partition for anyone.
+        "max.poll.interval.ms": 45_000,
         "fetch.queue.backoff.ms": 100,
         "fetch.wait.max.ms": 100,
     }

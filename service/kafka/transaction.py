@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -27,6 +27,10 @@ CALL_SECONDS = 5.0
 
 GRACE_SECONDS = 1.0
 """How much longer than it was given a call may take before it counts as one that never returns."""
+
+STUCK_SECONDS = 30.0
+"""How long a call may go without an outcome while Kafka answers others. It ends a transaction 10 s after its beginning, and looks for
+such ones every 10 s: what is not decided then, this producer will not hear of."""
 
 MAX_KEPT_BYTES = 64 * 2**20
 """Outputs kept for sending again; a transaction is committed before it has more."""
@@ -296,19 +300,37 @@ class Transaction:
 
     def _call(self, name: str, call: Callable[[float], Any]) -> None:
         """Call until the outcome is known: a retriable error or a time-out is answered by the same call."""
+        stuck_at = 0.0
         while True:
             self._alive()
             try:
                 call(CALL_SECONDS)
                 return
             except KafkaException as error:
-                if error.args[0].retriable() and not error.args[0].txn_requires_abort():
-                    log.debug("%s: %s; calling it again", name, error.args[0].str())
-                    time.sleep(0.01)
-                    continue
-                self._failed(name, error)
+                cause = error.args[0]
+                if not cause.retriable() or cause.txn_requires_abort():
+                    self._failed(name, error)
+                log.debug("%s: %s; calling it again", name, cause.str())
+                time.sleep(0.01)
+            if not self._answers():
+                stuck_at = 0.0
+                continue
+            stuck_at = stuck_at or time.monotonic() + STUCK_SECONDS
+            if time.monotonic() > stuck_at:
+                self.open = False  # nor would it hear of an abort
+                raise Fatal(
+                    f"{name} has had no outcome for {STUCK_SECONDS:g} s while Kafka answers other calls ({cause.str()}); "
+                    "start the sidecar again: nothing is lost, and what was decided is read from the committed offsets"
+                )
 
-    def _failed(self, name: str, error: KafkaException) -> None:
+    def _answers(self) -> bool:
+        try:
+            self._producer.list_topics(self._topics["explanations"], timeout=1.0)
+        except KafkaException:
+            return False
+        return True
+
+    def _failed(self, name: str, error: KafkaException) -> NoReturn:
         cause = error.args[0]
         if name == "produce" and cause.code() == KafkaError._STATE:
             cause = self._failure() or cause

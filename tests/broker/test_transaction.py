@@ -1,48 +1,98 @@
-"""A client call that never returns, brought about on a real broker that has no coordinator for any group."""
+"""Client calls that never come to an end, brought about on a real broker that lacks what they need."""
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from service.kafka import transaction as transaction_module
 from service.kafka.broker import Broker
 from service.kafka.clients import ErrorLog, transactional_producer
-from service.kafka.transaction import Aborted, Transaction
+from service.kafka.transaction import Aborted, Fatal, Transaction
 from service.messages import Output
 from tests.broker.harness import Pipeline
+from tests.crash.proxy import proxied_broker
+
+END_TXN = 26
+"""Its API key."""
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_module, "CALL_SECONDS", 1.5)
+    monkeypatch.setattr(transaction_module, "STUCK_SECONDS", 4.0)
+
+
+def pipeline_on(broker: Broker, name: str) -> Pipeline:
+    pipeline = Pipeline(broker, name, partitions=1)
+    for topic in ("explanations", "drift", "dead_letters"):
+        pipeline.create(pipeline.topics[topic])
+    return pipeline
+
+
+def opened(pipeline: Pipeline) -> Transaction:
+    """A transaction that has sent an explanation."""
+    settings = pipeline.settings
+    transaction = Transaction(
+        lambda: transactional_producer(settings, f"{pipeline.name}-0", ErrorLog()), settings, lambda: None
+    )
+    transaction.publish(0, [Output("explanations", b"key", b"once", ())])
+    return transaction
+
+
+def group_of(pipeline: Pipeline) -> Consumer:
+    return Consumer({"bootstrap.servers": pipeline.broker.bootstrap_servers, "group.id": pipeline.name})
+
+
+def published(pipeline: Pipeline) -> list[bytes | None]:
+    return [message.value() for message in pipeline.read(pipeline.topics["explanations"])]
 
 
 def test_a_producer_that_hangs_is_replaced_and_what_it_sent_is_published_once() -> None:
     # The topic of the groups' offsets cannot be created by itself: this broker has not got as many neighbours as it shall have.
-    with Broker(config={"offsets.topic.replication.factor": "3"}) as broker:
-        pipeline = Pipeline(broker, "hung", partitions=1)
-        for name in ("explanations", "drift", "dead_letters"):
-            pipeline.create(pipeline.topics[name])
-        transaction = Transaction(
-            lambda: transactional_producer(pipeline.settings, "hung-0", ErrorLog()),
-            pipeline.settings,
-            lambda: None,
-        )
-        group = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "hung"})
-        offsets = [TopicPartition(pipeline.topics["records"], 0, 7)]
-        transaction.publish(0, [Output("explanations", b"key", b"once", ())])
+    with Broker(config={"offsets.topic.replication.factor": "3"}) as alone:
+        hang_on(alone)
 
-        with pytest.raises(Aborted, match="hung, and was replaced"):
-            transaction.commit(offsets, group)
-        assert (transaction.open, len(transaction.kept)) == (False, 1)
+
+def hang_on(alone: Broker) -> None:
+    pipeline = pipeline_on(alone, "hung")
+    transaction, group = opened(pipeline), group_of(pipeline)
+    offsets = [TopicPartition(pipeline.topics["records"], 0, 7)]
+
+    with pytest.raises(Aborted, match="hung, and was replaced"):
+        transaction.commit(offsets, group)
+    assert (transaction.open, len(transaction.kept)) == (False, 1)
+    transaction.begin()
+    with pytest.raises(Aborted, match="coordinator of the group"):  # and does not hang again
+        transaction.commit(offsets, group)
+
+    topic = NewTopic("__consumer_offsets", 4, 1, config={"cleanup.policy": "compact"})
+    pipeline.admin.create_topics([topic])["__consumer_offsets"].result()
+    for _ in range(20):
         transaction.begin()
-        with pytest.raises(Aborted, match="coordinator of the group"):  # and does not hang again
+        try:
             transaction.commit(offsets, group)
+            break
+        except Aborted:
+            pass
+    assert transaction.outcomes["committed"] == 1
+    assert group.committed([offsets[0]], 10)[0].offset == 7
+    group.close()
+    assert published(pipeline) == [b"once"]
 
-        topic = NewTopic("__consumer_offsets", 4, 1, config={"cleanup.policy": "compact"})
-        pipeline.admin.create_topics([topic])["__consumer_offsets"].result()
-        for _ in range(20):
-            transaction.begin()
-            try:
-                transaction.commit(offsets, group)
-                break
-            except Aborted:
-                pass
-        assert transaction.outcomes["committed"] == 1
-        assert group.committed([offsets[0]], 10)[0].offset == 7
+
+def test_a_commit_that_has_no_outcome_ends_the_worker_and_the_next_one_begins_anew() -> None:
+    running, proxy = proxied_broker(None)
+    with running:
+        pipeline = pipeline_on(running, "stuck")
+        pipeline.environment["EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{proxy.port}"
+        transaction, group = opened(pipeline), group_of(pipeline)
+        proxy.lost = END_TXN
+        with pytest.raises(Fatal, match="commit_transaction has had no outcome for 4 s while Kafka answers"):
+            transaction.commit([], group)
+        transaction.abort()  # as the loop does when it leaves: it is not waited for
+        proxy.lost = None
+        assert published(pipeline) == []
+        opened(pipeline).commit([], group)
         group.close()
-        assert [message.value() for message in pipeline.read(pipeline.topics["explanations"])] == [b"once"]
+        assert published(pipeline) == [b"once"]
+        proxy.close()

@@ -11,11 +11,12 @@ SESSION_SECONDS = 3.0
 
 
 class Proxy:
-    """Forwards connections from ``port`` to ``target``, both on loopback; ``delay`` and ``cut`` may change at any time."""
+    """Forwards connections from ``port`` to ``target``, both on loopback; ``delay``, ``lost`` and ``cut`` may change at any time."""
 
     def __init__(self, port: int, target: int) -> None:
         self.port = port
         self.delay = 0.0  # seconds before each piece of data goes on, in either direction
+        self.lost: int | None = None  # API key of requests that do not go on
         self._target = target
         self._cut = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -45,11 +46,24 @@ class Proxy:
                 upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
                 both = {writer, upstream_writer}
                 self._writers |= both
-                await asyncio.gather(self._pump(reader, upstream_writer), self._pump(upstream_reader, writer))
+                await asyncio.gather(
+                    self._requests(reader, upstream_writer), self._answers(upstream_reader, writer)
+                )
                 self._writers -= both
         writer.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                size = await reader.readexactly(4)
+                request = await reader.readexactly(int.from_bytes(size))
+                await asyncio.sleep(self.delay)
+                if int.from_bytes(request[:2]) != self.lost:
+                    writer.write(size + request)
+                    await writer.drain()
+        writer.close()
+
+    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(2**16):
                 await asyncio.sleep(self.delay)
