@@ -27,8 +27,9 @@ from service.settings import Settings
 CHUNK_BYTES = 700_000
 """Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
 
-MAX_RAW_BYTES = 2**30
-"""A snapshot that says it is larger is refused before memory is taken."""
+MAX_RAW_BYTES = 2**28
+"""A snapshot that says it is larger is refused before memory is taken. One of this size is read in half a minute: a worker that does not
+ask Kafka for records for 45 s is no longer a member of the group, and is ended."""
 
 
 class Versions(BaseModel):
