@@ -19,7 +19,7 @@ from explain_core.importance.base import IncrementalEstimator, teams
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import Prediction, Task
-from explain_core.models import Model, check_prediction
+from explain_core.models import Model, Row, check_prediction
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Reservoir, make_reservoir
 from explain_core.smoothing import alpha_of
@@ -102,6 +102,7 @@ class PartitionState:
         """Take the settings on: at the start, and after the state came out of a snapshot."""
         self._settings = settings
         self._decoder = Decoder(settings.record, settings.model.task)
+        self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
         self._topic = settings.topics.records
         if self.windows is not None:
@@ -178,7 +179,7 @@ class PartitionState:
 
         Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed.
         """
-        labels, kinds, y = self.labels, self.kinds, sample.y
+        labels, x, y = self.labels, sample.x, sample.y
         if self._task != "regression":
             limit = 2 if self._task == "binary" else MAX_CLASSES
             if y not in labels and len(labels) >= limit:
@@ -187,8 +188,18 @@ class PartitionState:
                     "unknown_label",
                     f"the label {y!r} would be class {limit + 1}; model.task is {self._task} and has seen {known}",
                 )
+        shape = tuple(x), tuple(map(type, x.values()))
+        if shape != self._shape:
+            self._accept_features(x)
+            self._shape = shape
+        if self._task == "regression":
+            return y
+        return labels.setdefault(y, len(labels))
+
+    def _accept_features(self, x: Row) -> None:
+        kinds = self.kinds
         fresh: dict[str, str] = {}
-        for name, value in sample.x.items():
+        for name, value in x.items():
             kind = "string" if type(value) is str else "number"
             before = kinds.get(name)
             if before is None:
@@ -207,9 +218,6 @@ class PartitionState:
                     f"{len(fresh)} new features come to {len(kinds)} known; record.max_features is {self._max_features}",
                 )
             kinds.update(fresh)
-        if self._task == "regression":
-            return y
-        return labels.setdefault(y, len(labels))
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
         if self._on_bad == "fail":

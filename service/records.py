@@ -89,17 +89,15 @@ class Decoder:
                 "not_object", f"the value is a JSON {_json_type(data)}; a labelled record is an object"
             )
         y = self._decode_label(_find(data, self._label))
-        return Sample(
-            x=self._decode_features(data),
-            y=y,
-            weight=1.0 if self._weight is None else self._decode_weight(_find(data, self._weight)),
-            timestamp=(
-                record.timestamp
-                if self._timestamp is None
-                else self._decode_timestamp(_find(data, self._timestamp))
-            ),
-            id=None if self._id is None else self._decode_id(_find(data, self._id)),
-        )
+        x = self._decode_features(data)
+        weight, timestamp, identity = 1.0, record.timestamp, None
+        if self._weight is not None:
+            weight = self._decode_weight(_find(data, self._weight))
+        if self._timestamp is not None:
+            timestamp = self._decode_timestamp(_find(data, self._timestamp))
+        if self._id is not None:
+            identity = self._decode_id(_find(data, self._id))
+        return Sample(x, y, weight, timestamp, identity)
 
     def _decode_features(self, data: dict[str, Any]) -> dict[str, Any]:
         settings = self._settings
