@@ -69,7 +69,7 @@ GETATTR = name("builtins", "getattr")
 TREE = name("river.tree.hoeffding_tree_classifier", "HoeffdingTreeClassifier")
 VAR = name("river.stats.var", "Var")
 LEAF = name("river.tree.nodes.htc_nodes", "LeafMajorityClass")
-NODE, SPLITTER = name("service.pickles", "_node"), name("service.pickles", "_splitter")
+NODE, SPLITTER = name("service.slim", "node_of"), name("service.slim", "splitter_of")
 LIST, STR = name("builtins", "list"), name("builtins", "str")
 FLOAT_DTYPE = call(name("numpy", "dtype"), text("f8"), b"\x89", b"\x88")
 OBJECT_DTYPE = call(name("numpy", "dtype"), text("O"), b"\x89", b"\x88")
@@ -178,7 +178,7 @@ CORPUS: dict[str, bytes] = {
     # Few bytes that would take much.
     "a list of a range": whole(call(LIST, call(name("builtins", "range"), number(0), number(10**12), number(1)))),
     "a deque of a range": whole(call(name("collections", "deque"), call(name("builtins", "range"), number(0), number(10**12), number(1)))),
-    "a search tree of a range": whole(call(name("service.pickles", "_ebst"), *[call(name("builtins", "range"), number(0), number(10**12), number(1))] * 4, b"\x89")),
+    "a search tree of a range": whole(call(name("service.slim", "search_tree_of"), *[call(name("builtins", "range"), number(0), number(10**12), number(1))] * 4, b"\x89")),
     "a bytearray of a terabyte": whole(call(name("builtins", "bytearray"), number(2**40))),
     "bytes that are not there": whole(b"\x8e" + struct.pack("<Q", 2**45) + b"x"),
     "a buffer of gigabytes that is not there": whole(b"\x96" + struct.pack("<Q", 2**33) + b"x"),
