@@ -5,6 +5,7 @@ poll → fold → publish → (every commit interval) send offsets, commit. Reba
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections import deque
@@ -301,6 +302,7 @@ class Worker:
         ]
         consumer.incremental_unassign(consuming)
         gone = {owned.partition for owned in leaving}
+        gc.unfreeze()  # what may have cycles in it can be freed again
         for partition in gone:
             self._transaction.discard(partition)
             del self._owned[partition]
