@@ -208,16 +208,17 @@ class Worker:
                 f"{self._topic.name} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and begin a new epoch: explain-sidecar reset --partition {partition} --yes"
             )
-        elif (
-            code
-            in (
-                KafkaError.UNKNOWN_TOPIC_OR_PART,
-                KafkaError._UNKNOWN_TOPIC,
-                KafkaError._UNKNOWN_PARTITION,
-                KafkaError.TOPIC_AUTHORIZATION_FAILED,
-                KafkaError.GROUP_AUTHORIZATION_FAILED,
+        elif code == KafkaError._FATAL:
+            raise UserError(
+                f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
+                "this one for a member of before, as when a broker dies; start this one again"
             )
-            or error.fatal()
+        elif code in (
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            KafkaError._UNKNOWN_TOPIC,
+            KafkaError._UNKNOWN_PARTITION,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
             rights = "; see docs/guarantees.md for the rights that the sidecar's user needs"
             denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)

@@ -207,6 +207,23 @@ def test_a_second_worker_under_the_same_instance_id_fences_the_first_in_words(pi
     line.verify()
 
 
+def test_a_static_member_that_another_has_replaced_ends_in_words(pipeline: Factory) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 200))
+    same = {"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": "same"}
+    first = line.worker(0, **same)
+    line.wait_for(lambda: "running from" in first.log())
+    second = line.worker(0, **same, EXPLAIN_INSTANCE_ID="other")
+    line.wait_for(lambda: not first.running())
+    assert first.wait() == 1
+    assert "error: the consumer cannot go on: " in first.log(), first.log()
+    assert "Traceback" not in first.log()
+    line.feed(mixed_records(2, 200, seed=1))
+    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 400)
+    second.stop()
+    line.verify()
+
+
 def test_every_commit_names_a_snapshot_in_less_than_a_kilobyte(pipeline: Factory) -> None:
     line = pipeline(2)
     line.feed(mixed_records(2, 500))
