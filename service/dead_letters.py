@@ -12,7 +12,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from service.errors import UserError
-from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer, transactional_producer
+from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Sent, Transaction
 from service.settings import Settings
@@ -101,10 +101,7 @@ def replay(
             return
         if not yes:
             raise UserError("nothing was written; correct the cause first, then add --yes")
-        name = f"{settings.app_id}-dead-letters"
-        transaction = Transaction(
-            lambda: transactional_producer(settings, name, ErrorLog()), settings, lambda: None
-        )
+        transaction = Transaction(settings, f"{settings.app_id}-dead-letters", ErrorLog())
         for start in range(0, len(letters), BATCH):
             _give_back(settings, transaction, group, letters[start : start + BATCH], error_class)
     except Aborted as error:

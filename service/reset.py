@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, point, read_keys, to_records
-from service.kafka.clients import ErrorLog, admin_client, reading_consumer, transactional_producer
+from service.kafka.clients import ErrorLog, admin_client, reading_consumer
 from service.kafka.past import find_snapshot, last_published
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Transaction
@@ -66,10 +66,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
         taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))
         entries = to_records(taken, stored, read_keys(settings.checkpoint.hmac_key_file))
-        name = f"{settings.app_id}-reset-{partition}"
-        transaction = Transaction(
-            lambda: transactional_producer(settings, name, ErrorLog()), settings, lambda: None
-        )
+        transaction = Transaction(settings, f"{settings.app_id}-reset-{partition}", ErrorLog())
         transaction.begin()
         ends = transaction.send_all(settings.topics.checkpoints, partition, entries)
         transaction.flush()

@@ -25,7 +25,6 @@ from service.kafka.clients import (
     ErrorLog,
     group_consumer,
     reading_consumer,
-    transactional_producer,
     worker_name,
 )
 from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
@@ -72,11 +71,7 @@ class Worker:
         self._cluster = Cluster(
             settings, self._topic.id, self._keys, self._consumer, self._reader, self._envelope.read
         )
-        self._transaction = Transaction(
-            lambda: transactional_producer(settings, worker_name(settings, slot), self._errors),
-            settings,
-            alive,
-        )
+        self._transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive)
         self._owned: dict[int, OwnedPartition] = {}
         self._waiting: deque[Message] = deque()
         self._cadence = Cadence(settings.checkpoint)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
 from service.errors import UserError
+from service.kafka.clients import ErrorLog, transactional_producer
 from service.messages import Output
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
@@ -92,13 +94,13 @@ def _size(sent: Sent) -> int:
 class Transaction:
     """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort.
 
-    ``connect`` makes the producer, and another where the first one hangs.
+    ``name`` is the transactional id, of the producer and of another where the first one hangs. ``alive`` is told that the caller waits.
     """
 
     def __init__(
-        self, connect: Callable[[], Producer], settings: Settings, alive: Callable[[], None]
+        self, settings: Settings, name: str, errors: ErrorLog, alive: Callable[[], None] = lambda: None
     ) -> None:
-        self._connect = connect
+        self._connect = partial(transactional_producer, settings, name, errors)
         self._topics = {
             name: getattr(settings.topics, name) for name in ("explanations", "drift", "dead_letters")
         }

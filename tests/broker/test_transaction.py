@@ -6,7 +6,7 @@ from confluent_kafka.admin import NewTopic
 
 from service.kafka import transaction as transaction_module
 from service.kafka.broker import Broker
-from service.kafka.clients import ErrorLog, transactional_producer
+from service.kafka.clients import ErrorLog
 from service.kafka.transaction import Aborted, Fatal, Transaction
 from service.messages import Output
 from tests.broker.harness import Pipeline
@@ -31,10 +31,7 @@ def pipeline_on(broker: Broker, name: str) -> Pipeline:
 
 def opened(pipeline: Pipeline) -> Transaction:
     """A transaction that has sent an explanation."""
-    settings = pipeline.settings
-    transaction = Transaction(
-        lambda: transactional_producer(settings, f"{pipeline.name}-0", ErrorLog()), settings, lambda: None
-    )
+    transaction = Transaction(pipeline.settings, f"{pipeline.name}-0", ErrorLog())
     transaction.publish(0, [Output("explanations", b"key", b"once", ())])
     return transaction
 
