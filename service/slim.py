@@ -24,7 +24,13 @@ _UNUSED = random.Random(0)
 def _moments(gaussian: Gaussian) -> tuple[float, float, float] | None:
     """Weight, mean and sum of squares, where there is no more to it."""
     var = gaussian._var
-    if gaussian.seed is None and type(var) is Var and type(var.mean) is Mean and var.ddof == 1:
+    if (
+        type(gaussian) is Gaussian
+        and gaussian.seed is None
+        and type(var) is Var
+        and type(var.mean) is Mean
+        and var.ddof == 1
+    ):
         return var.mean.n, var.mean._mean, var._S
     return None
 
@@ -48,17 +54,15 @@ _SPLITTER = list(vars(GaussianSplitter()))
 
 def _reduce_splitter(splitter: GaussianSplitter) -> Any:
     """What a leaf knows of one feature: for each class six values in a row, in place of entries of three dictionaries."""
-    if list(vars(splitter)) == _SPLITTER:
-        low, high, gaussians = splitter._min_per_class, splitter._max_per_class, splitter._att_dist_per_class
-        flat: list[Any] = [splitter.n_splits]
-        for kind, gaussian in gaussians.items():
-            moments = _moments(gaussian) if type(gaussian) is Gaussian else None
-            if moments is None:
-                return splitter.__reduce_ex__(5)
-            flat += (kind, low.get(kind), high.get(kind), *moments)
-        if list(low) == list(high) == list(gaussians):
-            return splitter_of, tuple(flat)
-    return splitter.__reduce_ex__(5)
+    low, high, gaussians = splitter._min_per_class, splitter._max_per_class, splitter._att_dist_per_class
+    moments = [_moments(gaussian) for gaussian in gaussians.values()]
+    same_classes = list(low) == list(high) == list(gaussians)
+    if list(vars(splitter)) != _SPLITTER or not same_classes or None in moments:
+        return splitter.__reduce_ex__(5)
+    flat: list[Any] = [splitter.n_splits]
+    for kind, found in zip(gaussians, moments, strict=True):
+        flat += (kind, low[kind], high[kind], *found)  # type: ignore[misc]
+    return splitter_of, tuple(flat)
 
 
 def splitter_of(n_splits: int, *flat: Any) -> GaussianSplitter:
