@@ -203,7 +203,7 @@ class Worker:
                 f"{self._topic.name} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and begin a new epoch: explain-sidecar reset --partition {partition} --yes"
             )
-        elif code == KafkaError._FATAL:
+        elif code == KafkaError._FATAL or error.fatal():
             raise UserError(
                 f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
                 "this one for a member of before, as when a broker dies; start this one again"
