@@ -7,7 +7,7 @@ ends with the process that started it, even when that is killed.
 from __future__ import annotations
 
 import os
-import random
+import secrets
 import shutil
 import signal
 import socket
@@ -251,7 +251,7 @@ def _java() -> str:
 
 
 def _free_port() -> int:
-    return next(port for port in iter(lambda: random.choice(_PORTS), 0) if _is_free(port))
+    return next(port for port in iter(lambda: secrets.choice(_PORTS), 0) if _is_free(port))
 
 
 def _is_free(port: int) -> bool:
