@@ -161,9 +161,7 @@ class Worker:
                 break
             count += 1
             now = monotonic()
-            if now - started > SLICE_SECONDS or self._transaction.kept_bytes > MAX_KEPT_BYTES:
-                break
-            if self._transaction.open and self._commit_due(now):
+            if now - started > SLICE_SECONDS or (self._transaction.open and self._commit_due(now)):
                 break
         if count:
             self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
