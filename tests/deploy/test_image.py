@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -18,17 +17,12 @@ import pytest
 from deploy.grafana.dashboard import build
 from explain_client import latest
 from explain_client.testing import ExplainSidecarContainer
+from service.kafka.broker import Broker
 from tests.deploy.conftest import ROOT, run
 
 BASE = "python:3.11-slim-bookworm"
 MAX_BYTES = 480_000_000
 """What the image may add to its base."""
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def size(name: str) -> int:
@@ -50,7 +44,7 @@ def test_the_image_is_small_runs_as_nobody_and_brings_no_build_tools(image: str)
 def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and_explains(
     image: str, tmp_path: Path
 ) -> None:
-    kafka, http = free_port(), free_port()
+    kafka, http = str(Broker().port), str(Broker().port)
     environment = {"KAFKA_PORT": kafka, "HTTP_PORT": http}
     compose = ("docker-compose", "-p", f"explain-test-{os.getpid()}", "-f", "deploy/compose.yaml")
     run("docker", "tag", image, "explanation-sidecar:latest")
@@ -98,7 +92,7 @@ def scrape(http: str, folder: Path) -> None:
         assert there in shipped
         shipped = shipped.replace(there, here)
     (folder / "prometheus.yml").write_text(shipped)
-    port = free_port()
+    port = str(Broker().port)
     options = {
         "config.file": "prometheus.yml",
         "storage.tsdb.path": "data",
