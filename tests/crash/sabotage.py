@@ -27,8 +27,8 @@ def offsets_outside_the_transaction() -> None:
 def metadata_of_a_consumer_that_never_joined() -> None:
     commit, initialise = Transaction.commit, Transaction.__init__
 
-    def starting(self: Any, producer: Any, settings: Settings, alive: Callable[[], None]) -> None:
-        initialise(self, producer, settings, alive)
+    def starting(self: Any, settings: Settings, *others: Any) -> None:
+        initialise(self, settings, *others)
         self.stranger = Consumer({"bootstrap.servers": settings.servers, "group.id": settings.app_id})
 
     def broken(self: Any, offsets: list[TopicPartition], group: Consumer) -> None:
