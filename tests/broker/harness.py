@@ -271,7 +271,9 @@ class Pipeline:
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, "the condition did not come true in time"
+            assert time.monotonic() < deadline, "\n".join(
+                ["the condition did not come true in time", *map(Process.log, Process.started)]
+            )
             time.sleep(0.1)
 
 
