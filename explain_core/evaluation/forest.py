@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from river.tree.splitter import GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.evaluation import tree_kernels as kernels
-from explain_core.evaluation.river_trees import MAJORITY, labels_of, manner_of, mode_of, tokens_of
+from explain_core.evaluation.leaves import FULL, NOMINAL, READ, follow, known_objects, read
+from explain_core.evaluation.objects import NOWHERE
+from explain_core.evaluation.river_trees import TOKENS, labels_of, manner_of, tokens_of
 from explain_core.evaluation.table import Array, Table
 from explain_core.evaluation.votes import ADAPTIVE, Voting
 from explain_core.models import Row
@@ -31,8 +33,8 @@ class Forest:
     """The image of one or more trees.
 
     A record changes the leaves that it reaches, and sometimes the structure along its path. ``sync`` reads these leaves
-    again and proves that nothing else has learnt: the weight that a tree gained must be that of the leaves. Else, and
-    where a token of its structure says that more has changed, the tree is read anew.
+    again, in compiled code where it can, and proves that nothing else has learnt: the weight that a tree gained must be that
+    of the leaves. Else, and where a token of its structure says that more has changed, the tree is read anew.
     """
 
     def __init__(self, model: Voting, table: Table) -> None:
@@ -57,9 +59,8 @@ class Forest:
         if not trees:
             return False
         try:
-            self._reached = self._at[:, 0].tolist()  # the last leaf of each tree
             current = len(trees) == len(self._trees) and len(self._table.names) == self.width
-            if not current or not all(self._follow(t, tree) for t, tree in enumerate(trees)):
+            if not current or not self._followed(trees):
                 self._build(trees)
         except _Full:
             self._build(trees)
@@ -97,7 +98,7 @@ class Forest:
             for t, tree in enumerate(trees):
                 codes = [self.codes[label] for label in tree.classes]
                 self._orders[t, : len(codes)] = codes
-                self._heads[t]["classes"] = self._n_classes[t] = len(codes)
+                self._heads[t]["classes"] = len(codes)
         self._last = None
 
     def _allocate(self, nodes: int, trees: int) -> None:
@@ -111,29 +112,23 @@ class Forest:
         self._features = np.zeros((nodes, max(width, 1)), np.int32)
         if size > MAX_CLASSES:
             nodes = 0
-        self._moments = np.zeros((nodes, size, max(width, 1), 3))
+        self._moments = np.zeros((nodes, size, max(width, 1), 4))
         self._tables = np.zeros(1024)
         self._heads = np.zeros(trees, kernels.TREE)
         self._heads["weight"] = 1.0
         self._orders = np.zeros((trees, size), np.int32)
-        self._packers = [struct.Struct(f"{n}d").pack_into for n in range(size + 1)]
         self._at = np.full((trees, kernels.PATH), -1, np.int64)
-        self._bytes = memoryview(self._moments.data).cast("B") if nodes else memoryview(bytearray())
-        self._stats_bytes = memoryview(self._stats.data).cast("B")
-        self._errors = self._leaves["error"]
+        self._gained = np.zeros((trees + 1, size), np.bool_)
+        self._results = np.zeros(trees, np.int64)
         self._n_children = self._n_tables = 0
         self._objects: list[Any] = []
-        self._parts: list[tuple[Any, Any, int]] = []  # leaf, tree, manner
-        self._states: list[tuple[int, int, int]] = []  # kind, classes, features
-        # Splitters as they were when naive Bayes was read, and by class where their moments come from: mean and variance.
-        self._sources: list[tuple[Any, dict[int, list[tuple[Any, Any]]]]] = []
-        self._known: list[tuple[list[float], float]] = []  # weights of the classes, and their sum
-        self._n_classes = [0] * trees
+        self._parts: list[
+            tuple[Any, Any]
+        ] = []  # leaf and tree; what compiled code reads is kept alive by them
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
         self._subspaces: dict[int, Sequence[str] | None] = {}
-        self._weights = [0.0] * trees
-        self._tokens: list[tuple[Any, ...]] = [()] * trees
+        self._tokens = np.zeros((trees, len(TOKENS) + 1))
         self._renew()
 
     def _renew(self) -> None:
@@ -141,6 +136,10 @@ class Forest:
             self._nodes, self._children, self._leaves, self._stats, self._classes, self._features, self._moments,
             self._tables, self._heads, self._orders, self._at,
         )  # fmt: skip
+        known = known_objects(self.codes, self._table.index)
+        leaves = (self._leaves, self._stats, self._classes, self._features, self._moments)
+        self._reading = (*leaves, self._gained[-1], known)
+        self._following = (*leaves, self._gained, known, self._heads, self._tokens, self._at, self._results)
 
     def _plant(self, t: int, tree: Any) -> None:
         """Read a tree anew."""
@@ -149,11 +148,14 @@ class Forest:
             self._subspaces = dict(zip(map(id, model.trees()), model.subspaces(), strict=True))
         root = -1 if tree._root is None else self._grow(tree._root, tree)
         self._heads[t]["root"], self._heads[t]["adaptive"] = root, self._adaptive
-        self._trees[t], self._weights[t], self._tokens[t] = (
-            tree,
-            tree._train_weight_seen_by_model,
-            tokens_of(tree),
-        )
+        self._trees[t] = tree
+        everyday = not (self._regression or self._eager or tree.remove_poor_attrs)
+        self._heads[t]["address"] = id(tree) if everyday else NOWHERE
+        self._seen(t, tree._train_weight_seen_by_model, tokens_of(tree))
+
+    def _seen(self, t: int, weight: float, tokens: list[float]) -> None:
+        self._heads[t]["learnt"] = weight
+        self._tokens[t, : len(tokens)] = tokens
 
     def _grow(self, node: Any, tree: Any) -> int:
         """Append a node and all below it; its index."""
@@ -205,15 +207,28 @@ class Forest:
         index = len(self._parts)
         if index == len(self._leaves):
             raise _Full
-        self._parts.append((leaf, tree, manner_of(leaf, tree)))
-        self._states.append((kernels.NOTHING, 0, 0))
-        self._sources.append((None, {}))
-        self._known.append(([], 0.0))
+        self._parts.append((leaf, tree))
         if isinstance(leaf, Leaf):
+            if not self._regression:
+                head, manner = self._leaves[index], manner_of(leaf, tree)
+                head["address"], head["manner"], head["poor"] = id(leaf), manner, tree.remove_poor_attrs
+                head["adaptive"], head["threshold"] = self._adaptive, getattr(tree, "nb_threshold", 0)
             self._read(index)
         else:
             self._leaves[index]["kind"] = kernels.UNKNOWN
         return index
+
+    def _followed(self, trees: Sequence[Any]) -> bool:
+        """Bring the trees up to date; False where the classes have changed."""
+        if self._regression or not all(map(operator.is_, trees, self._trees)):
+            return all(self._follow(t, tree) for t, tree in enumerate(trees))
+        if not follow(*self._following):
+            for t, result in enumerate(self._results.tolist()):
+                if result == NOMINAL:
+                    self._read_tables(int(self._at[t, 0]), self._gained[t])
+                elif result != READ and not self._follow(t, trees[t]):
+                    return False
+        return True
 
     def _follow(self, t: int, tree: Any) -> bool:
         """Bring one tree up to date; False where the classes have changed."""
@@ -223,12 +238,13 @@ class Forest:
             self._plant(t, tree)
             return True
         weight = tree._train_weight_seen_by_model
-        gain = weight - self._weights[t]
+        gain = weight - self._heads[t]["learnt"]
         if not gain:
             return True
-        if not self._regression and len(tree.classes) != self._n_classes[t]:
+        if not self._regression and len(tree.classes) != self._heads[t]["classes"]:
             return False
-        tokens, before, reached = tokens_of(tree), self._tokens[t], self._reached[t]
+        tokens, reached = tokens_of(tree), int(self._at[t, 0])
+        before = self._tokens[t, : len(tokens)].tolist()
         if self._last is None or reached < 0:
             known = False
         elif self._adaptive:
@@ -241,11 +257,11 @@ class Forest:
                 known = self._changed(t, tree, reached, self._last, tokens, before)
         if not known:
             self._plant(t, tree)
-        self._weights[t], self._tokens[t] = weight, tokens
+        self._seen(t, weight, tokens)
         return True
 
     def _same_classes(self, t: int, tree: Any) -> bool:
-        known = [self.labels[code] for code in self._orders[t, : self._n_classes[t]].tolist()]
+        known = [self.labels[code] for code in self._orders[t, : self._heads[t]["classes"]].tolist()]
         return known == list(tree.classes)
 
     def _read_path(self, t: int) -> bool:
@@ -254,7 +270,7 @@ class Forest:
         return all(self._read(leaf) for leaf in at[: at.index(-1)])
 
     def _changed(
-        self, t: int, tree: Any, reached: int, x: Row, tokens: tuple[Any, ...], before: tuple[Any, ...]
+        self, t: int, tree: Any, reached: int, x: Row, tokens: list[float], before: list[float]
     ) -> bool:
         """Read anew what the last record x has changed besides the leaf; False where that may be anywhere."""
         idle = bool(tokens[1] or before[1])
@@ -286,96 +302,41 @@ class Forest:
 
     def _read(self, index: int) -> float:
         """Read a leaf; the weight that it has gained since it was read."""
-        leaf, tree, manner = self._parts[index]
+        leaf, tree = self._parts[index]
         if self._regression:
             return self._read_number(index, leaf, tree)
-        before, gained = self._known[index]
-        values = list(leaf.stats.values())
-        weight = sum(values)
-        # What a leaf of the majority says is its weights alone.
-        if manner != MAJORITY or not values or len(values) != len(before):
-            self._read_kind(index, values, weight)
-        if self._adaptive:
-            self._errors[index] = leaf._mean_error.get()
-        self._packers[len(values)](self._stats_bytes, 8 * self._size * index, *values)
-        self._known[index] = (values, weight)
-        return float(weight - gained)
+        before = float(self._leaves[index]["weight"])
+        result = read(index, math.nan, 0.0, *self._reading)
+        if result == FULL:
+            for name in leaf.splitters or ():
+                self._table.column(name)
+            raise _Full
+        if result == NOMINAL:
+            self._read_tables(index, self._gained[-1])
+        return float(self._leaves[index]["weight"]) - before
 
-    def _read_kind(self, index: int, values: list[float], weight: float) -> None:
-        """Read how a leaf predicts, and what naive Bayes needs."""
-        leaf, tree, manner = self._parts[index]
-        stats, before = leaf.stats, self._known[index][0]
-        mode = mode_of(leaf, tree, manner, weight)
-        kind, _, features = self._states[index]
-        splitters = leaf.splitters if mode == kernels.BAYES else None
-        changed: Iterable[Any] = ()
-        if len(values) != len(before) or (
-            splitters is not None
-            and (
-                splitters is not self._sources[index][0]  # the leaf has slept in between
-                or len(splitters) != features
-                or tree.remove_poor_attrs
-            )
-        ):
-            self._sources[index] = (splitters, {})
-            classes = [self.codes[label] for label in stats]
-            self._classes[index, : len(classes)] = classes
-            changed = stats
-            if splitters is not None:
-                columns = [self._table.column(name) for name in splitters]
-                if len(self._table.names) != self.width:
-                    raise _Full
-                self._features[index, : len(columns)] = columns
-        elif splitters is not None:
-            changed = (
-                stats
-                if kind != kernels.BAYES
-                else [label for label, a, b in zip(stats, values, before, strict=True) if a != b]
-            )
-        if splitters is not None:
-            for label in changed:
-                if not self._write_moments(index, self.codes[label], label, splitters):
-                    mode = kernels.UNKNOWN
-        # The moments of another kind of leaf are old: they are read when it turns to naive Bayes again.
-        state = (mode, len(values), len(splitters) if splitters is not None else 0)
-        if state != self._states[index]:
-            self._states[index] = state
-            self._leaves[index] = (*state, 0.0)
-
-    def _write_moments(self, index: int, code: int, label: Any, splitters: dict[Any, Any]) -> bool:
-        if not len(self._bytes):
-            return False
-        offset = (index * self._size + code) * self._moments.shape[2] * 24
-        known = self._sources[index][1]
-        if code in known:  # river never replaces them
-            flat = [number for mean, var in known[code] for number in (mean.n, mean._mean, var._S)]
-            struct.pack_into(f"{len(flat)}d", self._bytes, offset, *flat)
-            return True
-        flat, sources = [], []
-        for place, splitter in enumerate(splitters.values()):
+    def _read_tables(self, index: int, changed: Array) -> None:
+        """Read what naive Bayes knows of categories, of the classes of a leaf that have changed."""
+        leaf, _ = self._parts[index]
+        for place, splitter in enumerate(leaf.splitters.values()):
             if type(splitter) is GaussianSplitter:
-                gaussian = splitter._att_dist_per_class.get(label)
-                if gaussian is None:
-                    flat += (0.0, 0.0, 0.0)
-                else:
-                    mean, var = gaussian._var.mean, gaussian._var
-                    flat += (mean.n, mean._mean, var._S)
-                    sources.append((mean, var))
-            elif type(splitter) is NominalSplitterClassif:
-                name = self._table.names[self._features[index, place]]
-                weights = splitter._att_dist_per_class.get(label, {})
+                continue
+            if type(splitter) is not NominalSplitterClassif:
+                self._leaves[index]["kind"] = kernels.UNKNOWN
+                return
+            name = self._table.names[self._features[index, place]]
+            for k, label in enumerate(leaf.stats):
+                if not changed[k]:
+                    continue
+                weights, code = splitter._att_dist_per_class.get(label, {}), self.codes[label]
                 if not all(type(value) is str for value in weights):
-                    return False
+                    self._leaves[index]["kind"] = kernels.UNKNOWN
+                    return
                 for value in weights:
                     self._table.code(name, value)
                 codes = self._table.codes.get(name, {})
-                flat += (kernels.NOMINAL, self._write_table(index, code, place, weights, codes), len(codes))
-            else:
-                return False
-        if len(sources) == len(splitters):
-            known[code] = sources
-        struct.pack_into(f"{len(flat)}d", self._bytes, offset, *flat)
-        return True
+                where = self._write_table(index, code, place, weights, codes)
+                self._moments[index, code, place, :3] = kernels.NOMINAL, where, len(codes)
 
     def _write_table(
         self, index: int, code: int, place: int, weights: dict[str, float], known: dict[str, int]
@@ -396,9 +357,8 @@ class Forest:
 
     def _read_number(self, index: int, leaf: Any, tree: Any) -> float:
         weight = float(leaf.stats.mean.n)
-        _, before = self._known[index]
-        self._known[index] = ([], weight)
         head = self._leaves[index]
+        before, head["weight"] = float(head["weight"]), weight
         self.linear = self.linear or isinstance(leaf, LeafModel)
         linear = isinstance(leaf, LeafModel) and not (
             isinstance(leaf, LeafAdaptive) and leaf._fmse_mean < leaf._fmse_model

@@ -22,11 +22,20 @@ def labels_of(trees: Sequence[Any]) -> list[Any]:
     return list(order)
 
 
-def tokens_of(tree: Any) -> tuple[Any, ...]:
-    """What changes with a tree's structure; they count nothing."""
-    leaves = (tree._n_active_leaves, tree._n_inactive_leaves)
+TOKENS = (
+    "_n_active_leaves",
+    "_n_inactive_leaves",
+    "_n_alternate_trees",
+    "_n_pruned_alternate_trees",
+    "_n_switch_alternate_trees",
+)
+"""Attributes that change with a tree's structure; the last three are those of an adaptive one."""
+
+
+def tokens_of(tree: Any) -> list[float]:
+    """Its tokens, and the number of records that the root of an adaptive tree has learnt."""
     if type(tree) not in ADAPTIVE:
-        return leaves
+        return [getattr(tree, name) for name in TOKENS[:2]]
     root = tree._root
     seen = (
         0
@@ -35,13 +44,7 @@ def tokens_of(tree: Any) -> tuple[Any, ...]:
         if hasattr(root, "_mean_error")
         else root._error_tracker.mean.n
     )
-    return (
-        *leaves,
-        tree._n_alternate_trees,
-        tree._n_pruned_alternate_trees,
-        tree._n_switch_alternate_trees,
-        seen,
-    )
+    return [*(getattr(tree, name) for name in TOKENS), seen]
 
 
 def manner_of(leaf: Any, tree: Any) -> int:

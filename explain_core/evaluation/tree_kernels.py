@@ -31,11 +31,34 @@ NODE = np.dtype(
 THRESHOLD, EQUAL, MULTIWAY, END = range(4)
 """Kinds of nodes."""
 
-LEAF = np.dtype([("kind", "i4"), ("classes", "i4"), ("features", "i4"), ("error", "f8")])
+LEAF = np.dtype(
+    [
+        ("kind", "i4"),
+        ("classes", "i4"),
+        ("features", "i4"),
+        ("error", "f8"),
+        ("manner", "i4"),  # see ``explain_core.evaluation.river_trees``
+        ("adaptive", "i4"),
+        ("poor", "i4"),  # whether poor features are removed
+        ("threshold", "f8"),  # weight from which a leaf of naive Bayes is one
+        ("weight", "f8"),  # that it had learnt when it was read
+        ("address", "i8"),  # of river's leaf
+        ("splitters", "i8"),  # their address when the moments were read
+    ]
+)
 NOTHING, MAJORITY, BAYES, MEAN, LINEAR, UNKNOWN = range(6)
 """Kinds of leaves."""
 
-TREE = np.dtype([("root", "i4"), ("adaptive", "i4"), ("classes", "i4"), ("weight", "f8")])
+TREE = np.dtype(
+    [
+        ("root", "i4"),
+        ("adaptive", "i4"),
+        ("classes", "i4"),
+        ("weight", "f8"),  # of its votes
+        ("learnt", "f8"),  # weight that it had learnt when it was read
+        ("address", "i8"),  # of river's tree, 0 where each record may change more of it than one leaf
+    ]
+)
 
 RAW, DIVIDED, SCALED = range(3)
 """What becomes of the votes: nothing, v / Σ where Σ > 0, v · (1 / Σ) unless Σ is 0."""
@@ -43,8 +66,9 @@ RAW, DIVIDED, SCALED = range(3)
 PATH = 16
 """Leaves that a record reaches in a tree at the most: the last one, and those of alternate trees before it."""
 
-NOMINAL = -1.0
-"""In place of a count: the moments are start and size of a table of log-probabilities."""
+SILENT, GAUSSIAN, NOMINAL = 0.0, 1.0, -1.0
+"""What a leaf's moments of a feature and a class begin with. After it stand, of a Gaussian, mean, −2 variance and half of the
+variance's logarithm; of what is no number start and size of a table of log-probabilities."""
 
 HALF_LOG_TAU = 0.5 * math.log(math.tau)
 
@@ -86,44 +110,52 @@ def walk(root: int, rows: Any, nodes: Any, children: Any, paths: Any, lengths: A
 
 
 @compiled
-def log_density(value: float, n: float, mean: float, squares: float, two: float) -> Any:
-    """``GaussianSplitter.cond_log_proba`` from count, mean and sum of squares; −∞ where the feature has no say."""
+def gaussian(n: float, mean: float, squares: float, out: Any) -> None:
+    """The moments that follow from count, mean and sum of squares."""
+    out[0] = SILENT
     if n > 1.0:
         variance = squares / (n - 1.0)
         if variance > 0.0:
-            # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
-            return math.pow(value - mean, two) / (-2.0 * variance) - HALF_LOG_TAU - 0.5 * math.log(variance)
-    return -math.inf
+            out[0] = GAUSSIAN
+            out[1] = mean
+            out[2] = -2.0 * variance
+            out[3] = 0.5 * math.log(variance)
 
 
 @compiled
 def bayes(
     index: int, leaf: Any, x: Any, stats: Any, classes: Any, features: Any, moments: Any, tables: Any, two: float,
-    known: bool, seen: Any, terms: Any, votes: Any,
+    known: bool, seen: Any, terms: Any, priors: Any, votes: Any,
 ) -> None:  # fmt: skip
-    """``do_naive_bayes_prediction``; with ``known`` the ``terms`` are those of the same leaf at the values ``seen``."""
+    """``do_naive_bayes_prediction``; with ``known`` all that is written is that of the same leaf at the values ``seen``."""
+    same = known
     for i in range(leaf.features):
         value = x[features[index, i]]
         if known and (value == seen[i] or (math.isnan(value) and math.isnan(seen[i]))):
             continue
         seen[i] = value
+        same = False
         for k in range(leaf.classes):
-            of = classes[index, k]
-            n = moments[index, of, i, 0]
+            of = moments[index, classes[index, k], i]
+            terms[k, i] = -math.inf
             if math.isnan(value):
-                terms[k, i] = -math.inf
-            elif n == NOMINAL:
+                continue
+            if of[0] == NOMINAL:
                 code = int(value)
-                known_codes = moments[index, of, i, 2]
-                terms[k, i] = tables[int(moments[index, of, i, 1]) + code] if code < known_codes else 0.0
-            else:
-                terms[k, i] = log_density(value, n, moments[index, of, i, 1], moments[index, of, i, 2], two)
-    weight = total(stats[index], leaf.classes)
+                terms[k, i] = tables[int(of[1]) + code] if code < of[2] else 0.0
+            elif of[0] == GAUSSIAN:
+                # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
+                terms[k, i] = math.pow(value - of[1], two) / of[2] - HALF_LOG_TAU - of[3]
+    if same:
+        return
+    if not known:
+        weight = total(stats[index], leaf.classes)
+        for k in range(leaf.classes):
+            priors[k] = math.log(stats[index, k] / weight) if stats[index, k] > 0.0 else 0.0
     highest = -math.inf
     for k in range(leaf.classes):
-        vote = 0.0
+        vote = priors[k]
         if stats[index, k] > 0.0:
-            vote = math.log(stats[index, k] / weight)
             for i in range(leaf.features):
                 if terms[k, i] > -math.inf:
                     vote += terms[k, i]
@@ -147,7 +179,7 @@ def members(
     n = len(copies)
     size = out.shape[2]
     seen, terms = np.empty(features.shape[1]), np.empty((size, features.shape[1]))
-    votes, ordered = np.empty(size), np.empty(size)
+    priors, by_bayes, by_majority, ordered = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     paths, lengths = np.empty((n, PATH), np.int64), np.empty(n, np.int64)
     out[:] = 0.0
     for t in range(len(trees)):
@@ -177,28 +209,20 @@ def members(
                     out[c, t, 0] += value
                     continue
                 if leaf.kind == BAYES:
+                    votes = by_bayes
                     bayes(
-                        index,
-                        leaf,
-                        copies[c],
-                        stats,
-                        classes,
-                        features,
-                        moments,
-                        tables,
-                        two,
-                        index == last,
-                        seen,
-                        terms,
-                        votes,
-                    )
-                    last, majority = index, -1
-                elif majority != index:
-                    factor = total(stats[index], leaf.classes)
-                    scale = 1.0 / factor if factor != 0.0 else 1.0
-                    for k in range(leaf.classes):
-                        votes[k] = stats[index, k] * scale
-                    majority = index
+                        index, leaf, copies[c], stats, classes, features, moments, tables, two,
+                        index == last, seen, terms, priors, votes,
+                    )  # fmt: skip
+                    last = index
+                else:
+                    votes = by_majority
+                    if majority != index:
+                        factor = total(stats[index], leaf.classes)
+                        scale = 1.0 / factor if factor != 0.0 else 1.0
+                        for k in range(leaf.classes):
+                            votes[k] = stats[index, k] * scale
+                        majority = index
                 if tree.adaptive:
                     factor = total(votes, leaf.classes) * leaf.error * leaf.error
                     scale = 1.0 / factor if factor != 0.0 and not math.isnan(factor) else 1.0
