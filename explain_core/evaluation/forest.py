@@ -25,6 +25,8 @@ from explain_core.evaluation.table import Array, Table
 from explain_core.evaluation.votes import ADAPTIVE, Voting
 from explain_core.models import Row
 
+_NO_LEAF = np.zeros((), kernels.LEAF)
+
 MAX_CLASSES = 50
 """More classes are not compiled: moments take room for each class, leaf and feature."""
 
@@ -71,7 +73,9 @@ class Forest:
     def locate(self, x: Row, row: Array) -> None:
         """Remember where a record is that the trees learn next."""
         if x is not self._last:
-            kernels.locate(row, self._nodes, self._children, self._heads, self._at)
+            kernels.locate(
+                row, self._nodes, self._children, self._leaves, self._features, self._heads, self._at
+            )
             self.located(x)
 
     def located(self, x: Row) -> None:
@@ -84,7 +88,7 @@ class Forest:
         self.codes = {label: code for code, label in enumerate(self.labels)}
         kind = type(trees[0])  # one kind of tree, or copies of it
         self._adaptive, self._eager = kind in ADAPTIVE, kind is ExtremelyFastDecisionTreeClassifier
-        nodes = 64 + 2 * sum(tree.n_nodes or 1 for tree in trees)
+        nodes = 64 + sum(tree.n_nodes or 1 for tree in trees)
         while True:
             self._allocate(nodes, len(trees))
             try:
@@ -102,17 +106,15 @@ class Forest:
         self._last = None
 
     def _allocate(self, nodes: int, trees: int) -> None:
-        width, size = len(self._table.names), max(len(self.labels), 1)
+        width, size, leaves = len(self._table.names), max(len(self.labels), 1), nodes // 2 + trees
         self.width, self._size = width, size
         self._nodes = np.zeros(nodes, kernels.NODE)
-        self._children = np.full(4 * nodes, -1, np.int32)
-        self._leaves = np.zeros(nodes, kernels.LEAF)
-        self._stats = np.zeros((nodes, size))
-        self._classes = np.zeros((nodes, size), np.int32)
-        self._features = np.zeros((nodes, max(width, 1)), np.int32)
-        if size > MAX_CLASSES:
-            nodes = 0
-        self._moments = np.zeros((nodes, size, max(width, 1), 4))
+        self._children = np.full(8 * nodes, -1, np.int32)
+        self._leaves = np.zeros(leaves, kernels.LEAF)
+        self._stats = np.zeros((leaves, size))
+        self._classes = np.zeros((leaves, size), np.int32)
+        self._features = np.zeros((leaves, max(width, 1)), np.int32)
+        self._moments = np.zeros((0 if size > MAX_CLASSES else leaves, size, max(width, 1), 4))
         self._tables = np.zeros(1024)
         self._heads = np.zeros(trees, kernels.TREE)
         self._heads["weight"] = 1.0
@@ -122,9 +124,9 @@ class Forest:
         self._results = np.zeros(trees, np.int64)
         self._n_children = self._n_tables = 0
         self._objects: list[Any] = []
-        self._parts: list[
-            tuple[Any, Any]
-        ] = []  # leaf and tree; what compiled code reads is kept alive by them
+        self._parts: list[Any] = []  # leaf and tree, kept alive for compiled code
+        self._free_nodes: list[int] = []
+        self._free_leaves: list[int] = []
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}  # start and room of a table
         self._trees = [None] * trees
         self._subspaces: dict[int, Sequence[str] | None] = {}
@@ -146,6 +148,9 @@ class Forest:
         model = self._model
         if model.subspaces is not None:
             self._subspaces = dict(zip(map(id, model.trees()), model.subspaces(), strict=True))
+        if self._trees[t] is not None and self._heads[t]["root"] >= 0:
+            self._release(int(self._heads[t]["root"]))
+        self._at[t] = -1
         root = -1 if tree._root is None else self._grow(tree._root, tree)
         self._heads[t]["root"], self._heads[t]["adaptive"] = root, self._adaptive
         self._trees[t] = tree
@@ -158,17 +163,44 @@ class Forest:
         self._tokens[t, : len(tokens)] = tokens
 
     def _grow(self, node: Any, tree: Any) -> int:
-        """Append a node and all below it; its index."""
-        index = len(self._objects)
-        if index == len(self._nodes):
-            raise _Full
-        self._objects.append(node)
+        """Read a node and all below it; its index."""
+        index = self._place(self._objects, self._free_nodes, "_nodes")
+        self._objects[index] = node
         alternate = getattr(node, "_alternate_tree", None)
         if isinstance(node, Leaf) or not self._splits(index, node, tree):
             self._nodes[index] = (kernels.END, 0, self._leaf(node, tree), 0, -1, 0.0)
         else:
             self._nodes[index]["alternate"] = -1 if alternate is None else self._leaf(alternate, tree)
         return index
+
+    def _place(self, items: list[Any], free: list[int], *arrays: str) -> int:
+        """An index that is free in a list and in the arrays beside it."""
+        if free:
+            return free.pop()
+        if len(items) == len(getattr(self, arrays[0])):
+            for name in arrays:
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+            self._renew()
+        items.append(None)
+        return len(items) - 1
+
+    def _release(self, index: int) -> None:
+        """Give back the places of a node and of all below it, its own last."""
+        kind, _, left, right, alternate, _ = self._nodes[index].item()
+        below = (left, right)
+        if kind == kernels.MULTIWAY:
+            below = self._children[left : left + right].tolist()
+        if kind != kernels.END:
+            for child in below:
+                if child >= 0:
+                    self._release(child)
+        for leaf in (left if kind == kernels.END else -1, alternate):
+            if leaf >= 0:
+                self._parts[leaf], self._leaves[leaf] = None, _NO_LEAF
+                self._free_leaves.append(leaf)
+        self._objects[index] = None
+        self._free_nodes.append(index)
 
     def _splits(self, index: int, node: Any, tree: Any) -> bool:
         """Write a branch and all below it; False for a kind of split that is left to river."""
@@ -204,10 +236,10 @@ class Forest:
         return True
 
     def _leaf(self, leaf: Any, tree: Any) -> int:
-        index = len(self._parts)
-        if index == len(self._leaves):
-            raise _Full
-        self._parts.append((leaf, tree))
+        index = self._place(
+            self._parts, self._free_leaves, "_leaves", "_stats", "_classes", "_features", "_moments"
+        )
+        self._parts[index] = leaf, tree
         if isinstance(leaf, Leaf):
             if not self._regression:
                 head, manner = self._leaves[index], manner_of(leaf, tree)
@@ -281,23 +313,19 @@ class Forest:
 
     def _graft(self, t: int, tree: Any, x: Row, idle: bool) -> bool:
         """Read anew what is new along the path of x; False where that is not known to be all that is new."""
-        index, node, side = int(self._heads[t]["root"]), tree._root, ""
-        parent = -1
+        index, node = int(self._heads[t]["root"]), tree._root
         while self._objects[index] is node:
             if isinstance(node, Leaf):
                 return True
             if self._nodes[index]["kind"] not in (kernels.THRESHOLD, kernels.EQUAL) or node.feature not in x:
                 return False
             branch = node.branch_no(x)
-            parent, side = index, "right" if branch else "left"
-            node, index = node.children[branch], int(self._nodes[index][side])
+            node, index = node.children[branch], int(self._nodes[index]["right" if branch else "left"])
         if idle:
             return False
-        fresh = self._grow(node, tree)
-        if parent < 0:
-            self._heads[t]["root"] = fresh
-        else:
-            self._nodes[parent][side] = fresh
+        self._release(index)
+        self._at[t] = -1
+        self._grow(node, tree)  # where the other was
         return True
 
     def _read(self, index: int) -> float:

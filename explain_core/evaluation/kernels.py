@@ -125,11 +125,12 @@ def loss(code: int, y: float, p: Any) -> Any:
 
 @compiled
 def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, members: Any, m: int) -> Any:
-    """iPFI's copies, m for each player: x with the player's columns from a drawn row."""
+    """x, and iPFI's copies, m for each player: x with the player's columns from a drawn row."""
     players = len(starts) - 1
-    copies = np.empty((players * m, len(x)))
+    copies = np.empty((1 + players * m, len(x)))
+    copies[0] = x
     for p in range(players):
-        for k in range(p * m, (p + 1) * m):
+        for k in range(1 + p * m, 1 + (p + 1) * m):
             row = below(state, n_rows)
             copies[k] = x
             for i in range(starts[p], starts[p + 1]):

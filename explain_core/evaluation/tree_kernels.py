@@ -63,6 +63,9 @@ TREE = np.dtype(
 RAW, DIVIDED, SCALED = range(3)
 """What becomes of the votes: nothing, v / Σ where Σ > 0, v · (1 / Σ) unless Σ is 0."""
 
+FEW = 4
+"""Columns in which a row may differ from another of which the way is known; in more it is walked anew."""
+
 PATH = 16
 """Leaves that a record reaches in a tree at the most: the last one, and those of alternate trees before it."""
 
@@ -74,38 +77,81 @@ HALF_LOG_TAU = 0.5 * math.log(math.tau)
 
 
 @compiled
-def walk(root: int, rows: Any, nodes: Any, children: Any, paths: Any, lengths: Any) -> bool:
-    """The leaves that each row reaches, alternates first, and their number, −1 where only river knows the way.
+def differing(rows: Any, like: int) -> Any:
+    """The columns in which each row differs from the one that it is like, rows × (1 + FEW); their number first, −1 for more.
 
-    Whether none is −1. All rows in one call: a call costs some 10 ns for each array.
+    A row is like the one ``like`` before it, or like the first where ``like`` is 0.
     """
-    known = True
+    out = np.empty((len(rows), 1 + FEW), np.int64)
     for c in range(len(rows)):
-        n, at = 0, root
-        while nodes[at].kind != END:
-            node = nodes[at]
-            value = rows[c, node.feature]
-            if math.isnan(value) or (node.alternate >= 0 and n == PATH - 1):
-                n = -1
-                break
-            if node.alternate >= 0:
-                paths[c, n] = node.alternate
-                n += 1
-            if node.kind == THRESHOLD:
-                at = node.left if value <= node.threshold else node.right
-            elif node.kind == EQUAL:
-                at = node.left if value == node.threshold else node.right
-            else:
-                child = int(value)
-                if child >= node.right or children[node.left + child] < 0:
+        before = c - like if like > 0 else 0
+        n = 0 if 0 <= before < c else -1
+        for j in range(rows.shape[1] if n == 0 else 0):
+            if rows[c, j] != rows[before, j]:
+                if n == FEW:
                     n = -1
                     break
-                at = children[node.left + child]
-        if n >= 0:
-            paths[c, n] = nodes[at].left
-            n += 1
-        lengths[c] = n
-        known = known and n >= 0
+                n += 1
+                out[c, n] = j
+        out[c, 0] = n
+    return out
+
+
+@compiled
+def walk(
+    root: int, rows: Any, like: int, differences: Any, nodes: Any, children: Any, leaves: Any, features: Any,
+    marks: Any, stamp: int, paths: Any, lengths: Any,
+) -> bool:  # fmt: skip
+    """The leaves that each row reaches, alternates first, and their number, −1 where only river knows the way.
+
+    A row that differs from the one that it is like in nothing that a node on the way asks for, or a leaf, has length 0: what
+    is said of the other is said of it. Whether no length is −1. All rows in one call: a call costs some 10 ns for each array.
+    ``marks`` are of as many columns; no stamp from ``stamp`` on may be among them.
+    """
+    known = True
+    for first in range(max(like, 1)):
+        for c in range(first, len(rows), max(like, 1)):
+            same = differences[c, 0] >= 0
+            for i in range(differences[c, 0]):
+                same = same and marks[differences[c, 1 + i]] != stamp
+            if same:
+                lengths[c] = 0
+                continue
+            marking = like > 0 or c == 0
+            if marking:
+                stamp += 1
+            n, at = 0, root
+            while nodes[at].kind != END:
+                node = nodes[at]
+                value = rows[c, node.feature]
+                if math.isnan(value) or (node.alternate >= 0 and n == PATH - 1):
+                    n = -1
+                    break
+                if marking:
+                    marks[node.feature] = stamp
+                if node.alternate >= 0:
+                    paths[c, n] = node.alternate
+                    n += 1
+                if node.kind == THRESHOLD:
+                    at = node.left if value <= node.threshold else node.right
+                elif node.kind == EQUAL:
+                    at = node.left if value == node.threshold else node.right
+                else:
+                    child = int(value)
+                    if child >= node.right or children[node.left + child] < 0:
+                        n = -1
+                        break
+                    at = children[node.left + child]
+            if n >= 0:
+                paths[c, n] = nodes[at].left
+                n += 1
+            lengths[c] = n
+            known = known and n >= 0
+            if marking:
+                for step in range(n):
+                    leaf = paths[c, step]
+                    for i in range(leaves[leaf].features):
+                        marks[features[leaf, i]] = stamp
     return known
 
 
@@ -172,24 +218,44 @@ def bayes(
 
 @compiled
 def members(
-    copies: Any, nodes: Any, children: Any, leaves: Any, stats: Any, classes: Any, features: Any, moments: Any,
+    copies: Any, like: int, nodes: Any, children: Any, leaves: Any, stats: Any, classes: Any, features: Any, moments: Any,
     tables: Any, trees: Any, orders: Any, two: float, regression: bool, out: Any,
 ) -> bool:  # fmt: skip
-    """Predictions of each tree for each copy, copies × trees × classes; False where one needs river itself."""
+    """Predictions of each tree for each copy, copies × trees × classes; False where one needs river itself.
+
+    For ``like`` see ``differing``; it does not change what is found.
+    """
     n = len(copies)
     size = out.shape[2]
     seen, terms = np.empty(features.shape[1]), np.empty((size, features.shape[1]))
     priors, by_bayes, by_majority, ordered = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     paths, lengths = np.empty((n, PATH), np.int64), np.empty(n, np.int64)
+    differences, marks = differing(copies, like), np.full(copies.shape[1], -1, np.int64)
     out[:] = 0.0
     for t in range(len(trees)):
         tree = trees[t]
         last = majority = -1
         if tree.root < 0:
             continue
-        if not walk(tree.root, copies, nodes, children, paths, lengths):
+        if not walk(
+            tree.root,
+            copies,
+            like,
+            differences,
+            nodes,
+            children,
+            leaves,
+            features,
+            marks,
+            t * (n + 1),
+            paths,
+            lengths,
+        ):
             return False
         for c in range(n):
+            if lengths[c] == 0:
+                out[c, t] = out[c - like if like > 0 else 0, t]
+                continue
             for step in range(lengths[c]):
                 index = paths[c, step]
                 leaf = leaves[index]
@@ -269,25 +335,39 @@ def combine(votes: Any, trees: Any, normalise: int) -> Any:
 
 @compiled
 def shares(
-    copies: Any, nodes: Any, children: Any, leaves: Any, stats: Any, classes: Any, features: Any, moments: Any,
+    copies: Any, like: int, nodes: Any, children: Any, leaves: Any, stats: Any, classes: Any, features: Any, moments: Any,
     tables: Any, trees: Any, orders: Any, two: float, normalise: int, size: int,
 ) -> Any:  # fmt: skip
     """The ensemble's probabilities, copies × ``size`` classes, and whether they are right: none of them needs river itself."""
     votes = np.empty((len(copies), len(trees), size))
     known = members(
-        copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, False, votes
+        copies, like, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, False, votes
     )  # fmt: skip
     return known, combine(votes, trees, normalise)
 
 
 @compiled
-def locate(x: Any, nodes: Any, children: Any, trees: Any, at: Any) -> None:
+def locate(x: Any, nodes: Any, children: Any, leaves: Any, features: Any, trees: Any, at: Any) -> None:
     """The leaves of x in each tree into ``at``, trees × PATH, ended by −1; none where only river knows the way."""
     rows, lengths = x.reshape(1, len(x)), np.empty(1, np.int64)
+    differences, marks = differing(rows, 1), np.empty(len(x), np.int64)
     for t in range(len(trees)):
         lengths[0] = 0
         if trees[t].root >= 0:
-            walk(trees[t].root, rows, nodes, children, at[t : t + 1], lengths)
+            walk(
+                trees[t].root,
+                rows,
+                1,
+                differences,
+                nodes,
+                children,
+                leaves,
+                features,
+                marks,
+                0,
+                at[t : t + 1],
+                lengths,
+            )
         at[t, max(lengths[0], 0) :] = -1
 
 
@@ -300,9 +380,9 @@ def permuted(
     """iPFI's Δ of a classifier; False where something is not finite or needs river itself."""
     copies = draw_replaced(state, x, rows, n_rows, starts, columns, m)
     known, predictions = shares(
-        copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
+        copies, 0, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
     )  # fmt: skip
-    return known and replaced_delta(predictions, base, y, codes, m, delta)
+    return known and replaced_delta(predictions[1:], base, y, codes, m, delta)
 
 
 @compiled
@@ -315,7 +395,7 @@ def joined(
     """iSAGE's Δ of a classifier; False where something is not finite or needs river itself."""
     copies = draw_joining(state, x, rows, n_rows, starts, columns, outside, m, first, order)
     known, predictions = shares(
-        copies, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
+        copies, m, nodes, children, leaves, stats, classes, features, moments, tables, trees, orders, two, normalise, len(base)
     )  # fmt: skip
     return known and joined_delta(predictions, base, before, y, codes, pairs, m, order, delta)
 
@@ -329,7 +409,7 @@ def explain(
     trees: Any, orders: Any, at: Any, two: float, normalise: int, y: float,
 ) -> Any:  # fmt: skip
     """iPFI and iSAGE of a classifier, those that were asked for, and where the record is; False where it needs river itself."""
-    locate(x, nodes, children, trees, at)
+    locate(x, nodes, children, leaves, features, trees, at)
     if m > 0 and not permuted(
         state, x, rows, n_rows, starts, columns, m, nodes, children, leaves, stats, classes, features, moments,
         tables, trees, orders, two, normalise, base, codes, delta, y,

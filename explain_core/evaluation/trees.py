@@ -68,7 +68,7 @@ class TreesEvaluator(CompiledEvaluator):
         if matrix is None or not forest.sync() or forest.width != matrix.shape[1]:
             return None
         if voting.regression:
-            numbers = None if forest.linear and not ordered else self._means(matrix)
+            numbers = None if forest.linear and not ordered else self._means(matrix, 1)
             return None if numbers is None else numbers[:, 0].tolist()
         labels = forest.labels
         if list(self.model.predict(rows[0])) != labels:  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ class TreesEvaluator(CompiledEvaluator):
 
         def predicted(start: int, end: int) -> list[Prediction]:
             known, shares = tree_kernels.shares(
-                matrix[start:end], *forest.arrays[:-1], *self.constants, len(labels)
+                matrix[start:end], 1, *forest.arrays[:-1], *self.constants, len(labels)
             )
             if known:
                 return [dict(zip(labels, share, strict=True)) for share in shares.tolist()]
@@ -127,24 +127,24 @@ class TreesEvaluator(CompiledEvaluator):
         after, before = empty_losses(plan.empty, sage.smoother.rates[0], *rest)
         if pfi.n_samples:
             copies = draw_replaced(plan.state, *drawn, pfi.n_samples)
-            predictions = self._means(copies)
-            if predictions is None or not replaced_delta(predictions, *rest, pfi.n_samples, pfi.delta):
+            predictions = self._means(copies, 0)
+            if predictions is None or not replaced_delta(predictions[1:], *rest, pfi.n_samples, pfi.delta):
                 return False
         if sage.n_samples:
             first = 1 if len(plan.empty) else 0
             copies = draw_joining(plan.state[1:], *drawn, plan.outside, sage.n_samples, first, plan.order)
-            predictions = self._means(copies)
+            predictions = self._means(copies, sage.n_samples)
             if predictions is None or not joined_delta(
                 predictions, self._own, before, *rest[1:], plan.pairs, sage.n_samples, plan.order, sage.delta
             ):
                 return False
         return bool(settle(*plan.smoothing(), plan.empty, after))
 
-    def _means(self, copies: Array) -> Array | None:
-        """Predictions of a regression for the copies, copies × 1."""
+    def _means(self, copies: Array, like: int) -> Array | None:
+        """Predictions of a regression for the copies, copies × 1; for ``like`` see ``tree_kernels.differing``."""
         arrays = self._forest.arrays[:-1]
         out = np.empty((len(copies), len(self._voting.trees()), 1))
-        if not tree_kernels.members(copies, *arrays, 2.0, True, out):
+        if not tree_kernels.members(copies, like, *arrays, 2.0, True, out):
             return None
         matrix = out[:, :, 0]
         mean = self._voting.mean
