@@ -242,9 +242,9 @@ class Forest:
         self._parts[index] = leaf, tree
         if isinstance(leaf, Leaf):
             if not self._regression:
-                head, manner = self._leaves[index], manner_of(leaf, tree)
-                head["address"], head["manner"], head["poor"] = id(leaf), manner, tree.remove_poor_attrs
-                head["adaptive"], head["threshold"] = self._adaptive, getattr(tree, "nb_threshold", 0)
+                threshold = getattr(tree, "nb_threshold", 0)
+                traits = manner_of(leaf, tree), self._adaptive, tree.remove_poor_attrs, threshold
+                self._leaves[index] = (kernels.NOTHING, 0, 0, 0.0, *traits, 0.0, id(leaf), NOWHERE)
             self._read(index)
         else:
             self._leaves[index]["kind"] = kernels.UNKNOWN
@@ -252,8 +252,11 @@ class Forest:
 
     def _followed(self, trees: Sequence[Any]) -> bool:
         """Bring the trees up to date; False where the classes have changed."""
-        if self._regression or not all(map(operator.is_, trees, self._trees)):
+        if self._regression:
             return all(self._follow(t, tree) for t, tree in enumerate(trees))
+        for t, same in enumerate(map(operator.is_, trees, self._trees)):
+            if not same and not self._follow(t, trees[t]):
+                return False
         if not follow(*self._following):
             for t, result in enumerate(self._results.tolist()):
                 if result == NOMINAL:
@@ -270,7 +273,7 @@ class Forest:
             self._plant(t, tree)
             return True
         weight = tree._train_weight_seen_by_model
-        gain = weight - self._heads[t]["learnt"]
+        gain = weight - float(self._heads[t]["learnt"])
         if not gain:
             return True
         if not self._regression and len(tree.classes) != self._heads[t]["classes"]:
@@ -315,12 +318,13 @@ class Forest:
         """Read anew what is new along the path of x; False where that is not known to be all that is new."""
         index, node = int(self._heads[t]["root"]), tree._root
         while self._objects[index] is node:
-            if isinstance(node, Leaf):
-                return True
-            if self._nodes[index]["kind"] not in (kernels.THRESHOLD, kernels.EQUAL) or node.feature not in x:
+            kind, _, left, right, _, _ = self._nodes[index].item()
+            if kind == kernels.END:
+                return isinstance(node, Leaf)
+            if kind not in (kernels.THRESHOLD, kernels.EQUAL) or node.feature not in x:
                 return False
             branch = node.branch_no(x)
-            node, index = node.children[branch], int(self._nodes[index]["right" if branch else "left"])
+            node, index = node.children[branch], right if branch else left
         if idle:
             return False
         self._release(index)

@@ -170,28 +170,29 @@ def gaussian(n: float, mean: float, squares: float, out: Any) -> None:
 
 @compiled
 def bayes(
-    index: int, leaf: Any, x: Any, stats: Any, classes: Any, features: Any, moments: Any, tables: Any, two: float,
-    known: bool, seen: Any, terms: Any, priors: Any, votes: Any,
+    index: int, leaf: Any, rows: Any, c: int, stats: Any, classes: Any, features: Any, moments: Any, tables: Any, two: float,
+    known: bool, seen: Any, terms: Any, priors: Any, parts: Any, votes: Any,
 ) -> None:  # fmt: skip
     """``do_naive_bayes_prediction``; with ``known`` all that is written is that of the same leaf at the values ``seen``."""
     same = known
     for i in range(leaf.features):
-        value = x[features[index, i]]
+        value = rows[c, features[index, i]]
         if known and (value == seen[i] or (math.isnan(value) and math.isnan(seen[i]))):
             continue
         seen[i] = value
         same = False
         for k in range(leaf.classes):
-            of = moments[index, classes[index, k], i]
+            of = classes[index, k]
+            sort, first, second = moments[index, of, i, 0], moments[index, of, i, 1], moments[index, of, i, 2]
             terms[k, i] = -math.inf
             if math.isnan(value):
                 continue
-            if of[0] == NOMINAL:
+            if sort == NOMINAL:
                 code = int(value)
-                terms[k, i] = tables[int(of[1]) + code] if code < of[2] else 0.0
-            elif of[0] == GAUSSIAN:
+                terms[k, i] = tables[int(first) + code] if code < second else 0.0
+            elif sort == GAUSSIAN:
                 # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
-                terms[k, i] = math.pow(value - of[1], two) / of[2] - HALF_LOG_TAU - of[3]
+                terms[k, i] = math.pow(value - first, two) / second - HALF_LOG_TAU - moments[index, of, i, 3]
     if same:
         return
     if not known:
@@ -205,15 +206,14 @@ def bayes(
             for i in range(leaf.features):
                 if terms[k, i] > -math.inf:
                     vote += terms[k, i]
-        votes[k] = vote
+        votes[1, k] = vote
         if vote > highest:
             highest = vote
-    parts = np.empty(leaf.classes)
     for k in range(leaf.classes):
-        parts[k] = math.exp(votes[k] - highest)
+        parts[k] = math.exp(votes[1, k] - highest)
     whole = highest + math.log(total(parts, leaf.classes))
     for k in range(leaf.classes):
-        votes[k] = math.exp(votes[k] - whole)
+        votes[1, k] = math.exp(votes[1, k] - whole)
 
 
 @compiled
@@ -228,7 +228,8 @@ def members(
     n = len(copies)
     size = out.shape[2]
     seen, terms = np.empty(features.shape[1]), np.empty((size, features.shape[1]))
-    priors, by_bayes, by_majority, ordered = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    priors, parts, ordered = np.empty(size), np.empty(size), np.empty(size)
+    votes = np.empty((2, size))  # of a leaf of the majority, and of naive Bayes
     paths, lengths = np.empty((n, PATH), np.int64), np.empty(n, np.int64)
     differences, marks = differing(copies, like), np.full(copies.shape[1], -1, np.int64)
     out[:] = 0.0
@@ -275,28 +276,28 @@ def members(
                     out[c, t, 0] += value
                     continue
                 if leaf.kind == BAYES:
-                    votes = by_bayes
+                    row = 1
                     bayes(
-                        index, leaf, copies[c], stats, classes, features, moments, tables, two,
-                        index == last, seen, terms, priors, votes,
+                        index, leaf, copies, c, stats, classes, features, moments, tables, two,
+                        index == last, seen, terms, priors, parts, votes,
                     )  # fmt: skip
                     last = index
                 else:
-                    votes = by_majority
+                    row = 0
                     if majority != index:
                         factor = total(stats[index], leaf.classes)
                         scale = 1.0 / factor if factor != 0.0 else 1.0
                         for k in range(leaf.classes):
-                            votes[k] = stats[index, k] * scale
+                            votes[0, k] = stats[index, k] * scale
                         majority = index
                 if tree.adaptive:
-                    factor = total(votes, leaf.classes) * leaf.error * leaf.error
+                    factor = total(votes[row], leaf.classes) * leaf.error * leaf.error
                     scale = 1.0 / factor if factor != 0.0 and not math.isnan(factor) else 1.0
                     for k in range(leaf.classes):
-                        out[c, t, classes[index, k]] += votes[k] * scale
+                        out[c, t, classes[index, k]] += votes[row, k] * scale
                 else:
                     for k in range(leaf.classes):
-                        out[c, t, classes[index, k]] = votes[k]
+                        out[c, t, classes[index, k]] = votes[row, k]
             if tree.adaptive:
                 if regression:
                     out[c, t, 0] /= lengths[c]
