@@ -154,8 +154,9 @@ class Forest:
         root = -1 if tree._root is None else self._grow(tree._root, tree)
         self._heads[t]["root"], self._heads[t]["adaptive"] = root, self._adaptive
         self._trees[t] = tree
-        everyday = not (self._regression or self._eager or tree.remove_poor_attrs)
+        everyday = not (self._regression or self._eager)
         self._heads[t]["address"] = id(tree) if everyday else NOWHERE
+        self._heads[t]["period"] = tree.memory_estimate_period
         self._seen(t, tree._train_weight_seen_by_model, tokens_of(tree))
 
     def _seen(self, t: int, weight: float, tokens: list[float]) -> None:
@@ -243,8 +244,8 @@ class Forest:
         if isinstance(leaf, Leaf):
             if not self._regression:
                 threshold = getattr(tree, "nb_threshold", 0)
-                traits = manner_of(leaf, tree), self._adaptive, tree.remove_poor_attrs, threshold
-                self._leaves[index] = (kernels.NOTHING, 0, 0, 0.0, *traits, 0.0, id(leaf), NOWHERE)
+                traits = manner_of(leaf, tree), self._adaptive, threshold
+                self._leaves[index] = (kernels.NOTHING, 0, 0, 0.0, *traits, 0.0, id(leaf), NOWHERE, 0.0)
             self._read(index)
         else:
             self._leaves[index]["kind"] = kernels.UNKNOWN
@@ -273,15 +274,16 @@ class Forest:
             self._plant(t, tree)
             return True
         weight = tree._train_weight_seen_by_model
-        gain = weight - float(self._heads[t]["learnt"])
+        learnt, period = float(self._heads[t]["learnt"]), tree.memory_estimate_period
+        gain = weight - learnt
         if not gain:
             return True
         if not self._regression and len(tree.classes) != self._heads[t]["classes"]:
             return False
         tokens, reached = tokens_of(tree), int(self._at[t, 0])
         before = self._tokens[t, : len(tokens)].tolist()
-        if self._last is None or reached < 0:
-            known = False
+        if self._last is None or reached < 0 or weight // period != learnt // period:
+            known = False  # the last: it has weighed itself, and any leaf may sleep or wake
         elif self._adaptive:
             # The last token counts the records that the root has learnt.
             known = tokens[:-1] == before[:-1] and tokens[-1] - before[-1] == 1.0 and self._read_path(t)

@@ -25,10 +25,11 @@ from explain_core.evaluation.river_trees import BAYES, MAJORITY, TOKENS
 _NAMES = (
     "_train_weight_seen_by_model", "classes", "_root", "n", "_mean_error", "_mean", "stats", "splitters", "_nb_correct_weight",
     "_mc_correct_weight", "_att_dist_per_class", "_var", "mean", "_S", "__class__",
+    "_last_split_attempt_at",
 )  # fmt: skip
 (
     _WEIGHT, _CLASSES, _ROOT, _N, _ERROR, _MEAN, _STATS, _SPLITTERS, _NB,
-    _MC, _BY_CLASS, _VAR, _VAR_MEAN, _SQUARES, _KIND, _TOKEN
+    _MC, _BY_CLASS, _VAR, _VAR_MEAN, _SQUARES, _KIND, _ATTEMPT, _TOKEN
 ) = range(len(_NAMES) + 1)  # fmt: skip
 _FIXED = _TOKEN + len(TOKENS)
 _KEPT, _ADDRESSES = addresses((*_NAMES, *TOKENS))
@@ -100,7 +101,7 @@ def read(
             classes[index, k] = whole(item(known[_CODES], labels[k]))
             if classes[index, k] < 0:
                 return FULL
-    before = leaf.kind
+    before, attempt = leaf.kind, number(leaf.address, known[_ATTEMPT])
     leaves[index].classes = n
     kind = kind_of(leaf, weight, splitters, known)
     result = READ
@@ -109,7 +110,7 @@ def read(
         every = (
             every
             or before != kernels.BAYES
-            or leaf.poor
+            or attempt != leaf.attempt
             or splitters != leaf.splitters
             or width != leaf.features
         )
@@ -135,6 +136,7 @@ def read(
     leaves[index].features = width
     leaves[index].weight = weight
     leaves[index].splitters = splitters
+    leaves[index].attempt = attempt
     if leaf.adaptive:
         leaves[index].error = number(attribute(leaf.address, known[_ERROR]), known[_MEAN])
     return result
@@ -175,6 +177,7 @@ def follow(
             tree.address != 0
             and index >= 0
             and at[t, 1] < 0
+            and learnt // tree.period == tree.learnt // tree.period
             and size(attribute(tree.address, known[_CLASSES])) == tree.classes
             and same_structure(t, tree, tokens, known)
         ):

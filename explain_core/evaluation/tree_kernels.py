@@ -39,11 +39,14 @@ LEAF = np.dtype(
         ("error", "f8"),
         ("manner", "i4"),  # see ``explain_core.evaluation.river_trees``
         ("adaptive", "i4"),
-        ("poor", "i4"),  # whether poor features are removed
         ("threshold", "f8"),  # weight from which a leaf of naive Bayes is one
         ("weight", "f8"),  # that it had learnt when it was read
         ("address", "i8"),  # of river's leaf
         ("splitters", "i8"),  # their address when the moments were read
+        (
+            "attempt",
+            "f8",
+        ),  # weight at which it tried to split last, and may have got other splitters at the same address
     ]
 )
 NOTHING, MAJORITY, BAYES, MEAN, LINEAR, UNKNOWN = range(6)
@@ -56,6 +59,7 @@ TREE = np.dtype(
         ("classes", "i4"),
         ("weight", "f8"),  # of its votes
         ("learnt", "f8"),  # weight that it had learnt when it was read
+        ("period", "f8"),  # after as much it weighs itself, and may put leaves to sleep or wake them
         ("address", "i8"),  # of river's tree, 0 where each record may change more of it than one leaf
     ]
 )

@@ -61,6 +61,8 @@ CLASSIFIERS = {
     "Hoeffding tree": hoeffding,
     "Hoeffding tree, naive Bayes": lambda: hoeffding(leaf_prediction="nb", nb_threshold=5),
     "Hoeffding tree, majority": lambda: hoeffding(leaf_prediction="mc", max_depth=3),
+    "Hoeffding tree, of limited size": lambda: hoeffding(max_size=0.02, memory_estimate_period=30),
+    "Hoeffding tree, without poor features": lambda: hoeffding(remove_poor_attrs=True),
     "adaptive": adaptive,
     "adaptive, naive Bayes": lambda: adaptive(leaf_prediction="nb"),
     "adaptive, majority": lambda: adaptive(leaf_prediction="mc", bootstrap_sampling=False),
