@@ -248,7 +248,7 @@ def main() -> None:
         rest = [one for one in sys.argv[1:] if one != "--without-numba"]
         sys.exit(subprocess.run([sys.executable, "-c", program, *rest]).returncode)
     warnings.filterwarnings("ignore", category=UserWarning)  # ixai comments on every model function
-    block, rounds, warm_up = (20, 4, 200) if arguments.quick else (100, 12, 2_000)
+    block, rounds, warm_up = (20, 4, 200) if arguments.quick else (100, 20, 2_000)
     print(
         "| model, d | model µs/record | goal | ours | default m | generic | ixai | ixai / ours | goal "
         "| generic / (1.15 (2d−1) predictions + 2 µs each) |"
