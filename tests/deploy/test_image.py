@@ -17,7 +17,7 @@ import pytest
 from deploy.grafana.dashboard import build
 from explain_client import latest
 from explain_client.testing import ExplainSidecarContainer
-from service.kafka.broker import Broker
+from service.kafka.broker import free_port
 from tests.deploy.conftest import ROOT, run
 
 BASE = "python:3.11-slim-bookworm"
@@ -44,7 +44,7 @@ def test_the_image_is_small_runs_as_nobody_and_brings_no_build_tools(image: str)
 def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and_explains(
     image: str, tmp_path: Path
 ) -> None:
-    kafka, http = str(Broker().port), str(Broker().port)
+    kafka, http = str(free_port()), str(free_port())
     environment = {"KAFKA_PORT": kafka, "HTTP_PORT": http}
     compose = ("docker-compose", "-p", f"explain-test-{os.getpid()}", "-f", "deploy/compose.yaml")
     run("docker", "tag", image, "explanation-sidecar:latest")
@@ -92,7 +92,7 @@ def scrape(http: str, folder: Path) -> None:
         assert there in shipped
         shipped = shipped.replace(there, here)
     (folder / "prometheus.yml").write_text(shipped)
-    port = str(Broker().port)
+    port = str(free_port())
     options = {
         "config.file": "prometheus.yml",
         "storage.tsdb.path": "data",
