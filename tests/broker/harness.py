@@ -210,6 +210,11 @@ class Pipeline:
         reader.close()
         return {one.partition: one for one in found}
 
+    def folded(self) -> bool:
+        """Whether all records are committed."""
+        total = sum(map(len, self.inputs.values()))
+        return sum(place.offset for place in self.committed().values()) == total
+
     def commit(self, partition: int, offset: int, metadata: str = "") -> None:
         """Commit an offset by hand, as an operator would with the group stopped."""
         reader = self._group_member()

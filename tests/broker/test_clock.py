@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+from tests.broker.harness import Factory, Process, mixed_records
 
 HOUR = 3_600
 
@@ -26,10 +26,6 @@ class Clock:
     def set(self, seconds: int) -> None:
         with self._file.open("r+b") as file:
             file.write(struct.pack("q", seconds))
-
-
-def folded(line: Pipeline) -> bool:
-    return sum(place.offset for place in line.committed().values()) == sum(map(len, line.inputs.values()))
 
 
 def test_a_clock_that_is_set_is_seen_as_it_is_set(tmp_path: Path) -> None:
@@ -55,6 +51,6 @@ def test_a_clock_that_is_set_back_and_ahead_changes_no_byte(pipeline: Factory, t
         clock.set(seconds)
         time.sleep(idle)
         line.feed(mixed_records(2, 200, seed))
-        line.wait_for(lambda: folded(line), 120)
+        line.wait_for(line.folded, 120)
     assert process.stop() == 0, process.log()
     line.verify()

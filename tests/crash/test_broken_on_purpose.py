@@ -42,10 +42,6 @@ class Line(Pipeline):
     def differences(self, fold: bool = True) -> list[str]:
         return check(self.settings, complete=False, fold=fold).differences
 
-    def folded(self) -> bool:
-        total = sum(map(len, self.inputs.values()))
-        return sum(place.offset for place in self.committed().values()) == total
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
