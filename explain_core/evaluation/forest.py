@@ -189,17 +189,17 @@ class Forest:
     def _release(self, index: int) -> None:
         """Give back the places of a node and of all below it, its own last."""
         kind, _, left, right, alternate, _ = self._nodes[index].item()
-        below = (left, right)
-        if kind == kernels.MULTIWAY:
+        below, leaf = [left, right], alternate
+        if kind == kernels.END:
+            below, leaf = [], left
+        elif kind == kernels.MULTIWAY:
             below = self._children[left : left + right].tolist()
-        if kind != kernels.END:
-            for child in below:
-                if child >= 0:
-                    self._release(child)
-        for leaf in (left if kind == kernels.END else -1, alternate):
-            if leaf >= 0:
-                self._parts[leaf], self._leaves[leaf] = None, _NO_LEAF
-                self._free_leaves.append(leaf)
+        for child in below:
+            if child >= 0:
+                self._release(child)
+        if leaf >= 0:
+            self._parts[leaf], self._leaves[leaf] = None, _NO_LEAF
+            self._free_leaves.append(leaf)
         self._objects[index] = None
         self._free_nodes.append(index)
 

@@ -243,19 +243,8 @@ def members(
         if tree.root < 0:
             continue
         if not walk(
-            tree.root,
-            copies,
-            like,
-            differences,
-            nodes,
-            children,
-            leaves,
-            features,
-            marks,
-            t * (n + 1),
-            paths,
-            lengths,
-        ):
+            tree.root, copies, like, differences, nodes, children, leaves, features, marks, t * (n + 1), paths, lengths
+        ):  # fmt: skip
             return False
         for c in range(n):
             if lengths[c] == 0:
@@ -360,19 +349,8 @@ def locate(x: Any, nodes: Any, children: Any, leaves: Any, features: Any, trees:
         lengths[0] = 0
         if trees[t].root >= 0:
             walk(
-                trees[t].root,
-                rows,
-                1,
-                differences,
-                nodes,
-                children,
-                leaves,
-                features,
-                marks,
-                0,
-                at[t : t + 1],
-                lengths,
-            )
+                trees[t].root, rows, 1, differences, nodes, children, leaves, features, marks, 0, at[t : t + 1], lengths
+            )  # fmt: skip
         at[t, max(lengths[0], 0) :] = -1
 
 
