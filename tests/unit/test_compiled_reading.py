@@ -113,6 +113,7 @@ def test_each_place_of_an_image_is_that_of_one_node_however_often_trees_split_an
     assert image.sync()
     nodes = image.arrays[0]
     met, leaves, roots = [], [], image.arrays[8]["root"].tolist()
+    trees = len(roots)
     while roots:
         at = roots.pop()
         met.append(at)
@@ -125,7 +126,7 @@ def test_each_place_of_an_image_is_that_of_one_node_however_often_trees_split_an
             roots += [left, right]
     assert sorted([*met, *image._free_nodes]) == list(range(len(image._objects)))
     assert sorted([*leaves, *image._free_leaves]) == list(range(len(image._parts)))
-    assert len(met) > len(evaluator.model.wrapped.data if hasattr(evaluator.model.wrapped, "data") else [0])
+    assert len(met) > trees
     assert len(image._objects) < 2 * len(met) + 64
 
 
@@ -133,9 +134,8 @@ def test_an_image_keeps_alive_what_it_reads():
     evaluator = explained(tree.HoeffdingTreeClassifier(grace_period=20), 500)
     model, image = evaluator.model.wrapped, evaluator.image
     assert image.sync() and image.arrays[8]["root"] >= 0
-    model._root = (
-        None  # the image alone has the leaf that it reads now, since the tree says that it has learnt
-    )
+    # The image alone has the leaf that it reads now, since the tree says that it has learnt.
+    model._root = None
     model._train_weight_seen_by_model += 1.0
     gc.collect()
     assert image.sync() and image.arrays[8]["root"] == -1
