@@ -1,0 +1,1 @@
+"""Models that learn in flat arrays: what learning writes, explaining reads and a snapshot stores is one copy."""

@@ -1,0 +1,165 @@
+"""Records as rows of numbers: what learners and evaluators read."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.models import Row
+
+NAN = float("nan")
+
+
+class Columns:
+    """The features met so far, in order of appearance, each numeric or nominal.
+
+    In a row a number is itself (a whole number beyond 2⁵³ is rounded, a boolean is 0 or 1), a category its code in order of
+    appearance, and a missing value NaN: absent, None and NaN are all missing. Strings are categories, and so are all values of
+    the features named in ``nominal``.
+
+    >>> columns = Columns()
+    >>> columns.row({"a": 2, "b": "red"}).tolist(), columns.row({"b": "blue", "c": True}).tolist()
+    ([2.0, 0.0], [nan, 1.0, 1.0])
+    >>> columns.row({"a": "red"})
+    Traceback (most recent call last):
+    ValueError: feature 'a': 'red' is a str, and the feature was a number before
+    """
+
+    def __init__(self, nominal: Collection[str] = ()) -> None:
+        self.nominal = frozenset(nominal)
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.codes: dict[str, dict[Any, int]] = {}
+        """The categories of each nominal feature with their codes."""
+        self.size = 0
+        """Columns and categories; grows with each new one."""
+        self.buffer: NDArray[np.float64] = np.empty(0)
+        """The row that was asked for last."""
+        self._numeric: set[str] = set()  # features that have had a number
+        self._order: tuple[str, ...] = ()
+        self._getters: list[Any] | None = None  # of codes, None for a number; None where all are numbers
+
+    def row(self, x: Row) -> NDArray[np.float64]:
+        """The record as a row: ``buffer``, good until the next record is asked for.
+
+        Raises ``ValueError`` for a value that is neither number nor string, and for a feature that was of the other kind before.
+        """
+        if tuple(x) == self._order:
+            try:
+                getters = self._getters
+                if getters is None:
+                    self._pack(self._view, 0, *x.values())
+                else:
+                    self._pack(
+                        self._view,
+                        0,
+                        *[v if get is None else get(v) for get, v in zip(getters, x.values(), strict=True)],
+                    )
+                return self.buffer
+            except (struct.error, TypeError, OverflowError):
+                pass  # something is missing, new, or wrong
+        self._encode(x)
+        return self.buffer
+
+    def rows(self, several: Sequence[Row]) -> NDArray[np.float64]:
+        """``row`` of each record, n × columns."""
+        self.add(dict.fromkeys(name for x in several for name in x))
+        out = np.empty((len(several), len(self.names)))
+        for i, x in enumerate(several):
+            out[i] = self.row(x)
+        return out
+
+    def add(self, names: Iterable[str]) -> None:
+        """Columns for the features that have none."""
+        new = [name for name in names if name not in self.index]
+        if not new:
+            return
+        for name in new:
+            self.index[name] = len(self.names)
+            self.names.append(name)
+            if name in self.nominal:
+                self.codes[name] = {}
+        self.size += len(new)
+        self._lay_out()
+
+    def code(self, name: str, category: Any) -> int:
+        """The code of a category, a new one where it was not met."""
+        codes = self.codes[name]
+        self.size += category not in codes
+        return codes.setdefault(category, len(codes))
+
+    def _lay_out(self) -> None:
+        self._order = tuple(self.names)
+        self.buffer = np.full(len(self.names), NAN)
+        self._view = self.buffer.data
+        self._pack = struct.Struct(f"{len(self.names)}d").pack_into
+        self._getters = (
+            [self.codes[name].get if name in self.codes else None for name in self.names]
+            if self.codes
+            else None
+        )
+
+    def _encode(self, x: Row) -> None:
+        self.add(x)
+        cells: list[float] = [NAN] * len(self.names)
+        for name, value in x.items():
+            if value is not None and value == value:
+                cells[self.index[name]] = self._cell(name, value)
+        self.buffer[:] = cells
+
+    def _cell(self, name: str, value: Any) -> float:
+        if name in self.codes:
+            if name in self.nominal or isinstance(value, str):
+                return self.code(name, value)
+        elif isinstance(value, str):
+            if name not in self._numeric:
+                self.codes[name] = {}
+                self._lay_out()
+                return self.code(name, value)
+        else:
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"feature {name!r}: {value!r} is a {type(value).__name__}, neither a number nor a string"
+                ) from None
+            except OverflowError:
+                raise ValueError(f"feature {name!r}: the number {value!r:.40} is too large") from None
+            self._numeric.add(name)
+            return number
+        before = "a string" if name in self.codes else "a number"
+        raise ValueError(
+            f"feature {name!r}: {value!r} is a {type(value).__name__}, and the feature was {before} before"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """The columns as plain types."""
+        return {
+            "nominal": sorted(self.nominal),
+            "names": list(self.names),
+            "numeric": [name for name in self.names if name in self._numeric],
+            "categories": {name: list(codes) for name, codes in self.codes.items()},
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> Columns:
+        """The columns of a ``state``. Raises ``ValueError`` where it is none."""
+        names, categories, numeric = state["names"], state["categories"], state["numeric"]
+        if len(set(names)) < len(names) or not {*numeric, *categories} <= set(names):
+            raise ValueError("columns: names that are doubled, or not among the columns")
+        if not set(numeric).isdisjoint(categories):
+            raise ValueError("columns: a feature that is both a number and nominal")
+        columns = cls(state["nominal"])
+        columns.add(names)
+        for name, known in categories.items():
+            columns.codes[name] = {category: code for code, category in enumerate(known)}
+            if len(columns.codes[name]) < len(known):
+                raise ValueError(f"columns: feature {name!r} has a category twice")
+            columns.size += len(known)
+        columns._numeric = set(numeric)
+        columns._lay_out()
+        return columns
