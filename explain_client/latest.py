@@ -15,24 +15,37 @@ FIRST_STEP = 64
 """Offsets that the search goes back at first; four times as many at each further step."""
 
 
-def latest(servers: str, topic: str, *, config: Mapping[str, Any] | None = None) -> dict[int, Explanation]:
-    """The newest explanation of each partition that has one. Raises ``ClientError`` as ``Explanations`` does."""
-    return {number: found[-1] for number, found in _newest(servers, topic, 1, config).items()}
+def latest(
+    servers: str, topic: str, *, app_id: str | None = None, config: Mapping[str, Any] | None = None
+) -> dict[int, Explanation]:
+    """The newest explanation of each partition that has one. ``app_id``: of this sidecar alone.
+
+    Raises ``ClientError`` as ``Explanations`` does, and without ``app_id`` for a partition that several sidecars write to.
+    """
+    return {number: found[-1] for number, found in _newest(servers, topic, 1, app_id, config).items()}
 
 
 def recent(
-    servers: str, topic: str, *, window: int = 10_000, config: Mapping[str, Any] | None = None
+    servers: str,
+    topic: str,
+    *,
+    app_id: str | None = None,
+    window: int = 10_000,
+    config: Mapping[str, Any] | None = None,
 ) -> list[Explanation]:
-    """Each partition's explanations of its last ``window`` records, for ``merge``; the newest is always among them."""
-    return [one for found in _newest(servers, topic, window, config).values() for one in found]
+    """Each partition's explanations of its last ``window`` records, for ``merge``; the newest is always among them.
+
+    ``app_id`` and errors are those of ``latest``.
+    """
+    return [one for found in _newest(servers, topic, window, app_id, config).values() for one in found]
 
 
 def _newest(
-    servers: str, topic: str, window: int, config: Mapping[str, Any] | None
+    servers: str, topic: str, window: int, app_id: str | None, config: Mapping[str, Any] | None
 ) -> dict[int, list[Explanation]]:
     consumer, partitions = connect(servers, topic, None, config or {})
     try:
-        found = {number: _partition(consumer, topic, number, window) for number in partitions}
+        found = {number: _partition(consumer, topic, number, window, app_id) for number in partitions}
     except KafkaException as error:
         raise ClientError(f"topic {topic!r}: {reason(error)}") from None
     finally:
@@ -40,14 +53,21 @@ def _newest(
     return {number: explanations for number, explanations in found.items() if explanations}
 
 
-def _partition(consumer: Consumer, topic: str, number: int, window: int) -> list[Explanation]:
+def _partition(
+    consumer: Consumer, topic: str, number: int, window: int, app_id: str | None
+) -> list[Explanation]:
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=CONNECT_SECONDS)
     step = FIRST_STEP
     found: list[Explanation] = []
     start = max(low, high - step)
     # Offsets are also taken by control records and aborted messages: only reading says what is there.
     while not _covers(found, window) and high > low:
-        found = _read(consumer, topic, number, start)
+        found = [one for one in _read(consumer, topic, number, start) if app_id in (None, one.app_id)]
+        names = {one.app_id: None for one in found}
+        if len(names) > 1:
+            raise ClientError(
+                f"topic {topic!r} partition {number}: the sidecars {', '.join(names)} write to it; give the app_id of one"
+            )
         if start == low:
             break
         step *= 4

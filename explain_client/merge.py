@@ -48,7 +48,7 @@ def merge(explanations: Iterable[Explanation], window: int = 10_000) -> Merged:
     partition (``latest``) tells nothing of the traffic, so that partitions weigh the same where they emit alike.
 
     With weights wₚ, value = Σ wₚ vₚ, std = √Σ wₚ² sₚ² and spread = √Σ wₚ (vₚ − value)². A feature that a partition does not
-    know is averaged over the others. Raises ``ValueError`` where there is nothing to merge.
+    know is averaged over the others. Raises ``ValueError`` where there is nothing to merge, or explanations of several sidecars.
     """
     if window < 1:
         raise ValueError(f"window: {window} is not a number of records; give 1 or more")
@@ -61,6 +61,11 @@ def merge(explanations: Iterable[Explanation], window: int = 10_000) -> Merged:
     ready = {key: one for key, one in newest.items() if one.status == "ready"}
     if not newest:
         raise ValueError("explanations: there are none to merge")
+    names = {one.app_id: None for one in known}
+    if len(names) > 1:
+        raise ValueError(
+            f"explanations: they are of the sidecars {', '.join(names)}; give those of one app_id"
+        )
     weights = _weights([one for one in known if (one.topic, one.partition) in ready], window)
     importances: dict[str, dict[str, dict[str, MergedImportance]]] = {}
     for estimator, loss, feature in _names(ready.values()):

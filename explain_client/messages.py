@@ -239,6 +239,7 @@ class DeadLetterHeaders:
     schema: Literal["dead-letter/1"] = _wire(
         "Name and version of this schema.", "dead-letter/1", alias="__explain.schema"
     )
+    app_id: str = _wire("The sidecar's app_id.", "explanation-sidecar", alias="__explain.app_id")
     error_class: str = _wire(
         "Kind of error, from a fixed set.", "not_json", alias="__explain.errors.class", pattern="^[a-z_]+$"
     )

@@ -40,7 +40,8 @@ class Stream(Generic[M]):
     """The messages of a topic in order of their partitions, committed ones alone; a context manager and an iterator.
 
     ``start``: "earliest"; "latest", what comes from now on; a time (with its zone) or a ``timedelta`` before now, both
-    by when messages were published; or the ``position`` of an earlier reader. ``follow=False`` ends once every
+    by when messages were published; or the ``position`` of an earlier reader. ``app_id``: of this sidecar alone, where
+    several write to the topic; by default of each. ``follow=False`` ends once every
     partition's end was reached. ``verify`` checks each partition's chain: "raise" a ``ChainError``, "warn" in the log,
     or "off". ``config`` has further librdkafka properties, such as those of SASL and TLS.
 
@@ -58,6 +59,7 @@ class Stream(Generic[M]):
         topic: str,
         *,
         start: Start = "earliest",
+        app_id: str | None = None,
         follow: bool = True,
         verify: Verify = "raise",
         group_id: str | None = None,
@@ -68,6 +70,7 @@ class Stream(Generic[M]):
         if isinstance(start, datetime) and start.tzinfo is None:
             raise ValueError(f"start: {start} has no time zone; give it one, as in datetime.now(UTC)")
         self._topic, self._start, self._follow, self._verify = topic, start, follow, verify
+        self._app_id = app_id
         self._group, self._servers, self._config = group_id, servers, dict(config or {})
         self._consumer: Consumer | None = None
         self._places: dict[int, Place] = {}
@@ -155,14 +158,15 @@ class Stream(Generic[M]):
                 if reached_end(message, self._topic):
                     self._left.discard(message.partition() or 0)
                     continue
-                return self._verified(message)
+                found = self._type.from_json(message.value() or b"")
+                if self._app_id in (None, found.app_id):
+                    return self._verified(message, found)
         except KafkaException as error:
             raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
         return None
 
-    def _verified(self, message: Message) -> tuple[M, int, Place]:
+    def _verified(self, message: Message, found: M) -> tuple[M, int, Place]:
         """The message, its partition, and the place after it."""
-        found = self._type.from_json(message.value() or b"")
         number = message.partition() or 0
         chains: dict[str, Link] = {}
         place = self._places.get(number)

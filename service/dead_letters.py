@@ -13,14 +13,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
+from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Sent, Transaction
+from service.messages import LETTER_PREFIX, letter_headers
 from service.settings import Settings
 from service.show import print_rows
 from service.stream import messages
-
-OURS = "__explain."
-"""Begins the names of the headers that the sidecar adds."""
 
 BATCH = 1_000
 """Records given back in one transaction, together with how far the replay has come."""
@@ -72,7 +71,7 @@ def replay(
 ) -> None:
     """Write the records back to the records topic, exactly once, beginning where the last replay ended.
 
-    They come as they were, without the sidecar's headers, at the end of the partition that they came from. How far the
+    They are this sidecar's, and come as they were, without the sidecar's headers, at the end of the partition that they came from. How far the
     replay has come is committed with them, in the group ``app_id.dead-letters``. Records of other classes are passed over.
     """
     topics = Topics(settings).describe(settings.topics.records, settings.topics.dead_letters)
@@ -156,7 +155,8 @@ def _unreplayed(
             if error is None:
                 letter = _letter(message)
                 start = letter.offset + 1
-                yield letter
+                if letter.said.get("app_id") == settings.app_id:
+                    yield letter
             elif error.code() == KafkaError._PARTITION_EOF:
                 break
             else:
@@ -164,13 +164,9 @@ def _unreplayed(
 
 
 def _letter(message: Message) -> Letter:
-    headers: Any = message.headers() or []
-    said = {
-        name.removeprefix(OURS): (value or b"").decode(errors="replace")
-        for name, value in headers
-        if name.startswith(OURS)
-    }
-    own = [(name, value) for name, value in headers if not name.startswith(OURS)]
+    headers = read_headers(message).headers
+    said = letter_headers(headers)
+    own = [(name, value) for name, value in headers if not name.startswith(LETTER_PREFIX)]
     partition: int = message.partition()  # type: ignore[assignment]
     offset: int = message.offset()  # type: ignore[assignment]
     return Letter(partition, offset, message.key(), message.value(), own, said)

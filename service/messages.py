@@ -5,6 +5,7 @@ Each output topic carries a chain per partition, which ``explain_client.chain`` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -18,6 +19,10 @@ Destination = Literal["explanations", "drift", "dead_letters"]
 
 TRACE_CONTEXT = ("traceparent", "tracestate")
 """Headers of a record (W3C Trace Context) that are passed on with the message that it completes."""
+
+
+LETTER_PREFIX = "__explain."
+"""Begins the names of the headers that the sidecar adds to a dead letter."""
 
 
 class Event(NamedTuple):
@@ -74,11 +79,12 @@ def headers_of(event: Event, record: InputRecord) -> Headers:
 
 
 def dead_letter(
-    record: InputRecord, error: BadRecord, topic: str, partition: int, epoch: int, chain: Chain
+    record: InputRecord, error: BadRecord, app_id: str, topic: str, partition: int, epoch: int, chain: Chain
 ) -> Output:
     """The record as it came, with headers that say what is wrong with it and where it was."""
     headers = DeadLetterHeaders(
         schema="dead-letter/1",
+        app_id=app_id,
         error_class=error.error_class,
         error_message=str(error),
         topic=topic,
@@ -94,6 +100,24 @@ def dead_letter(
     headers["__explain.digest"] = chain.seal(orjson.dumps(content))
     added = tuple((name, text.encode()) for name, text in headers.items())
     return Output("dead_letters", record.key, record.value, (*record.headers, *added))
+
+
+def letter_headers(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
+    """What the headers that the sidecar added to a dead letter say, by name without the prefix; those of the last sidecar."""
+    return {
+        name.removeprefix(LETTER_PREFIX): (value or b"").decode(errors="replace")
+        for name, value in headers
+        if name.startswith(LETTER_PREFIX)
+    }
+
+
+def app_of(message: bytes) -> str | None:
+    """The app_id of an explanation or drift message in JSON; None where it is neither."""
+    try:
+        data = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return None
+    return data.get("app_id") if isinstance(data, dict) else None
 
 
 def _hex(value: bytes | None) -> str | None:

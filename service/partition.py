@@ -230,7 +230,15 @@ class PartitionState:
         if self._on_bad == "skip":
             return []
         return [
-            dead_letter(record, error, self._topic, self.partition, self.epoch, self.chains["dead_letters"])
+            dead_letter(
+                record,
+                error,
+                self._settings.app_id,
+                self._topic,
+                self.partition,
+                self.epoch,
+                self.chains["dead_letters"],
+            )
         ]
 
     def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:

@@ -9,7 +9,9 @@ from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message, Top
 
 from service.errors import UserError
 from service.kafka.clients import reading_consumer
+from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
+from service.messages import app_of, letter_headers
 from service.registry import json_reader, registry_of
 from service.settings import Settings
 
@@ -19,7 +21,7 @@ Start = Literal["beginning", "end"]
 def messages(
     settings: Settings, topic: str, start: Start, until_caught_up: bool = False, patience: float = 0.2
 ) -> Iterator[Message | None]:
-    """The messages of a topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
+    """This sidecar's messages on an output topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
 
     With ``until_caught_up`` it ends at the ends seen at the start.
     """
@@ -29,7 +31,7 @@ def messages(
             f"topic {topic!r} is not on {settings.servers}; has the sidecar run yet? It creates its topics at its start"
         )
     reader, as_json = reading_consumer(settings), json_reader(registry_of(settings))
-    ours = topic in (settings.topics.explanations, settings.topics.drift)
+    letters = topic == settings.topics.dead_letters
     try:
         places: list[TopicPartition] = []
         left: set[int] = set()
@@ -42,10 +44,16 @@ def messages(
         while left or not until_caught_up:
             message = reader.poll(patience)
             error = None if message is None else message.error()
-            if message is None or error is None:
-                if message is not None and ours:
+            if message is None:
+                yield None
+            elif error is None:
+                if letters:
+                    app_id = letter_headers(read_headers(message).headers).get("app_id")
+                else:
                     message.set_value(as_json(message.value() or b""))
-                yield message
+                    app_id = app_of(message.value() or b"")
+                if app_id == settings.app_id:
+                    yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition() or 0)
             elif error.fatal():

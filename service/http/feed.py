@@ -20,7 +20,9 @@ from service.errors import UserError
 from service.http.history import MAX_POINTS, History
 from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
+from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
+from service.messages import app_of, letter_headers
 from service.registry import json_reader, registry_of
 from service.settings import Settings
 
@@ -178,7 +180,7 @@ class Feed:
         elif message.topic() == self.settings.topics.drift:
             self.change(number, self._json(message.value() or b""))
         else:
-            headers: Any = message.headers() or ()
+            headers = read_headers(message).headers
             self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)
 
     def explanation(self, number: int, value: bytes) -> None:
@@ -188,6 +190,8 @@ class Feed:
             explanation = Explanation.from_json(value)
         except SchemaError as error:
             self.problem = str(error)
+            return
+        if explanation.app_id != self.settings.app_id:
             return
         self._verify(partition, "explanations", explanation)
         if partition.newest is not None:
@@ -200,6 +204,8 @@ class Feed:
 
     def change(self, number: int, value: bytes) -> None:
         """Take a message of the drift topic in."""
+        if app_of(value) not in (None, self.settings.app_id):
+            return
         partition = self.partitions.setdefault(number, Partition(number))
         try:
             partition.changes.append(dict(orjson.loads(value)))
@@ -230,14 +236,16 @@ class Feed:
         headers: Iterable[tuple[str, bytes | None]],
     ) -> None:
         """Take a message of the dead-letters topic in."""
-        found = {name: (text or b"").decode(errors="replace") for name, text in headers}
-        kind = found.get("__explain.errors.class", "unknown")
+        found = letter_headers(headers)
+        if found.get("app_id") != self.settings.app_id:
+            return
+        kind = found.get("errors.class", "unknown")
         self.letter_classes[kind] += 1
         details = None
         if self.settings.http.show_payloads:
-            message = found.get("__explain.errors.message", "")
+            message = found.get("errors.message", "")
             details = {"message": message, "key": _text(key), "value": _text(value)}
-        place = found.get("__explain.errors.offset", "")
+        place = found.get("errors.offset", "")
         offset = int(place) if place.isdecimal() else -1
         self.letters.append(Letter(kind, number, offset, timestamp, details))
 

@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from service.errors import SnapshotError, UserError
+from service.kafka.headers import read_headers
 from service.kafka.transaction import Ends, Keyed
 from service.partition import PartitionState
 from service.snapshot import Manifest, Snapshot, check_signature, sign
@@ -174,8 +174,7 @@ class SnapshotReader:
 
 
 def signature_of(message: Message) -> bytes | None:
-    headers: Any = message.headers() or []
-    return dict(headers).get(SIGNATURE_HEADER)
+    return dict(read_headers(message).headers).get(SIGNATURE_HEADER)
 
 
 def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Message | None]:

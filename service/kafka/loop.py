@@ -27,6 +27,7 @@ from service.kafka.clients import (
     reading_consumer,
     worker_name,
 )
+from service.kafka.headers import read_headers
 from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
 from service.kafka.report import Report, make_report
 from service.kafka.topics import Topics, retention_warning
@@ -173,7 +174,7 @@ class Worker:
             message.timestamp()[1],
             message.key(),
             message.value(),
-            tuple(message.headers() or ()),  # type: ignore[arg-type]
+            read_headers(message).headers,
         )
         running = owned.phase == "running"
         before = owned.fold_seconds

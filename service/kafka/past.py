@@ -10,6 +10,8 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.kafka.checkpoints import MANIFEST, Pointer, key_prefix, read_all, signature_of
+from service.kafka.headers import read_headers
+from service.messages import app_of, letter_headers
 from service.settings import Settings
 from service.snapshot import Manifest, check_signature
 
@@ -37,19 +39,16 @@ def last_published(reader: Consumer, settings: Settings, partition: int, read: R
         body = last_body(reader, settings, partition, name, read)
         if body is not None:
             found.append((body["epoch"], body["offset"], name, (body["seq"] + 1, body["digest"])))
-    message = last_message(reader, settings.topics.dead_letters, partition)
+
+    def ours(message: Message) -> bool:
+        return letter_headers(read_headers(message).headers).get("app_id") == settings.app_id
+
+    message = last_message(reader, settings.topics.dead_letters, partition, ours)
     if message is not None:
-        headers = {str(pair[0]): _text(pair[1]) for pair in message.headers() or []}
-        if headers.get("__explain.errors.topic") == settings.topics.records:
-            chain = int(headers["__explain.seq"]) + 1, headers["__explain.digest"]
-            found.append(
-                (
-                    int(headers["__explain.epoch"]),
-                    int(headers["__explain.errors.offset"]),
-                    "dead_letters",
-                    chain,
-                )
-            )
+        headers = letter_headers(read_headers(message).headers)
+        if headers["errors.topic"] == settings.topics.records:
+            chain = int(headers["seq"]) + 1, headers["digest"]
+            found.append((int(headers["epoch"]), int(headers["errors.offset"]), "dead_letters", chain))
     if not found:
         return None
     epoch = max(found)[0]
@@ -64,14 +63,14 @@ def last_body(
 ) -> dict[str, Any] | None:
     """The last message of this sidecar on its topic of explanations, or of drift; None where there is none."""
 
-    def body_of(message: Message) -> dict[str, Any]:
-        return _json(read(message.value() or b""))
-
     def ours(message: Message) -> bool:
-        return body_of(message).get("app_id") == settings.app_id
+        return app_of(read(message.value() or b"")) == settings.app_id
 
     message = last_message(reader, getattr(settings.topics, name), partition, ours)
-    return None if message is None else body_of(message)
+    if message is None:
+        return None
+    body: dict[str, Any] = orjson.loads(read(message.value() or b""))
+    return body
 
 
 def find_snapshot(
@@ -125,15 +124,3 @@ def last_message(
         if found is not None:
             return found
     return None
-
-
-def _json(value: bytes) -> dict[str, Any]:
-    try:
-        data = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _text(value: str | bytes | None) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
