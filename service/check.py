@@ -22,6 +22,7 @@ from service.records import BadRecord, Decoder, InputRecord
 from service.registry import Registry
 from service.settings import Settings
 from service.show import print_rows
+from service.signatures import RISK, read_keys
 
 SAMPLE = 100
 SHOWN_LABELS = 5
@@ -61,6 +62,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     labels: Counter[str] = Counter()
     try:
         findings.append(_model(settings))
+        findings.append(_signatures(settings))
         if settings.registry.url:
             findings.append(_registry(settings))
         admin = admin_client(settings, ErrorLog())
@@ -89,6 +91,16 @@ def _model(settings: Settings) -> Finding:
     except UserError as error:
         return Finding("model", False, str(error))
     return Finding("model", True, f"{type(model.wrapped).__name__} for {settings.model.task}")
+
+
+def _signatures(settings: Settings) -> Finding:
+    try:
+        keys = read_keys(settings.checkpoint)
+    except UserError as error:
+        return Finding("snapshots", False, str(error))
+    if keys.allow_unsigned:
+        return Finding("snapshots", None, f"unsigned ones are accepted (checkpoint.allow_unsigned): {RISK}")
+    return Finding("snapshots", True, f"signed by a key in {settings.checkpoint.hmac_key_file}")
 
 
 def _registry(settings: Settings) -> Finding:

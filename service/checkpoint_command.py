@@ -7,11 +7,12 @@ import time
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.errors import SnapshotError, UserError
-from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded, read_keys
+from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded
 from service.kafka.clients import ErrorLog, reading_consumer, unreachable
 from service.kafka.topics import Topics
 from service.settings import Settings
 from service.show import print_rows
+from service.signatures import Keys, read_keys
 from service.snapshot import verify
 
 READ_SECONDS = 20.0
@@ -27,7 +28,7 @@ def show(settings: Settings, *, as_json: bool = False, clean: bool = False) -> N
     for name in (records, settings.topics.checkpoints):
         if name not in found:
             raise UserError(f"topic {name!r} is not on {settings.servers}; has the sidecar run yet?")
-    keys = read_keys(settings.checkpoint.hmac_key_file)
+    keys = read_keys(settings.checkpoint)
     group = reading_consumer(settings, group=settings.app_id)
     reader = reading_consumer(settings)
     rows, unclean = [], []
@@ -50,9 +51,7 @@ def show(settings: Settings, *, as_json: bool = False, clean: bool = False) -> N
         )
 
 
-def _row(
-    settings: Settings, committed: TopicPartition, reader: Consumer, keys: list[bytes]
-) -> dict[str, object]:
+def _row(settings: Settings, committed: TopicPartition, reader: Consumer, keys: Keys) -> dict[str, object]:
     row: dict[str, object] = dict.fromkeys(
         (
             "partition",

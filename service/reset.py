@@ -7,7 +7,7 @@ import sys
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from service.errors import UserError
-from service.kafka.checkpoints import Place, Pointer, point, read_keys, to_records
+from service.kafka.checkpoints import Place, Pointer, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
 from service.kafka.past import find_snapshot, last_published
 from service.kafka.topics import Topics
@@ -15,6 +15,7 @@ from service.kafka.transaction import Aborted, Transaction
 from service.partition import fold_settings
 from service.registry import json_reader, registry_of
 from service.settings import Settings
+from service.signatures import UNCHECKED, read_keys
 from service.snapshot import begin, take
 
 
@@ -23,6 +24,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
 
     ``start``: "committed" goes on where the old epoch ended, "earliest" folds the whole topic again, "latest" what comes.
     """
+    keys = read_keys(settings.checkpoint)
     topics = Topics(settings).prepare()
     records = topics["records"]
     if partition >= records.partitions:
@@ -36,7 +38,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         low, high = reader.get_watermark_offsets(where, timeout=10)
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
-        snapshot = find_snapshot(reader, settings, partition, ())
+        snapshot = find_snapshot(reader, settings, partition, UNCHECKED)
         published = last_published(reader, settings, partition, json_reader(registry_of(settings)))
         epochs = [one.epoch for one in (pointer, published) if one] + (
             [snapshot[0].epoch] if snapshot else []
@@ -65,7 +67,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         state = begin(settings, partition, epoch=epoch, start=first)
         stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
         taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))
-        entries = to_records(taken, stored, read_keys(settings.checkpoint.hmac_key_file))
+        entries = to_records(taken, stored, keys)
         transaction = Transaction(settings, f"{settings.app_id}-reset-{partition}", ErrorLog())
         transaction.begin()
         ends = transaction.send_all(settings.topics.checkpoints, partition, entries)

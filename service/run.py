@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from service.settings import Settings
+from service.signatures import read_keys
 
 if TYPE_CHECKING:
     from service.http.site import Site
@@ -39,7 +40,8 @@ def run(
 
     A worker that fails ends the others too: the platform that runs the sidecar starts it again.
     """
-    settings.servers  # noqa: B018  the message about a missing address, before any process
+    settings.servers  # noqa: B018  the messages about a missing address or key, before any process
+    read_keys(settings.checkpoint)
     with _site(settings, workers) as site:
         return _supervise(site, config, workers, until_caught_up)
 

@@ -295,7 +295,11 @@ class CheckpointSettings(_Section):
     )
     max_bytes_per_second: float = Field(1_000_000, gt=0, description="Snapshot bytes per second of a worker.")
     hmac_key_file: Path | None = Field(
-        None, description="File with one key a line: the first signs manifests, all are accepted."
+        None, description="File with one key a line: the first signs snapshots, all are accepted."
+    )
+    allow_unsigned: bool = Field(
+        False,
+        description="Accept snapshots without a signature: anyone who can write to the checkpoints topic may then run code in the worker.",
     )
     on_mismatch: Literal["fail", "reset"] = Field(
         "fail",

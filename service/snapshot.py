@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import hmac
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -198,22 +197,6 @@ def load(snapshot: Snapshot, modules: Collection[str] = ()) -> PartitionState:
     if not isinstance(state, PartitionState):
         raise SnapshotError(f"{where}: it holds a {type(state).__name__}, not a state")
     return state
-
-
-def sign(value: bytes, keys: Sequence[bytes]) -> bytes | None:
-    """HMAC-SHA-256 of a manifest under the first key; None without keys."""
-    return hmac.digest(keys[0], value, "sha256") if keys else None
-
-
-def check_signature(value: bytes, signature: bytes | None, keys: Sequence[bytes]) -> None:
-    """Raise ``SnapshotError`` unless one of the keys (where there are any) signed the manifest."""
-    if keys and not any(
-        hmac.compare_digest(hmac.digest(key, value, "sha256"), signature or b"") for key in keys
-    ):
-        raise SnapshotError(
-            f"checkpoint manifest: {'its' if signature else 'it has no'} signature{' fits none of the keys' if signature else ''} "
-            "in checkpoint.hmac_key_file; it was not written by this sidecar, or with another key"
-        )
 
 
 @functools.cache

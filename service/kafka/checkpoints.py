@@ -8,9 +8,8 @@ the first chunk and of the manifest, so that a restore reads those records and n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pydantic import ValidationError
@@ -20,7 +19,8 @@ from service.errors import SnapshotError, UserError
 from service.kafka.headers import read_headers
 from service.kafka.transaction import Ends, Keyed
 from service.partition import PartitionState
-from service.snapshot import Manifest, Snapshot, check_signature, sign
+from service.signatures import Keys
+from service.snapshot import Manifest, Snapshot
 
 MAX_POINTER_BYTES = 1_000
 """The broker refuses offset metadata above 4,096 bytes; ours stays far below."""
@@ -84,7 +84,7 @@ def key_prefix(app_id: str, topic_id: str, partition: int) -> str:
     return f"{app_id}/{topic_id}/{partition}/"
 
 
-def to_records(snapshot: Snapshot, chunks_before: int, keys: Sequence[bytes]) -> list[Keyed]:
+def to_records(snapshot: Snapshot, chunks_before: int, keys: Keys) -> list[Keyed]:
     """The records that store a snapshot: chunks, tombstones for chunks that the one before had more, the manifest last."""
     manifest = snapshot.manifest
     prefix = key_prefix(manifest.app_id, manifest.topic_id, manifest.partition)
@@ -95,26 +95,11 @@ def to_records(snapshot: Snapshot, chunks_before: int, keys: Sequence[bytes]) ->
         (f"{prefix}{index}".encode(), None, []) for index in range(len(snapshot.chunks), chunks_before)
     ]
     value = manifest.encode()
-    signature = sign(value, keys)
+    signature = keys.sign(value)
     records.append(
         (f"{prefix}{MANIFEST}".encode(), value, [(SIGNATURE_HEADER, signature)] if signature else [])
     )
     return records
-
-
-def read_keys(path: Path | None) -> list[bytes]:
-    """HMAC keys, one a line; the first signs. Raises ``UserError`` where the file has none."""
-    if path is None:
-        return []
-    try:
-        keys = [line.strip() for line in path.read_bytes().splitlines() if line.strip()]
-    except OSError as error:
-        raise UserError(f"checkpoint.hmac_key_file: {path} cannot be read: {error.strerror}") from None
-    if not keys or min(map(len, keys)) < 16:
-        raise UserError(
-            f"checkpoint.hmac_key_file: {path} needs at least one key, one a line, of 16 characters or more"
-        )
-    return keys
 
 
 class Superseded(Exception):
@@ -135,7 +120,7 @@ class SnapshotReader:
         partition: int,
         pointer: Pointer,
         app_id: str,
-        keys: Sequence[bytes],
+        keys: Keys,
     ) -> None:
         self._consumer = consumer
         self._pointer = pointer
@@ -164,7 +149,7 @@ class SnapshotReader:
         value = self._values.get(MANIFEST)
         if value is None:
             raise SnapshotError(f"{self._where}: there is no manifest; the topic was written to by others")
-        check_signature(value, signature_of(message), self._keys)
+        self._keys.check(value, signature_of(message))
         manifest = Manifest.decode(value)
         wanted = [str(index) for index in range(len(manifest.chunk_sizes))]
         missing = [index for index in wanted if index not in self._values]

@@ -27,15 +27,19 @@ _SLF4J = "org.slf4j:slf4j-simple:1.7.36"  # Kafka logs through slf4j 1 and bring
 _TIMEOUT_SECONDS = 30
 
 
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "explanation-sidecar"
+
+
 def kafka_jars(version: str = KAFKA_VERSION, cache: Path | None = None) -> list[Path]:
-    """The class path of a Kafka broker; ``cache`` is by default ``$XDG_CACHE_HOME/explanation-sidecar``.
+    """The class path of a Kafka broker; ``cache`` is by default ``cache_folder()``.
 
     A version that has no pins is resolved by Maven's rules, and its jars are compared from then on with the sums of that
     first download; a warning on stderr says so.
 
     Raises ``UserError`` where a jar cannot be downloaded or is not the one that is pinned.
     """
-    cache = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "explanation-sidecar"
+    cache = cache or cache_folder()
     folder = cache / f"kafka-{version}"
     folder.mkdir(parents=True, exist_ok=True)
     pins = Path(__file__).with_name(f"kafka-{version}.sha256")

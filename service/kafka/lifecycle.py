@@ -9,7 +9,6 @@ import gc
 import json
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,7 @@ from service.models import trusted_modules
 from service.partition import PartitionState, fold_settings
 from service.records import InputRecord
 from service.settings import Settings
+from service.signatures import Keys
 from service.snapshot import Manifest, Versions, begin, load
 
 SLICE_SECONDS = 0.1
@@ -49,7 +49,7 @@ class Cluster:
 
     settings: Settings
     topic_id: str
-    keys: Sequence[bytes]
+    keys: Keys
     group: Consumer
     reader: Consumer
     read: Read

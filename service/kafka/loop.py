@@ -36,6 +36,7 @@ from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
 from service.partition import fold_settings
 from service.records import InputRecord
 from service.settings import Settings
+from service.signatures import RISK, read_keys
 from service.snapshot import take
 from service.spans import spans_of
 
@@ -63,7 +64,9 @@ class Worker:
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
-        self._keys = checkpoints.read_keys(settings.checkpoint.hmac_key_file)
+        self._keys = read_keys(settings.checkpoint)
+        if self._keys.allow_unsigned:
+            log.warning("unsigned snapshots are accepted (checkpoint.allow_unsigned): %s", RISK)
         self._fold_settings = fold_settings(settings)
         self._consumer = group_consumer(settings, slot, self._errors)
         # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from service.kafka.checkpoints import MANIFEST, Pointer, key_prefix, read_all, s
 from service.kafka.headers import read_headers
 from service.messages import app_of, letter_headers
 from service.settings import Settings
-from service.snapshot import Manifest, check_signature
+from service.signatures import Keys
+from service.snapshot import Manifest
 
 FIRST_STEP = 64
 """Offsets that the search for a last message goes back at first; four times as many at each further step."""
@@ -74,7 +75,7 @@ def last_body(
 
 
 def find_snapshot(
-    reader: Consumer, settings: Settings, partition: int, keys: Sequence[bytes]
+    reader: Consumer, settings: Settings, partition: int, keys: Keys
 ) -> tuple[Pointer, Manifest] | None:
     """The newest snapshot of a partition on the checkpoints topic, of whatever topic id; its signature is checked."""
     topic = settings.topics.checkpoints
@@ -90,7 +91,7 @@ def find_snapshot(
         if part == "0" and value is not None:
             first[prefix] = offset
         elif part == MANIFEST and value is not None:
-            check_signature(value, signature_of(message), keys)
+            keys.check(value, signature_of(message))
             manifest = Manifest.decode(value)
             if key_prefix(settings.app_id, manifest.topic_id, partition) == prefix + "/":
                 pointer = Pointer(

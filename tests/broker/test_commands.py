@@ -187,6 +187,7 @@ def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str],
     environment = {
         "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{port}",
         "EXPLAIN_KAFKA__CONFIG": json.dumps(config),
+        "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "true",
         "PATH": "/usr/bin:/bin",
     }
     done = subprocess.run(

@@ -291,6 +291,24 @@ def test_a_manifest_signed_with_another_key_is_refused(pipeline: Factory, tmp_pa
     line.verify()
 
 
+def test_a_sidecar_without_a_key_gets_one(pipeline: Factory, tmp_path) -> None:
+    """Its unsigned snapshot is accepted only as long as the setting says so."""
+    keys = tmp_path / "keys"
+    keys.write_text("the-first-key-of-the-sidecar\n")
+    line = pipeline(1, EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="false")
+    line.feed(mixed_records(1, 100))
+    process = line.worker(until_caught_up=True)
+    assert process.wait() == 2 and "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE" in process.log()
+    assert "anyone who can write" in line.run_to_end(EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true").log()
+    line.environment["EXPLAIN_CHECKPOINT__HMAC_KEY_FILE"] = str(keys)
+    assert "it has no signature" in line.fails()
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end(EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true")
+    line.feed(mixed_records(1, 100, seed=2))
+    line.run_to_end()
+    line.verify()
+
+
 def test_a_compacted_input_is_refused(pipeline: Factory) -> None:
     line = pipeline(1)
     resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])

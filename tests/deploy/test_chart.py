@@ -16,7 +16,7 @@ KUBERNETES = "1.31"
 CUSTOM = {"PodMonitor", "PrometheusRule"}
 """Kinds of the Prometheus operator: Kubernetes itself has no schema of them."""
 
-MINIMAL = {"kafka": {"bootstrapServers": "kafka:9092"}}
+MINIMAL = {"kafka": {"bootstrapServers": "kafka:9092"}, "checkpoint": {"existingSecret": "snapshot-keys"}}
 FULL: dict[str, Any] = {
     "image": {"repository": "registry.example/sidecar", "tag": "1.2.3", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "pull"}],
@@ -26,6 +26,7 @@ FULL: dict[str, Any] = {
     "kafka": {"bootstrapServers": "kafka:9093", "existingSecret": "kafka-client", "membership": "static"},
     "config": {"app_id": "churn", "record": {"label": "churned"}, "explainers": [{"kind": "ipfi"}]},
     "http": {"port": 9000, "existingSecret": "http-token"},
+    "checkpoint": {"existingSecret": "snapshot-keys"},
     "extraEnv": [{"name": "PYTHONPATH", "value": "/model"}],
     "extraVolumes": [{"name": "model", "configMap": {"name": "model"}}],
     "extraVolumeMounts": [{"name": "model", "mountPath": "/model"}],
@@ -92,6 +93,14 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     assert environment["EXPLAIN_KAFKA__CONFIG"]["valueFrom"]["secretKeyRef"]["name"] == "kafka-client"
     assert environment["EXPLAIN_HTTP__TOKEN"]["valueFrom"]["secretKeyRef"]["name"] == "http-token"
     assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" in environment
+    assert environment["EXPLAIN_CHECKPOINT__HMAC_KEY_FILE"]["value"] == "/etc/explain/checkpoint/keys"
+    assert {"name": "checkpoint", "mountPath": "/etc/explain/checkpoint", "readOnly": True} in container[
+        "volumeMounts"
+    ]
+    keys = {"secretName": "snapshot-keys", "defaultMode": 0o440}
+    assert {"name": "checkpoint", "secret": keys} in pod["volumes"]
+    unsigned = {**MINIMAL, "checkpoint": {}, "config": {"checkpoint": {"allow_unsigned": True}}}
+    assert "HMAC_KEY_FILE" not in str(rendered(unsigned, tmp_path))
     assert objects["Service"]["spec"]["clusterIP"] == "None"
     assert objects["Service"]["spec"]["publishNotReadyAddresses"] is True
     assert objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
@@ -127,6 +136,8 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
         ({"kafka": {"bootstrapServers": "k:9092", "membership": "fixed"}}, "membership"),
         ({"replica": 3}, "replica"),
         ({"config": {"http": {"port": 80}}}, "port"),
+        ({"checkpoint": {"existingSecret": ""}}, "config.checkpoint.allow_unsigned"),
+        ({"config": {"checkpoint": {"hmac_key_file": "keys"}}}, "hmac_key_file"),
     ],
 )
 def test_values_that_cannot_work_are_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:

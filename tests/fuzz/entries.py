@@ -13,7 +13,8 @@ from service.partition import PartitionState
 from service.pickles import dumps, loads
 from service.records import InputRecord
 from service.settings import Settings, load_settings
-from service.snapshot import Manifest, Snapshot, check_signature, load, sign, take
+from service.signatures import Keys
+from service.snapshot import Manifest, Snapshot, load, take
 from tests.folds import fold, new_state, values
 from tests.folds import settings as fold_settings
 
@@ -110,8 +111,8 @@ STORED = _stored()
 CHUNK = STORED.chunks[0]
 PICKLE = _state_of_a_tree()
 MANIFEST = STORED.manifest.encode()
-KEYS = [b"a key of sixteen", b"one that was before"]
-SIGNATURE = sign(MANIFEST, KEYS)
+KEYS = Keys((b"a key of sixteen", b"one that was before"))
+SIGNATURE = KEYS.sign(MANIFEST)
 POINTER = Pointer("id", 0, 1, 2, 3, "0" * 32, {"explanations": (1, "0" * 32)}).encode()
 
 
@@ -138,7 +139,7 @@ def manifest(value: bytes) -> None:
     """An altered one has no signature that fits; it is refused, or does not say what the chunks are."""
     tried["manifests"] += 1
     try:
-        check_signature(value, SIGNATURE, KEYS)
+        KEYS.check(value, SIGNATURE)
     except SnapshotError:
         assert value != MANIFEST
     else:

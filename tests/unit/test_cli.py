@@ -167,6 +167,13 @@ def test_run_without_brokers_says_how_to_name_them() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_run_without_a_key_names_both_remedies() -> None:
+    done = _run("run", EXPLAIN_KAFKA__BOOTSTRAP_SERVERS="127.0.0.1:1")
+    assert done.returncode == 2 and done.stderr.startswith("error: checkpoint.hmac_key_file is not set")
+    for remedy in ("EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=", "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"):
+        assert remedy in done.stderr
+
+
 def test_config_show_prints_value_and_source_of_every_setting(tmp_path: Path) -> None:
     file = tmp_path / "sidecar.yaml"
     file.write_text("emit: {every: 7}\n")

@@ -11,18 +11,18 @@ import zstandard
 from river.utils import pandas as a_river_module
 
 from service import snapshot as snapshots
-from service.errors import SnapshotError
+from service.errors import SettingsError, SnapshotError, UserError
 from service.models import trusted_modules
 from service.partition import fold_settings
 from service.pickles import dumps, loads
+from service.settings import CheckpointSettings
+from service.signatures import Keys, read_keys
 from service.snapshot import (
     CHUNK_BYTES,
     Manifest,
     Snapshot,
     begin,
-    check_signature,
     load,
-    sign,
     take,
 )
 from tests.folds import SMALL, fold, new_state, settings, values
@@ -279,16 +279,45 @@ def test_bytes_that_are_no_manifest_of_this_version_are_refused(stored, change, 
 
 
 def test_a_manifest_is_accepted_under_any_of_the_keys_and_refused_without_one():
-    value, keys = b"manifest", [b"new key", b"old key"]
-    check_signature(value, None, [])
-    check_signature(value, sign(value, keys), keys)
-    check_signature(value, sign(value, keys[1:]), keys)
-    with pytest.raises(SnapshotError, match="it has no signature"):
-        check_signature(value, None, keys)
-    for signature in (sign(value, [b"another"]), sign(b"manifesto", keys), b""):
+    value, keys = b"manifest", Keys((b"new key", b"old key"))
+    keys.check(value, keys.sign(value))
+    keys.check(value, Keys((b"old key",)).sign(value))
+    foreign = (Keys((b"another",)).sign(value), keys.sign(b"manifesto"), b"")
+    for signature in (None, *foreign):
         with pytest.raises(SnapshotError, match="signature"):
-            check_signature(value, signature, keys)
-    assert sign(value, []) is None
+            keys.check(value, signature)
+        with pytest.raises(SnapshotError, match="signature"):
+            Keys().check(value, signature)
+    assert Keys().sign(value) is None
+
+
+def test_unsigned_manifests_are_accepted_where_the_setting_says_so_and_never_those_of_a_foreign_key():
+    value, both = b"manifest", Keys((b"key",), allow_unsigned=True)
+    both.check(value, None)
+    both.check(value, both.sign(value))
+    with pytest.raises(SnapshotError, match="fits none of the keys"):
+        both.check(value, Keys((b"another",)).sign(value))
+    without_key = Keys(allow_unsigned=True)
+    for signature in (None, both.sign(value), b""):
+        without_key.check(value, signature)
+
+
+def test_without_a_key_nothing_starts_unless_the_risk_is_accepted(tmp_path):
+    with pytest.raises(SettingsError, match=r"HMAC_KEY_FILE=.*anyone who can write.*ALLOW_UNSIGNED=true"):
+        read_keys(CheckpointSettings())
+    assert read_keys(CheckpointSettings(allow_unsigned=True)) == Keys(allow_unsigned=True)
+    file = tmp_path / "keys"
+    file.write_text("a-key-that-signs-from-now\n\nthe-key-of-yesterday\n")
+    for allow in (False, True):
+        keys = read_keys(CheckpointSettings(hmac_key_file=file, allow_unsigned=allow))
+        assert keys == Keys((b"a-key-that-signs-from-now", b"the-key-of-yesterday"), allow)
+        assert "signs" not in repr(keys)
+    for text in ("", "too-short\n"):
+        file.write_text(text)
+        with pytest.raises(UserError, match=r"checkpoint\.hmac_key_file: .* 16 characters"):
+            read_keys(CheckpointSettings(hmac_key_file=file))
+    with pytest.raises(UserError, match=r"checkpoint\.hmac_key_file: .*No such file"):
+        read_keys(CheckpointSettings(hmac_key_file=tmp_path / "none"))
 
 
 # --- the allow-list ------------------------------------------------------------------------------------------------
