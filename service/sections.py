@@ -380,6 +380,12 @@ class HttpSettings(_Section):
         30, gt=0, description="A worker that shows no sign of life for this long makes /healthz fail."
     )
     dashboard: bool = Field(True, description="Serve the dashboard too.")
+    max_streams: int = Field(
+        100,
+        ge=1,
+        le=500,
+        description="Pages of the dashboard that may be open at once; another one is answered with 503.",
+    )
     importance: bool = Field(
         False, description="Metrics of importance too: 20 features of each partition, and the others' sum."
     )

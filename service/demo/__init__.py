@@ -141,7 +141,7 @@ def _dashboard(settings: Settings) -> Iterator[str]:
     except UserError:
         sock = bind(settings.http.model_copy(update={"port": 0}))
     site = Dashboard(settings)
-    with site.following(), serving(make_app(settings.http, site.routes), sock):
+    with site.following(), serving(make_app(settings.http, site.routes), sock, settings.http):
         try:
             yield address(sock)
         finally:

@@ -48,8 +48,7 @@ class Operations:
             Route("/readyz", self.ready),
         ]
 
-    # Plain functions, which starlette runs in a thread: to ask for the ends may take a second.
-
+    # A plain function, which starlette runs in a thread: to ask for the ends may take a second.
     def metrics(self, request: Request) -> Response:
         partitions = self._workers.partitions
         body = exposition(
@@ -57,7 +56,8 @@ class Operations:
         )
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 
-    def health(self, request: Request) -> Response:
+    # Coroutines: a probe does not wait for one of those threads.
+    async def health(self, request: Request) -> Response:
         limit = self._settings.http.stall_seconds
         stalled = self._workers.stalled(limit)
         body = {
@@ -68,7 +68,7 @@ class Operations:
         }
         return JSONResponse(body, 503 if stalled else 200)
 
-    def ready(self, request: Request) -> Response:
+    async def ready(self, request: Request) -> Response:
         waiting = [one._asdict() for one in self._workers.waiting()]
         ready = not waiting and not self.stopping
         body = {

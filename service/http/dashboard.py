@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import signal
 import sys
 import threading
-import time
 import webbrowser
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import orjson
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from service.http.app import make_app
 from service.http.feed import Feed
 from service.http.server import address, bind, serving
-from service.http.views import Page, Selection
+from service.http.streams import Streams
+from service.http.views import Selection
 from service.settings import Settings
 
 FILES = Path(__file__).parent / "static"
-UPDATE_SECONDS = 0.25
-KEEP_ALIVE_SECONDS = 15.0
-"""A comment is sent when nothing else was for so long: proxies close what is silent."""
-
-log = logging.getLogger(__name__)
 
 
 class Dashboard:
@@ -39,6 +31,7 @@ class Dashboard:
 
     def __init__(self, settings: Settings) -> None:
         self.feed = Feed(settings)
+        self._streams = Streams(self.feed, settings.http.max_streams)
         self.routes: list[BaseRoute] = [
             Route("/", self._page),
             Route("/events", self._events),
@@ -62,23 +55,9 @@ class Dashboard:
         return FileResponse(FILES / "index.html")
 
     async def _events(self, request: Request) -> Response:
-        page = Page(self.feed, Selection.of(request.query_params), request.headers.get("last-event-id", ""))
-        return StreamingResponse(self._stream(page), media_type="text/event-stream")
-
-    async def _stream(self, page: Page) -> AsyncIterator[bytes]:
-        feed, seen, sent_at = self.feed, -1, 0.0
-        yield b"retry: 1000\n\n"
-        while not feed.stopping:
-            now = time.monotonic()
-            if feed.version != seen:
-                seen, sent_at = feed.version, now
-                # Making it may have to wait for the feed to take messages in; the other visitors do not.
-                body = await asyncio.to_thread(page.next)
-                yield b"id: %s\ndata: %s\n\n" % (page.id.encode(), orjson.dumps(body))
-            elif now - sent_at > KEEP_ALIVE_SECONDS:
-                sent_at = now
-                yield b":\n\n"
-            await asyncio.sleep(UPDATE_SECONDS)
+        return self._streams.open(
+            Selection.of(request.query_params), request.headers.get("last-event-id", "")
+        )
 
 
 def dashboard(settings: Settings, *, browser: bool = False) -> None:
@@ -93,7 +72,7 @@ def dashboard(settings: Settings, *, browser: bool = False) -> None:
         ended.set()
 
     before = signal.signal(signal.SIGTERM, stop)
-    with site.following(), serving(make_app(settings.http, site.routes), sock):
+    with site.following(), serving(make_app(settings.http, site.routes), sock, settings.http):
         where = address(sock)
         sys.stdout.write(f"dashboard on {where}\n")
         sys.stdout.flush()

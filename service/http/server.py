@@ -7,11 +7,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from service.errors import UserError
+from service.http.connections import BACKLOG, OTHERS, LimitedConnection
 from service.settings import HttpSettings
 
 STOP_SECONDS = 1
@@ -40,11 +43,14 @@ def address(sock: socket.socket) -> str:
 
 
 @contextmanager
-def serving(app: ASGIApp, sock: socket.socket) -> Iterator[uvicorn.Server]:
+def serving(app: ASGIApp, sock: socket.socket, settings: HttpSettings) -> Iterator[uvicorn.Server]:
     """Serve until the end of the block, which takes ``STOP_SECONDS`` at the most."""
+    connection: Any = partial(LimitedConnection, settings.max_streams + OTHERS)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
+            http=connection,
+            backlog=BACKLOG,
             log_config=None,
             log_level="warning",
             access_log=False,

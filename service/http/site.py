@@ -50,7 +50,7 @@ class Site:
 def beside_workers(settings: Settings, workers: int) -> Iterator[Site]:
     sock = bind(settings.http)
     site = Site(settings, workers)
-    with site.following(), serving(make_app(settings.http, site.routes), sock):
+    with site.following(), serving(make_app(settings.http, site.routes), sock, settings.http):
         log.info("metrics, health%s on %s", " and the dashboard" * settings.http.dashboard, address(sock))
         try:
             yield site

@@ -228,7 +228,9 @@ def served(**settings: Any) -> Iterator[Any]:
         connection.request("GET", path, headers={"Host": f"127.0.0.1:{port}", **headers})
         return connection.getresponse()
 
-    with serving(make_app(http_settings, [Route(path, _hello) for path in paths]), sock) as server:
+    with serving(
+        make_app(http_settings, [Route(path, _hello) for path in paths]), sock, http_settings
+    ) as server:
         while not server.started:
             time.sleep(0.01)
         yield get

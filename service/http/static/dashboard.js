@@ -14,9 +14,10 @@ function connect() {
   source = new EventSource(`/events?${new URLSearchParams(selection)}`);
   source.onmessage = (event) => update(JSON.parse(event.data));
   source.onerror = () => {
-    say("The connection is lost; trying again.");
-    // A browser goes on by itself after a broken connection, but not after an answer that is an error.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    // A browser goes on by itself after a broken connection, but not after an answer that is an error, and it hides which.
+    const refused = source.readyState === EventSource.CLOSED;
+    say(refused ? "The server refuses this page: a token is missing, or too many pages are open (http.max_streams); trying again." : "The connection is lost; trying again.");
+    if (refused) setTimeout(connect, 2000);
   };
 }
 
