@@ -37,32 +37,34 @@ class Columns:
         """The categories of each nominal feature with their codes."""
         self.size = 0
         """Columns and categories; grows with each new one."""
-        self.buffer: NDArray[np.float64] = np.empty(0)
+        self.buffer: NDArray[np.float64]
         """The row that was asked for last."""
         self._numeric: set[str] = set()  # features that have had a number
-        self._order: tuple[str, ...] = ()
         self._getters: list[Any] | None = None  # of codes, None for a number; None where all are numbers
+        self._lay_out()
 
     def row(self, x: Row) -> NDArray[np.float64]:
         """The record as a row: ``buffer``, good until the next record is asked for.
 
         Raises ``ValueError`` for a value that is neither number nor string, and for a feature that was of the other kind before.
         """
-        if tuple(x) == self._order:
-            try:
-                getters = self._getters
-                if getters is None:
-                    self._pack(self._view, 0, *x.values())
-                else:
-                    self._pack(
-                        self._view,
-                        0,
-                        *[v if get is None else get(v) for get, v in zip(getters, x.values(), strict=True)],
-                    )
-                return self.buffer
-            except (struct.error, TypeError, OverflowError):
-                pass  # something is missing, new, or wrong
-        self._encode(x)
+        try:
+            getters = self._getters
+            if tuple(x) != self._order:
+                index = self.index
+                cells: list[Any] = [NAN] * len(self.names)
+                for name, value in x.items():
+                    column = index[name]
+                    get = None if getters is None else getters[column]
+                    cells[column] = value if get is None else get(value)
+                self._pack(self._view, 0, *cells)
+            elif getters is None:
+                self._pack(self._view, 0, *x.values())
+            else:
+                cells = [v if get is None else get(v) for get, v in zip(getters, x.values(), strict=True)]
+                self._pack(self._view, 0, *cells)
+        except (struct.error, KeyError, TypeError, OverflowError):  # something is missing, new, or wrong
+            self._encode(x)
         return self.buffer
 
     def rows(self, several: Sequence[Row]) -> NDArray[np.float64]:

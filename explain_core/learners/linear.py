@@ -1,0 +1,345 @@
+"""River's logistic, softmax and linear regression behind scalers and one-hot encoders, in arrays."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from river import compose, linear_model, optim, preprocessing
+
+from explain_core.learners import linear_kernels as kernels
+from explain_core.learners.arrays import Array, Arrays, grown
+from explain_core.learners.base import Learner
+from explain_core.losses import Prediction, Task
+from explain_core.models import Row
+
+_LINKS: dict[type, int] = {
+    linear_model.LogisticRegression: kernels.SIGMOID,
+    linear_model.LinearRegression: kernels.IDENTITY,
+    linear_model.SoftmaxRegression: kernels.SOFTMAX,
+}
+_LOSSES: dict[type, tuple[int, int]] = {
+    optim.losses.Log: (kernels.SIGMOID, kernels.LOG),
+    optim.losses.Squared: (kernels.IDENTITY, kernels.SQUARED),
+    optim.losses.Absolute: (kernels.IDENTITY, kernels.ABSOLUTE),
+    optim.losses.CrossEntropy: (kernels.SOFTMAX, kernels.LOG),
+}
+_ROOM = 8
+"""Keys and labels that arrays have room for at first; doubled when it is used up."""
+
+
+class Branch(NamedTuple):
+    """A way of features to the model: which it takes, and what becomes of them."""
+
+    selectors: tuple[Any, ...] = ()
+    scaler: Any = None
+    encoder: Any = None
+
+    def takes(self, name: str, nominal: bool) -> bool:
+        for selector in self.selectors:
+            if type(selector) is compose.Discard:
+                taken = name not in selector.keys
+            else:
+                taken = (str if nominal else numbers.Number) in selector.types
+            if not taken:
+                return False
+        return True
+
+
+class Plan(NamedTuple):
+    """What a river pipeline is made of; ``branches`` in the order in which their features reach the model."""
+
+    model: Any
+    branches: tuple[Branch, ...]
+    target: bool
+
+
+def plan_of(model: Any) -> Plan | None:
+    """The plan of a river model that has learnt nothing; None where it is none of those known here."""
+    steps: list[Any] = list(model.steps.values()) if type(model) is compose.Pipeline else [model]
+    last: Any = steps.pop()
+    target = type(last) is preprocessing.TargetStandardScaler
+    if target:
+        if last.var.n:
+            return None
+        last = last.regressor
+    link = _LINKS.get(type(last))
+    if link is None or (target and link != kernels.IDENTITY) or not _known(last, link):
+        return None
+    branches = _branches(steps, Branch())
+    if branches is None or not all(map(_fresh, branches)) or not _disjoint(branches):
+        return None
+    return Plan(last, tuple(branches), target)
+
+
+def _known(model: Any, link: int) -> bool:
+    """Whether the model has learnt nothing, and its parameters are those that the kernels know."""
+    if (
+        _LOSSES.get(type(model.loss), (None, None))[0] != link
+        or model.weights
+        or not _constant(model.optimizer)
+    ):
+        return False
+    if link == kernels.SOFTMAX:
+        return not model.loss.class_weight
+    return (
+        model.l1 == 0
+        and type(model.intercept_lr) is optim.schedulers.Constant
+        and type(model.initializer) is optim.initializers.Zeros
+        and model.intercept == model.intercept_init
+    )
+
+
+def _constant(optimizer: Any) -> bool:
+    """Whether it is stochastic gradient descent at a constant rate that has taken no step."""
+    return (
+        type(optimizer) is optim.SGD
+        and type(optimizer.lr) is optim.schedulers.Constant
+        and optimizer.n_iterations == 0
+    )
+
+
+def _fresh(branch: Branch) -> bool:
+    scaler, encoder = branch.scaler, branch.encoder
+    return not (scaler and scaler.counts) and not (encoder and encoder.values)
+
+
+def _disjoint(branches: list[Branch]) -> bool:
+    """Whether no feature can take two ways, and each way gets what it can take."""
+    if len(branches) == 1:
+        return branches[0].encoder is None or not branches[0].takes("", False)
+    kinds = [(one.takes("", True), one.takes("", False)) for one in branches]
+    names = any(type(selector) is compose.Discard for one in branches for selector in one.selectors)
+    encoders = [one for one in branches if one.encoder is not None]
+    return (
+        not names
+        and all(sum(column) <= 1 for column in zip(*kinds, strict=True))
+        and all(not one.takes("", False) for one in encoders)
+    )
+
+
+def _branches(steps: Iterable[Any], branch: Branch) -> list[Branch] | None:
+    """The ways through transformers after what the branch has been through; None where one is not known."""
+    steps = list(steps)
+    if not steps:
+        return [branch]
+    step, rest = steps[0], steps[1:]
+    if type(step) is compose.Pipeline:
+        return _branches([*step.steps.values(), *rest], branch)
+    if branch.scaler is not None or branch.encoder is not None:
+        return None
+    if type(step) is compose.TransformerUnion and not rest:
+        # The last transformer's features come first: river packs their results from behind.
+        ways = [_branches([one], branch) for one in reversed(step.transformers.values())]
+        return None if None in ways else [way for several in ways for way in several or []]
+    if type(step) is compose.SelectType and set(step.types) <= {str, numbers.Number}:
+        return _branches(rest, branch._replace(selectors=(*branch.selectors, step)))
+    if type(step) is compose.Discard:
+        return _branches(rest, branch._replace(selectors=(*branch.selectors, step)))
+    if type(step) is preprocessing.StandardScaler and step.window_size is None:
+        return _branches(rest, branch._replace(scaler=step))
+    if type(step) is preprocessing.OneHotEncoder and not step.drop_first and step.categories is None:
+        return _branches(rest, branch._replace(encoder=step))
+    return None
+
+
+class LinearLearner(Learner):
+    """Weights, means and variances in arrays; equal to river's pipeline to the last bit.
+
+    Two features whose one-hot names coincide (``a_b`` = ``c`` and ``a`` = ``b_c``) have weights of their own; in river they
+    share one.
+    """
+
+    kind = "linear"
+
+    def __init__(self, model: Any, task: Task, plan: Plan) -> None:
+        super().__init__(model, task)
+        self._plan = plan
+        last = plan.model
+        self._link = _LINKS[type(last)]
+        self._regression = self._link == kernels.IDENTITY
+        if self._link == kernels.SIGMOID:
+            self.labels, self.codes = [False, True], {False: 0, True: 1}
+        encoders = [branch.encoder for branch in plan.branches if branch.encoder]
+        scalers = [branch.scaler for branch in plan.branches if branch.scaler]
+        softmax = self._link == kernels.SOFTMAX
+        ranked = bool(encoders) and not encoders[0].drop_zeros
+        head = np.zeros(9, np.int64)
+        head[kernels.LINK], head[kernels.LOSS] = self._link, _LOSSES[type(last.loss)][1]
+        head[kernels.RANKED], head[kernels.ZEROS] = ranked, ranked and (softmax or last.l2 != 0)
+        head[kernels.WITH_STD] = bool(scalers) and scalers[0].with_std
+        head[kernels.HAS_TARGET] = plan.target
+        weighted = type(last.loss) is optim.losses.Log
+        parameters = np.array(
+            [
+                last.optimizer.lr.learning_rate,
+                0.0 if softmax else last.intercept_lr.learning_rate,
+                last.l2,
+                0.0 if softmax else last.clip_gradient,
+                last.loss.weight_pos if weighted else 1.0,
+                last.loss.weight_neg if weighted else 1.0,
+                0.0 if softmax else last.intercept_init,
+                0.5,
+            ]
+        )
+        rows = _ROOM if softmax else 1
+        self.arrays = Arrays(
+            head=head,
+            parameters=parameters,
+            columns=np.zeros((0, 3), np.int64),
+            moments=np.zeros((0, 3)),
+            places=np.zeros(0, np.int64),
+            ranks=np.full((2, _ROOM), -1, np.int64),
+            weights=np.full((rows, _ROOM), np.nan if softmax else 0.0),
+            intercepts=parameters[6:7].copy(),
+            target=np.zeros(3),
+            present=np.zeros((rows, 1 + _ROOM if softmax else 0), np.int64),
+            sequence=np.zeros(0, np.int64),
+            keys=np.zeros(_ROOM, np.int64),
+            values=np.zeros(_ROOM),
+            steps=np.zeros(_ROOM),
+        )
+        self._head = head
+        self._n_keys = 0
+        self._size = 0
+        self._out: NDArray[np.float64] = np.empty((1, len(self.labels) or int(self._regression)))
+        self._rows: NDArray[np.float64] = np.empty((1, 0))
+
+    def predict(self, x: Row) -> Prediction:
+        self._encoded(x)
+        kernels.predict_rows(self.arrays.table, self._rows, self._out)
+        out = self._out[0].tolist()
+        return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._lay_out()
+        out = np.empty((len(rows), self._out.shape[1]))
+        kernels.predict_rows(self.arrays.table, rows, out)
+        return out
+
+    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        self._encoded(x)
+        if self._link == kernels.SIGMOID:
+            y = -1.0 if y == 0 else float(int(y))
+        elif self._link == kernels.SOFTMAX:
+            y = self._label(y)
+        kernels.learn(self.arrays.table, self._rows[0], float(y), weight)
+
+    @property
+    def takes_weight(self) -> bool:
+        return self._link != kernels.SOFTMAX and not self._plan.target
+
+    def _encoded(self, x: Row) -> None:
+        row = self.columns.row(x)
+        if self.columns.size != self._size:
+            self._lay_out()
+        if self._rows.base is not row:
+            self._rows = row.reshape(1, -1)
+
+    def _label(self, y: Any) -> int:
+        n = len(self.labels)
+        code = self.code(y)
+        if code == n:
+            arrays = self.arrays
+            if code >= len(arrays["weights"]):
+                arrays["weights"] = _with(arrays["weights"], (2 * code, arrays["weights"].shape[1]), np.nan)
+                arrays["present"] = grown(arrays["present"], 2 * code)
+            self._out = np.empty((1, n + 1))
+        return code
+
+    def _lay_out(self) -> None:
+        """Room and keys for new columns and categories."""
+        columns, arrays = self.columns, self.arrays
+        if columns.size == self._size:
+            return
+        n = len(columns.names)
+        table, places = arrays["columns"], arrays["places"]
+        if n > len(table):
+            arrays["moments"] = grown(arrays["moments"], n)
+            table = grown(table, n)
+        for j, name in enumerate(columns.names):
+            codes = columns.codes.get(name)
+            wanted = 1 if codes is None else len(codes)
+            if table[j, kernels.ROOM] == 0 or codes is not None:
+                table[j, kernels.KIND] = self._kind(name, codes is not None)
+            if table[j, kernels.KIND] == kernels.IGNORED:
+                continue
+            room = table[j, kernels.ROOM]
+            if room < wanted:
+                at, room = table[j, kernels.PLACE], max(wanted, 2 * room)
+                moved = np.full(room, -1, np.int64)
+                moved[: table[j, kernels.ROOM]] = places[at : at + table[j, kernels.ROOM]]
+                table[j, kernels.PLACE], table[j, kernels.ROOM] = len(places), room
+                places = np.concatenate([places, moved])
+            for code in range(wanted):
+                at = table[j, kernels.PLACE] + code
+                if places[at] < 0:
+                    places[at] = self._n_keys
+                    self._n_keys += 1
+        arrays["columns"], arrays["places"] = table, places
+        self._head[kernels.N_COLUMNS] = n
+        arrays["sequence"] = np.array(self._sequence(), np.int64)
+        self._make_room(self._n_keys, n)
+        self._size = columns.size
+
+    def _make_room(self, n_keys: int, n_columns: int) -> None:
+        arrays = self.arrays
+        weights = arrays["weights"]
+        if n_keys > weights.shape[1]:
+            room, rows = 2 * n_keys, len(weights)
+            arrays["weights"] = _with(weights, (rows, room), np.nan if self._link == kernels.SOFTMAX else 0.0)
+            if self._link == kernels.SOFTMAX:
+                arrays["present"] = _with(arrays["present"], (rows, 1 + room), 0)
+            arrays["ranks"] = _with(arrays["ranks"], (2, room), -1)
+        room = arrays["weights"].shape[1] + n_columns
+        if room > len(arrays["keys"]):
+            for name in ("keys", "values", "steps"):
+                arrays[name] = grown(arrays[name], room)
+
+    def _kind(self, name: str, nominal: bool) -> int:
+        for branch in self._plan.branches:
+            if branch.takes(name, nominal):
+                if nominal and branch.encoder is None:
+                    raise ValueError(
+                        f"model: feature {name!r} is a string, and {type(branch.scaler or self._plan.model).__name__} takes numbers; "
+                        "encode it, or leave it out"
+                    )
+                return kernels.CATEGORY if nominal else kernels.SCALED if branch.scaler else kernels.NUMBER
+        return kernels.IGNORED
+
+    def _sequence(self) -> list[int]:
+        """The columns in the order in which their features reach the model."""
+        columns = self.columns
+        ways = [
+            next(
+                (
+                    i
+                    for i, branch in enumerate(self._plan.branches)
+                    if branch.takes(name, name in columns.codes)
+                ),
+                -1,
+            )
+            for name in columns.names
+        ]
+        return sorted(range(len(ways)), key=ways.__getitem__)
+
+    def header(self) -> dict[str, Any]:
+        return super().header() | {"n_keys": self._n_keys}
+
+
+def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
+    """A copy of that shape, the new cells with the value."""
+    out = np.full(shape, value, array.dtype)
+    out[: array.shape[0], : array.shape[1]] = array
+    return out
+
+
+def linear_learner(model: Any, task: Task) -> LinearLearner | None:
+    """The learner for a river model that has learnt nothing; None where river itself must learn."""
+    plan = plan_of(model)
+    if plan is None or (_LINKS[type(plan.model)] == kernels.IDENTITY) != (task == "regression"):
+        return None
+    return LinearLearner(model, task, plan)

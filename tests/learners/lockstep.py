@@ -1,0 +1,88 @@
+"""A learner beside river, record by record, with no tolerance."""
+
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from explain_core.learners.base import Learner
+from explain_core.losses import Task
+from explain_core.models import Model, wrap
+
+RECORDS = int(os.environ.get("LOCKSTEP_RECORDS", "1500"))
+"""Of each case; ``LOCKSTEP_RECORDS=50000`` is the whole proof."""
+
+Labelled = tuple[dict[str, Any], Any, float]
+"""Features, label, weight."""
+
+
+def mixed(
+    n: int,
+    seed: int,
+    *,
+    task: str = "binary",
+    numeric: bool = True,
+    nominal: bool = True,
+    missing: float = 0.1,
+    late: bool = True,
+    weighted: bool = False,
+) -> Iterator[Labelled]:
+    """Numbers of all sizes, integers and booleans; features of one, two and many categories; missing values, late columns and categories."""
+    rng = random.Random(seed)
+    for i in range(n):
+        x: dict[str, Any] = {}
+        if numeric:
+            x |= {f"n{k}": rng.gauss(k, 10.0 ** (k - 2)) for k in range(5)}
+            x |= {"count": rng.randrange(100), "flag": rng.random() < 0.3}
+            if late and i > n // 2:
+                x["late number"] = rng.random()
+        if nominal:
+            x |= {"one": "only", "two": rng.choice("ab"), "many": f"c{int(rng.expovariate(0.1))}"}
+            if late and i > n // 3:
+                x["late string"] = rng.choice("uv")
+        rng.random()
+        for name in [name for name in x if rng.random() < missing]:
+            del x[name]
+        signal = (
+            x.get("n1", 0.0) + 3.0 * (x.get("two") == "a") + 2.0 * (x.get("count", 0) > 50) * (i < 2 * n // 3)
+        )
+        y: Any
+        if task == "binary":
+            y = int(signal + rng.gauss(0.0, 1.0) > 2.0)
+        elif task == "multiclass":
+            y = min(int(abs(signal)), 2 + 3 * (late and i > n // 2))
+        else:
+            y = 100.0 * signal + rng.gauss(0.0, 5.0)
+        yield x, y, rng.choice([1.0, 1.0, 2.5, 0.3]) if weighted else 1.0
+
+
+def in_order(learner: Learner, x: dict[str, Any]) -> dict[str, Any]:
+    """The record as the learner reads it: its features in the order of the columns, new ones last."""
+    known = [name for name in learner.columns.names if name in x]
+    return {name: x[name] for name in [*known, *x]}
+
+
+def step(learner: Learner, river: Model, record: Labelled, at: int = 0) -> None:
+    """Predict with both, compare bits and order of labels, and teach both."""
+    x, y, weight = record
+    expected, found = river.predict(in_order(learner, x)), learner.predict(x)
+    assert found == expected, f"record {at}: {found} instead of {expected}"
+    if isinstance(expected, dict):
+        assert list(found) == list(expected), f"record {at}: the labels come in another order"
+    river.learn(in_order(learner, x), y, weight)
+    learner.learn(x, y, weight)
+
+
+def run(
+    make: Callable[[], Any],
+    learner_of: Callable[[Any, Task], Learner | None],
+    task: Task,
+    stream: Iterable[Labelled],
+) -> tuple[Learner, Model]:
+    """Both after the whole stream; each prediction was the same."""
+    river = wrap(make(), task)
+    learner = learner_of(make(), task)
+    assert learner is not None, "river itself would learn"
+    for at, record in enumerate(stream):
+        step(learner, river, record, at)
+    return learner, river
