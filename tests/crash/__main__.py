@@ -10,9 +10,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.crash.campaign import SLICE, run_slice
+from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.report import Report
+from tests.crash.streams import MIXED, default_model
 
 FULL_DISK = "full disk"
 
@@ -27,15 +28,24 @@ FULL_DISK = "full disk"
     type=click.Choice(list(KINDS)),
     help="These faults only; else every kind.",
 )
+@click.option(
+    "--stream", "name", default="mixed", show_default=True, type=click.Choice(["mixed", "default-model"])
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="CSV file with a column class, for the stream default-model; else a table of river's.",
+)
 @click.option("--state", default=Path("build/crash"), show_default=True, type=click.Path(path_type=Path))
-def main(seed: int, faults: int, only: tuple[str, ...], state: Path) -> None:
+def main(seed: int, faults: int, only: tuple[str, ...], name: str, data: Path | None, state: Path) -> None:
     """Inject faults, compare every byte with the oracle, and write report.md and report.json to the state's folder."""
     state.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
+    stream = default_model(data) if name == "default-model" else MIXED
     with _disk(state / "disk") as (disk, why):
-        kinds = [kind for kind in only or KINDS if disk or kind != FULL_DISK]
+        kinds = [kind for kind in only or stream.kinds if disk or kind != FULL_DISK]
         try:
-            report = Report.load(state, seed, {} if disk else {FULL_DISK: why})
+            report = Report.load(state, seed, name, {} if disk else {FULL_DISK: why})
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         columns = (
@@ -50,10 +60,12 @@ def main(seed: int, faults: int, only: tuple[str, ...], state: Path) -> None:
                 first = len(report.faults)
                 done, verdict = run_slice(
                     seed,
-                    range(first, min(faults, first + SLICE)),
+                    range(first, min(faults, first + stream.slice)),
                     kinds,
                     disk,
                     lambda text: progress.update(task, description=text[:60], advance=1 if text else 0),
+                    stream,
+                    state,
                 )
                 report.faults += done
                 report.verdicts.append(verdict)

@@ -1,20 +1,19 @@
 """The crash campaign: faults in a seeded order against workers on a real broker, and the oracle at the end."""
 
+import json
 import random
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from service.errors import UserError
-from tests.crash.faults import KINDS, MIN_WORKERS
+from tests.crash.faults import KINDS, MIN_WORKERS, SUPERVISED
 from tests.crash.load import Load, Verdict
 from tests.crash.proxy import proxied_broker
-
-SLICE = 25
-"""Faults between two verdicts; each slice has a broker of its own."""
+from tests.crash.streams import MIXED, Stream
 
 
 @dataclass
@@ -28,7 +27,7 @@ class Done:
     seconds: float
 
 
-def order_of_faults(seed: int, index: int, kinds: list[str]) -> str:
+def order_of_faults(seed: int, index: int, kinds: Sequence[str]) -> str:
     """The kind of a fault: every kind comes once before any comes again."""
     deck, position = divmod(index, len(kinds))
     return random.Random(f"{seed}/{deck}").sample(kinds, len(kinds))[position]
@@ -44,24 +43,26 @@ class Campaign(Load):
         data: Path | None = None,
         name: str = "crash",
         environment: Mapping[str, str] | None = None,
+        stream: Stream = MIXED,
         **rate: Any,
     ) -> None:
         self.broker, self.proxy = proxied_broker(data)
         self.broker.start()
         self.spared: set[int] = set()
         """Slots of workers that no fault picks."""
-        self.static = bool(number // SLICE % 2)
+        slice_number = number // stream.slice
+        self.static = bool(slice_number % 2) and not stream.supervised
         name = f"{name}-{seed}-{number}"
         membership = {"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": name} if self.static else {}
         behind = f"127.0.0.1:{self.proxy.port}"
-        super().__init__(
-            name, self.broker, {**membership, **(environment or {})}, MIN_WORKERS + 1, behind, **rate
-        )
+        settings = {**stream.environment(slice_number), **membership, **(environment or {})}
+        workers = MIN_WORKERS if stream.supervised else MIN_WORKERS + 1
+        super().__init__(name, self.broker, settings, workers, behind, stream=stream, **rate)
 
     def inject(self, kind: str, seed: str) -> str:
         """One fault; returns what it did."""
         rng = random.Random(seed)
-        detail = KINDS[kind](self, rng)
+        detail = (SUPERVISED if self._stream.supervised else KINDS)[kind](self, rng)
         self.fleet.wait(rng.uniform(0.3, 2))
         return detail
 
@@ -80,26 +81,42 @@ class Campaign(Load):
         self.proxy.close()
         self.broker.stop()
 
+    def keep(self, folder: Path) -> None:
+        """What a difference can be explained by: settings, logs, and the data of the broker, which was stopped."""
+        self.fleet.keep(folder / "logs")
+        (folder / "environment.json").write_text(json.dumps(self.pipeline.environment, indent=1) + "\n")
+        shutil.copytree(self.broker.data, folder / "broker", dirs_exist_ok=True)
+
 
 def run_slice(
     seed: int,
     indices: range,
-    kinds: list[str],
+    kinds: Sequence[str],
     disk: Path | None = None,
     tell: Callable[[str], None] = lambda text: None,
+    stream: Stream = MIXED,
+    evidence: Path | None = None,
 ) -> tuple[list[Done], Verdict]:
-    """Inject the faults with these indices, and compare; ``disk`` is a folder for the broker's data that can be filled."""
-    data = None if disk is None else disk / f"broker-{indices.start}"
-    campaign = Campaign(seed, indices.start, data)
-    started, done = time.monotonic(), []
+    """Inject the faults with these indices, and compare.
+
+    ``disk`` is a folder for the broker's data that can be filled. ``evidence`` is one for what is kept of a slice that does not pass.
+    """
+    place = disk or evidence
+    data = None if place is None else place / f"broker-{indices.start}"
+    campaign = Campaign(seed, indices.start, data, stream=stream)
+    started, done, passed = time.monotonic(), [], False
     try:
         for index in indices:
             kind, began = order_of_faults(seed, index, kinds), time.monotonic()
             detail = campaign.inject(kind, f"{seed}/{index}")
             done.append(Done(index, kind, detail, began - started, time.monotonic() - began))
             tell(detail)
-        return done, campaign.verdict(len(done), time.monotonic() - started)
+        verdict = campaign.verdict(len(done), time.monotonic() - started)
+        passed = not verdict.problems
+        return done, verdict
     finally:
         campaign.close()
+        if evidence is not None and not passed:
+            campaign.keep(evidence / f"evidence-{indices.start}")
         if data is not None:
             shutil.rmtree(data, ignore_errors=True)

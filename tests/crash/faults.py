@@ -151,6 +151,26 @@ def crash_point(point: str) -> Fault:
     return crash
 
 
+def kill_supervisor(campaign: "Campaign", rng: random.Random) -> str:
+    """Its workers see that it is gone and leave, while their successors start under the same names."""
+    slot = _victim(campaign, rng)
+    campaign.fleet.kill(slot)
+    campaign.fleet.wait(rng.uniform(0, 1.5))
+    campaign.fleet.start(slot)
+    campaign.fleet.wait(rng.uniform(2, 8))
+    return f"SIGKILL supervisor {slot}"
+
+
+def kill_supervised(campaign: "Campaign", rng: random.Random) -> str:
+    """The supervisor stops the other workers, and ends."""
+    slot = _victim(campaign, rng)
+    pid = campaign.fleet.shoot(slot, rng)
+    campaign.fleet.wait(rng.uniform(0, 1.5))
+    campaign.fleet.start(slot)
+    campaign.fleet.wait(rng.uniform(2, 8))
+    return f"SIGKILL worker {pid} of supervisor {slot}"
+
+
 KINDS: dict[str, Fault] = {
     "SIGKILL": kill,
     "SIGTERM": terminate,
@@ -166,6 +186,18 @@ KINDS: dict[str, Fault] = {
     "full disk": full_disk,
     **{f"crash point {point}": crash_point(point) for point in POINTS},
 }
+
+SUPERVISED: dict[str, Fault] = {
+    "supervisor SIGKILL": kill_supervisor,
+    "supervised worker SIGKILL": kill_supervised,
+    "broker SIGKILL": broker_kill,
+}
+"""Where supervisors are started in place of workers."""
+
+SUPERVISED_KINDS = (
+    *["supervisor SIGKILL", "supervised worker SIGKILL"] * 10,
+    *["broker SIGKILL"] * 2,
+)
 
 
 def _victim(campaign: "Campaign", rng: random.Random) -> int:

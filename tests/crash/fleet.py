@@ -1,12 +1,16 @@
 """The workers of a campaign: started, watched, and started again when they end by themselves, as a platform would."""
 
 import json
+import random
 import re
 import signal
 import time
 from collections import Counter
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 from service.crash_points import VARIABLE
 from tests.broker.harness import Process
@@ -24,20 +28,28 @@ class Event(NamedTuple):
 
 
 class Fleet:
-    """Worker processes by slot. ``failures`` are what none may do; ``ended`` counts how they ended by themselves."""
+    """Worker processes by slot, or with ``supervised`` such of ``explain-sidecar run``, each with two workers.
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    ``failures`` are what none may do; ``ended`` counts how they ended by themselves.
+    """
+
+    def __init__(self, environment: dict[str, str], supervised: bool = False) -> None:
         self.live: dict[int, Process] = {}
         self.failures: list[str] = []
         self.ended: Counter[str] = Counter()
         self.points: Counter[str] = Counter()
         self._environment = environment
+        self._supervised = supervised
         self._past: list[Process] = []
         self._paused: set[int] = set()
 
     def start(self, slot: int, point: str | None = None) -> Process:
         armed = {} if point is None else {VARIABLE: point}
-        process = Process(["-m", "tests.crash.worker", "--slot", str(slot)], {**self._environment, **armed})
+        if self._supervised:
+            arguments, armed["EXPLAIN_INSTANCE_ID"] = ["service.cli", "run", "--workers", "2"], f"test-{slot}"
+        else:
+            arguments = ["tests.crash.worker", "--slot", str(slot)]
+        process = Process(["-m", *arguments], {**self._environment, **armed})
         self.live[slot] = process
         return process
 
@@ -47,6 +59,23 @@ class Fleet:
         process.kill()
         self._bury(process)
         return process
+
+    def shoot(self, slot: int, rng: random.Random) -> int:
+        """SIGKILL for a worker of a supervisor, which ends thereupon; returns the worker's process id."""
+        process = self.live.pop(slot)
+        pid, deadline = 0, time.monotonic() + STOP_SECONDS
+        while process.running() and time.monotonic() < deadline:
+            workers = [] if pid else psutil.Process(process.pid).children()
+            if workers:
+                victim = rng.choice(workers)
+                pid = victim.pid
+                victim.kill()
+            time.sleep(0.05)
+        if process.running():
+            process.kill()
+            self.failures.append(f"a supervisor did not end with its worker:\n{process.log()[-3_000:]}")
+        self._bury(process)
+        return pid
 
     def stop(self, slot: int) -> None:
         """SIGTERM; a worker that can reach Kafka must then end well."""
@@ -114,6 +143,20 @@ class Fleet:
             (running.add if event.what == "running" else running.discard)(event.partition)
         return running
 
+    def inspect(self) -> None:
+        """Look through the logs: workers outlive their supervisor, so that only the end shows what is in them."""
+        for process in self._past:
+            log = process.log()
+            self.points.update(re.findall(r"crash point (\S+) reached", log))
+            if "Traceback" in log or '"exception"' in log:
+                self.failures.append(f"a worker's log has a traceback:\n{log[-3_000:]}")
+
+    def keep(self, folder: Path) -> None:
+        """Write all logs to a folder, in the order in which their processes ended."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, process in enumerate([*self._past, *self.live.values()]):
+            (folder / f"{number:03}-{process.pid}.log").write_text(process.log())
+
     def close(self) -> None:
         for slot in list(self.live):
             self.thaw(slot)
@@ -121,10 +164,6 @@ class Fleet:
 
     def _bury(self, process: Process) -> None:
         self._past.append(process)
-        log = process.log()
-        self.points.update(re.findall(r"crash point (\S+) reached", log))
-        if "Traceback" in log or '"exception"' in log:
-            self.failures.append(f"a worker's log has a traceback:\n{log[-3_000:]}")
 
     def _note(self, process: Process, status: int) -> None:
         errors = re.findall(r"^error: (.{0,90})", process.log(), re.MULTILINE)

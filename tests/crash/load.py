@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -15,10 +16,11 @@ from confluent_kafka.admin import AdminClient
 
 from service.kafka.broker import Broker
 from service.run import worker_environment
-from tests.broker.harness import Pipeline, mixed_records
+from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery
 from tests.crash.fleet import Fleet
 from tests.crash.proxy import SESSION_SECONDS
+from tests.crash.streams import MIXED, Stream
 
 if TYPE_CHECKING:
     from tests.crash.cluster import Cluster
@@ -64,8 +66,11 @@ class Load:
         workers_servers: str | None = None,
         records_per_second: float = RECORDS_PER_SECOND,
         count: int = 10**6,
+        stream: Stream = MIXED,
     ) -> None:
         self.recoveries: list[Recovery] = []
+        self.produced = 0
+        self._stream = stream
         environment = {
             "EXPLAIN_LOG__FORMAT": "json",
             "EXPLAIN_DRIFT__ENABLED": "true",
@@ -80,7 +85,8 @@ class Load:
         }
         self.pipeline = Pipeline(broker, name, PARTITIONS, environment)
         servers = workers_servers or broker.bootstrap_servers
-        self.fleet = Fleet({**self.pipeline.environment, "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers})
+        at = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers}
+        self.fleet = Fleet({**self.pipeline.environment, **at}, stream.supervised)
         self._feeding = threading.Event()
         self._feeding.set()
         self._producer = threading.Thread(target=self._feed, args=(records_per_second, count), daemon=True)
@@ -110,6 +116,8 @@ class Load:
         self._producer.join()
         problems = []
         ends = self._ends()
+        if sum(ends) != self.produced:
+            problems.append(f"the input has {sum(ends)} records and {self.produced} were produced")
         if not self.until(lambda: self.committed() == ends, CATCH_UP_SECONDS):
             problems.append(
                 f"not caught up within {CATCH_UP_SECONDS} s: committed {self.committed()} of {ends}"
@@ -119,6 +127,7 @@ class Load:
             self.fleet.stop(slot)
         if not self.until(lambda: self._members() == 0, 2 * SESSION_SECONDS):
             problems.append(f"the group still has {self._members()} members after they all left")
+        self.fleet.inspect()
         done = subprocess.run(
             [sys.executable, "-m", "tests.crash.oracle"],
             env={**worker_environment(), **self.pipeline.environment},
@@ -157,10 +166,12 @@ class Load:
         )
         seed = random.Random(self.pipeline.name).randrange(2**31)
         topic, started = self.pipeline.topics["records"], time.monotonic()
-        for index, (partition, value) in enumerate(mixed_records(PARTITIONS, count, seed, bad_every=50)):
+        records = islice(self._stream.records(PARTITIONS, seed), count)
+        for index, (partition, value, headers) in enumerate(records):
             if not self._feeding.is_set():
                 break
-            producer.produce(topic, value, b"k%d" % partition, partition=partition)
+            producer.produce(topic, value, b"k%d" % partition, partition=partition, headers=headers)
+            self.produced += 1
             producer.poll(max(0.0, started + index / records_per_second - time.monotonic()))
         assert producer.flush(60) == 0
 

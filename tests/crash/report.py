@@ -22,26 +22,28 @@ class Report:
     """What a campaign has survived so far."""
 
     seed: int
+    stream: str
     not_run: dict[str, str]
     faults: list[Done] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
 
     @classmethod
-    def load(cls, folder: Path, seed: int, not_run: dict[str, str]) -> "Report":
+    def load(cls, folder: Path, seed: int, stream: str, not_run: dict[str, str]) -> "Report":
         """The report of a campaign that was broken off, or a new one. Raises ``ValueError`` for another campaign's folder."""
         path = folder / "report.json"
         if not path.exists():
-            return cls(seed, not_run)
+            return cls(seed, stream, not_run)
         data = json.loads(path.read_text())
-        if data["seed"] != seed:
-            raise ValueError(
-                f"--seed {seed}: {path} is of seed {data['seed']}; take that, or another --state"
-            )
+        for option, value in (("seed", seed), ("stream", stream)):
+            if data[option] != value:
+                raise ValueError(
+                    f"--{option} {value}: {path} is of {option} {data[option]}; take that, or another --state"
+                )
         verdicts = [
             Verdict(**{**one, "recoveries": [Recovery(*seconds) for seconds in one["recoveries"]]})
             for one in data["verdicts"]
         ]
-        return cls(seed, data["not_run"], [Done(**one) for one in data["faults"]], verdicts)
+        return cls(seed, stream, data["not_run"], [Done(**one) for one in data["faults"]], verdicts)
 
     def save(self, folder: Path) -> None:
         (folder / "report.json").write_text(json.dumps(asdict(self), indent=1) + "\n")
@@ -59,6 +61,7 @@ class Report:
             "# Crash campaign",
             "",
             title(self.seed),
+            f"Stream: {self.stream}.",
             "",
             comparison(verdicts),
             "",
