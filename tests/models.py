@@ -78,6 +78,16 @@ def selected():
     )
 
 
+def one_hot():
+    return preprocessing.OneHotEncoder(drop_zeros=True) | linear_model.LogisticRegression()
+
+
+def floats_and_strings():
+    """Whether a number is used depends on its type."""
+    strings = compose.SelectType(str) | preprocessing.OneHotEncoder(drop_zeros=True)
+    return (compose.SelectType(float) + strings) | linear_model.LogisticRegression()
+
+
 def undersampled(seed):
     return imblearn.RandomUnderSampler(_tree(), {0: 0.5, 1: 0.5}, seed=seed)
 

@@ -14,7 +14,7 @@ from river.optim.losses import BinaryLoss, RegressionLoss
 from explain_core.evaluation import linear_kernels as kernels
 from explain_core.evaluation.compiled import CompiledEvaluator
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.table import Table
+from explain_core.evaluation.table import Array, Table
 from explain_core.models import Model, Row
 
 _NUMBERS = (1.0, 1, True)
@@ -107,17 +107,23 @@ class LinearEvaluator(CompiledEvaluator):
         self.image = _Image(found, self._table)
 
     def _run(self, plan: Plan, x: Row, y: float) -> bool:
-        return bool(kernels.explain(*plan.arguments, y))
+        _, row, matrix, *_ = plan.arguments
+        return not self.image.excludes(row, matrix) and bool(kernels.explain(*plan.arguments, y))
 
 
 class _Image:
-    """Weights, means and deviations as arrays in the order of a table's columns."""
+    """Weights, means and deviations as arrays in the order of a table's columns.
+
+    What they cannot tell is looked for in the rows at hand, and not in the table: that knows more after a long run than after a restart.
+    """
 
     def __init__(self, model: Linear, table: Table) -> None:
         self._model, self._table = model, table
         self._keys: list[Any] = []
         self._size = -1
         self._scaled: list[tuple[Any, list[int], list[str]]] = []
+        self._barred: list[int] = []
+        self._shared: list[list[tuple[int, int | None]]] = []
         kind = type(model.model)
         self._link = (
             kernels.SOFTMAX if kind is linear_model.SoftmaxRegression
@@ -130,24 +136,43 @@ class _Image:
         self.arrays: tuple[Any, ...] = ()
 
     def sync(self) -> bool:
-        """Bring the arrays up to date; False where a feature's way is not known."""
+        """Bring the arrays up to date; False where there are no classes yet."""
         labels = self.labels
         if self._link == kernels.SOFTMAX:
             labels = list(self._model.model.weights)
         if self._table.size != self._size or labels != self.labels:
             self._size, self.labels = self._table.size, labels
             self.codes = {label: code for code, label in enumerate(labels)}
-            self._known = bool(labels) and self._lay_out()
-        if self._known:
+            self._lay_out()
+        if labels:
             self._read()
-        return self._known
+        return bool(labels)
 
-    def _lay_out(self) -> bool:
+    def excludes(self, row: Array, matrix: Array) -> bool:
+        """Whether copies of the row may have what the arrays do not tell: a column whose way is not known, or two values that share a weight.
+
+        Of two such values river lets the first decide.
+        """
+        if not (self._barred or self._shared):
+            return False
+        rows = np.vstack([matrix, row])
+        present = ~np.isnan(rows)
+        if present[:, self._barred].any():
+            return True
+        for owners in self._shared:
+            here = [(present[:, j] if code is None else rows[:, j] == code).any() for j, code in owners]
+            if sum(here) > 1:
+                return True
+        return False
+
+    def _lay_out(self) -> None:
         table, n = self._table, len(self._table.names)
         kinds = np.zeros(n, np.int64)
         widest = max((len(codes) for codes in table.codes.values()), default=0)
         places = np.zeros((n, max(widest, 1)), np.int64)
         keys: list[Any] = [None] * n
+        owners: dict[str, list[tuple[int, int | None]]] = {}  # column and category of each key
+        self._barred = []
         scaled: dict[int, tuple[Any, list[int], list[str]]] = {}
         for j, name in enumerate(table.names):
             categories = table.codes.get(name)
@@ -157,26 +182,26 @@ class _Image:
             if not ways:
                 continue
             way = ways[0]
-            if len(ways) > 1 or way.takes(name, categories is not None) is None:
-                return False
-            if (way.encoder is None) != (categories is None):
-                return False
+            known = len(ways) == 1 and way.takes(name, categories is not None) is not None
+            if not known or (way.encoder is None) != (categories is None):
+                self._barred.append(j)
+                continue
             if categories is not None:
                 kinds[j] = kernels.CATEGORY
                 for category, code in categories.items():
                     places[j, code] = len(keys)
                     keys.append(f"{name}_{category}")
+                    owners.setdefault(keys[-1], []).append((j, code))
                 continue
             keys[j] = name
+            owners.setdefault(name, []).append((j, None))
             kinds[j] = kernels.NUMBER
             if way.scaler is not None:
                 kinds[j] = kernels.SCALED
                 _, columns, names = scaled.setdefault(id(way.scaler), (way.scaler, [], []))
                 columns.append(j)
                 names.append(name)
-        used = [key for key in keys if key is not None]
-        if len(set(used)) < len(used):
-            return False  # two features have one weight, of which river lets the first decide
+        self._shared = [several for several in owners.values() if len(several) > 1]
         self._keys, self._scaled = keys, list(scaled.values())
         outputs = len(self.labels) if self._link == kernels.SOFTMAX else 1
         block = np.zeros(outputs * len(keys) + 2 * n)  # in one piece: most models are read by one call
@@ -199,7 +224,6 @@ class _Image:
             self._link,
             self._target,
         )
-        return True
 
     def _read(self) -> None:
         model, target, keys = self._model.model, self._model.target, self._keys
