@@ -60,8 +60,9 @@ def _supervise(site: Site | None, config: Path | None, workers: int, until_caugh
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        while any(child.poll() is None for child in children):
-            if not stopping and any(child.returncode not in (None, 0) for child in children):
+        # Each is asked each time: ``any`` would ask none after the first that lives.
+        while None in (codes := [child.poll() for child in children]):
+            if not stopping and any(code not in (None, 0) for code in codes):
                 stop(signal.SIGTERM, None)
             time.sleep(0.05)
     finally:
@@ -69,8 +70,14 @@ def _supervise(site: Site | None, config: Path | None, workers: int, until_caugh
             signal.signal(number, handler)
     # A worker that is told to stop before it has set up its handlers, while it imports, ends by the signal itself.
     fine = (0, -signal.SIGTERM) if stopping else (0,)
-    codes = [child.returncode for child in children if child.returncode not in fine]
-    return (1 if codes[0] < 0 else codes[0]) if codes else 0
+    failed = [child.returncode for child in children if child.returncode not in fine]
+    for slot, child in enumerate(children):
+        if child.returncode in failed and child.returncode < 0:
+            sys.stderr.write(
+                f"error: worker {slot} was ended by signal {-child.returncode}, as by a machine that is out of memory; "
+                "the others were stopped, start the sidecar again: nothing is lost\n"
+            )
+    return (1 if failed[0] < 0 else failed[0]) if failed else 0
 
 
 def worker_environment() -> dict[str, str]:

@@ -104,11 +104,11 @@ class LinearEvaluator(CompiledEvaluator):
         found = linear(model.wrapped)
         if found is None:
             raise ValueError(f"evaluator: linear does not know {type(model.wrapped).__name__}; use generic")
-        self.image = _Image(found, self._table)
+        self.image = self._linear = _Image(found, self._table)
 
     def _run(self, plan: Plan, x: Row, y: float) -> bool:
         _, row, matrix, *_ = plan.arguments
-        return not self.image.excludes(row, matrix) and bool(kernels.explain(*plan.arguments, y))
+        return not self._linear.excludes(row, matrix) and bool(kernels.explain(*plan.arguments, y))
 
 
 class _Image:

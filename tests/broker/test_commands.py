@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import psutil
 import pytest
 
 from explain_client import Drift
@@ -128,6 +129,18 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
     line.wait_for(lambda: orphaned.log().count("released") >= 2, 30)
     line.run_to_end()
     line.verify()
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_worker_that_is_killed_ends_the_run_in_words(pipeline: Factory, slot: int) -> None:
+    line = pipeline(2)
+    supervisor = Process(["-m", "service.cli", "run", "--workers", "2"], line.environment)
+    line.wait_for(lambda: supervisor.log().count("running from") >= 2)
+    children = psutil.Process(supervisor.pid).children()
+    next(one for one in children if one.cmdline()[-2:] == ["--slot", str(slot)]).kill()
+    assert supervisor.wait(60) == 1, supervisor.log()
+    assert f"error: worker {slot} was ended by signal 9" in supervisor.log()
+    assert not any(one.is_running() for one in children)
 
 
 def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(
