@@ -7,9 +7,10 @@ from typing import Any, Literal, get_args
 from explain_core.evaluation.batch import BatchEvaluator
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.kernels import AVAILABLE
+from explain_core.learners.base import Learner
 from explain_core.models import ArrayModel, Model, OnnxModel
 
-Name = Literal["auto", "generic", "batch", "linear", "trees"]
+Name = Literal["auto", "generic", "batch", "linear", "trees", "arrays"]
 
 
 def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvaluator:
@@ -28,10 +29,13 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
         if name.model is not model:
             raise ValueError("evaluator: it is that of another model; make one with choose(model)")
         return name
+    from explain_core.evaluation.learned import LearnedEvaluator
     from explain_core.evaluation.linear import LinearEvaluator, linear
     from explain_core.evaluation.trees import TreesEvaluator
     from explain_core.evaluation.votes import voting
 
+    if name in ("auto", "arrays") and isinstance(model, Learner):
+        return LearnedEvaluator(model)
     if name == "trees" or (name == "auto" and voting(model.wrapped) is not None):
         return TreesEvaluator(model)
     if name == "linear" or (name == "auto" and linear(model.wrapped) is not None):

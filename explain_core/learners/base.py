@@ -36,6 +36,10 @@ class Learner(Model):
         self.labels = []
         self.codes: dict[Any, int] = {}
 
+    def encoded(self, x: Row) -> NDArray[np.float64]:
+        """The record as a row of ``columns``, with room in the arrays for all that is new in it; good until the next one."""
+        raise NotImplementedError
+
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError
 
@@ -43,7 +47,7 @@ class Learner(Model):
         raise NotImplementedError
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Predictions for encoded rows: probabilities, rows × classes in the order of the codes, or numbers, rows × 1."""
+        """Predictions for rows that ``encoded`` has made: probabilities, rows × classes in the order of the codes, or numbers, rows × 1."""
         raise NotImplementedError
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:

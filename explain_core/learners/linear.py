@@ -208,36 +208,36 @@ class LinearLearner(Learner):
         self._out: NDArray[np.float64] = np.empty((1, len(self.labels) or int(self._regression)))
         self._rows: NDArray[np.float64] = np.empty((1, 0))
 
-    def predict(self, x: Row) -> Prediction:
-        self._encoded(x)
-        kernels.predict_rows(self.arrays.table, self._rows, self._out)
-        out = self._out[0].tolist()
-        return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
-
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._lay_out()
-        out = np.empty((len(rows), self._out.shape[1]))
-        kernels.predict_rows(self.arrays.table, rows, out)
-        return out
-
-    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
-        self._encoded(x)
-        if self._link == kernels.SIGMOID:
-            y = -1.0 if y == 0 else float(int(y))
-        elif self._link == kernels.SOFTMAX:
-            y = self._label(y)
-        kernels.learn(self.arrays.table, self._rows[0], float(y), weight)
-
-    @property
-    def takes_weight(self) -> bool:
-        return self._link != kernels.SOFTMAX and not self._plan.target
-
-    def _encoded(self, x: Row) -> None:
+    def encoded(self, x: Row) -> NDArray[np.float64]:
         row = self.columns.row(x)
         if self.columns.size != self._size:
             self._lay_out()
         if self._rows.base is not row:
             self._rows = row.reshape(1, -1)
+        return row
+
+    def predict(self, x: Row) -> Prediction:
+        self.encoded(x)
+        kernels.predict_rows(self.arrays.table, self._rows, self._out)
+        out = self._out[0].tolist()
+        return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.empty((len(rows), self._out.shape[1]))
+        kernels.predict_rows(self.arrays.table, rows, out)
+        return out
+
+    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        row = self.encoded(x)
+        if self._link == kernels.SIGMOID:
+            y = -1.0 if y == 0 else float(int(y))
+        elif self._link == kernels.SOFTMAX:
+            y = self._label(y)
+        kernels.learn(self.arrays.table, row, float(y), weight)
+
+    @property
+    def takes_weight(self) -> bool:
+        return self._link != kernels.SOFTMAX and not self._plan.target
 
     def _label(self, y: Any) -> int:
         n = len(self.labels)

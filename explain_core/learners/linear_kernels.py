@@ -173,6 +173,13 @@ def deviation(target: Any, half: float) -> float:
 
 
 @compiled
+def outputs(table: Any) -> Any:
+    """Numbers of a prediction."""
+    head = i8(table, HEAD)[0]
+    return 2 if head[LINK] == SIGMOID else head[N_LABELS] if head[LINK] == SOFTMAX else 1
+
+
+@compiled
 def predict_rows(table: Any, rows: Any, out: Any) -> None:
     """Predictions of encoded rows, rows × outputs."""
     keys, values = i8(table, KEYS)[0], f8(table, VALUES)[0]

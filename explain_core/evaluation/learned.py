@@ -1,0 +1,162 @@
+"""Models that learn in arrays, explained by compiled code that reads the same arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from itertools import compress, count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.evaluation import learned_kernels as kernels
+from explain_core.evaluation.generic import GenericEvaluator
+from explain_core.evaluation.plan import Plan
+from explain_core.learners.arrays import Arrays
+from explain_core.learners.base import Learner
+from explain_core.losses import Prediction
+from explain_core.models import Row
+from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
+
+Array = NDArray[np.float64]
+
+EXPLAIN: dict[str, Callable[..., bool]] = {"linear": kernels.explain_linear}
+"""What explains each kind of learner."""
+
+_OWN = {GeometricReservoir, UniformReservoir}
+
+
+class LearnedEvaluator(GenericEvaluator):
+    """Contributions of a ``Learner`` in one compiled call; equal, to the last bit, to those that its predictions alone give."""
+
+    name = "arrays"
+    model: Learner
+
+    def __init__(self, model: Learner) -> None:
+        super().__init__(model)
+        self._explain = EXPLAIN[model.kind]
+        self._rows: dict[int, _Rows] = {}
+        self._bound: dict[int, _Bound] = {}
+        self._regression = model.task == "regression"
+
+    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction) -> bool:
+        if plan.codes is None:
+            return False
+        labels = [None] if self._regression else list(base) if isinstance(base, Mapping) else []
+        bound = self._bound.get(id(plan))
+        if bound is None or bound.plan is not plan:
+            bound = self._bound[id(plan)] = _Bound(plan)
+        rows = self._rows.get(id(plan.reservoir))
+        if rows is None:
+            rows = self._rows[id(plan.reservoir)] = _Rows(plan.reservoir, self.model)
+        rows.sync()
+        row = self.model.encoded(x)
+        if len(row) != rows.matrix.shape[1]:
+            rows.sync()
+            row = self.model.encoded(x)
+        if labels and bound.ready(self.model, rows.matrix, labels):
+            truth = float(y) if self._regression else float(bound.places.get(y, -1))
+            pfi, sage = plan.pfi.rng, plan.sage.rng
+            plan.state[0], plan.state[1] = pfi.state, sage.state
+            if self._explain(bound.arrays.table, self.model.arrays.table, row, truth):
+                pfi.state, sage.state = plan.state.tolist()
+                return True
+        self.fallbacks += 1
+        return False
+
+
+class _Bound:
+    """A plan as arrays, for a table of so many columns, a matrix of rows, and labels in the order of a prediction."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.places: dict[Any, int] = {}
+        self.arrays = Arrays()
+        self._labels: list[Any] = []
+        self._matrix: Array | None = None
+
+    def ready(self, learner: Learner, matrix: Array, labels: list[Any]) -> bool:
+        """Bring the arrays up to date; False where the mean of the empty model has other labels, or another order of them."""
+        plan = self.plan
+        if labels != self._labels:
+            self._labels, self._matrix = labels, None
+            self.places = {label: place for place, label in enumerate(labels)}
+        if matrix is not self._matrix:
+            self._lay_out(learner, matrix)
+        empty = plan.sage.empty
+        if empty is not plan.held:
+            plan.sage.empty = plan.held = empty and empty.within(plan.empty, labels)
+            return empty is None or plan.held is not None
+        return True
+
+    def _lay_out(self, learner: Learner, matrix: Array) -> None:
+        plan, labels = self.plan, self._labels
+        assert plan.codes is not None
+        learner.columns.add(name for player in plan.players for name in player.features)
+        columns = [[learner.columns.index[name] for name in player.features] for player in plan.players]
+        width = matrix.shape[1]
+        members = np.array([column for of_one in columns for column in of_one], np.int64)
+        pfi, sage = plan.pfi, plan.sage
+        counts = [
+            pfi.n_samples, sage.n_samples, len(pfi.delta) or len(sage.delta), pfi.delta.shape[1], sage.delta.shape[1],
+        ]  # fmt: skip
+        codes = [0] if labels == [None] else [learner.codes[label] for label in labels]
+        plan.held, plan.empty = None, np.zeros(0 if sage.empty is None else 1 + len(labels))
+        self.arrays = Arrays(
+            state=plan.state,
+            rows=matrix,
+            starts=np.cumsum([0, *map(len, columns)]).astype(np.int64),
+            members=members,
+            outside=np.setdiff1d(np.arange(width), members),
+            codes=plan.codes,
+            pairs=plan.pairs.astype(np.int64),
+            counts=np.array(counts, np.int64),
+            order=plan.order,
+            empty=plan.empty,
+            labels=np.array(codes, np.int64),
+            delta=pfi.delta,
+            cells=_flat(pfi.smoother.cells),
+            sums=pfi.smoother.sums,
+            rates=pfi.smoother.rates,
+            sage_delta=sage.delta,
+            sage_cells=_flat(sage.smoother.cells),
+            sage_sums=sage.smoother.sums,
+            sage_rates=sage.smoother.rates,
+        )
+        self._matrix = matrix
+
+
+def _flat(cells: Array) -> Array:
+    """Cells as a matrix: a view, 4 · losses × players."""
+    return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
+
+
+class _Rows:
+    """A reservoir's rows, encoded."""
+
+    def __init__(self, reservoir: Reservoir, learner: Learner) -> None:
+        self._reservoir, self._learner = reservoir, learner
+        self._known: list[Row | None] = []
+        self._replaced: int | None = None
+        self.matrix: Array = np.empty((0, 0))
+
+    def sync(self) -> None:
+        """Bring ``matrix`` up to date: the rows that were replaced, or all where there are more rows or columns."""
+        reservoir, columns = self._reservoir, self._learner.columns
+        rows = reservoir.rows
+        replaced = reservoir.replaced if type(reservoir) in _OWN else None  # type: ignore[attr-defined]
+        if len(rows) != len(self._known) or len(columns.names) != self.matrix.shape[1]:
+            columns.add(name for row in rows for name in row)
+            self._known = [None] * len(rows)
+            self.matrix = np.empty((len(rows), len(columns.names)))
+            self._replaced = None
+        slots: Iterable[int]
+        if replaced is not None and self._replaced is not None and replaced - self._replaced < 2:
+            slots = () if replaced == self._replaced else (reservoir.slot,)  # type: ignore[attr-defined]
+        else:
+            slots = list(compress(count(), map(operator.is_not, rows, self._known)))
+        for slot in slots:
+            self.matrix[slot] = self._learner.encoded(rows[slot])
+            self._known[slot] = rows[slot]
+        self._replaced = replaced
