@@ -45,8 +45,9 @@ performance: setup ## measure anew what docs/performance.md shows, some hours on
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA)) $(if $(QUIX),--quix $(QUIX))
 
 .PHONY: crash
-crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash
-	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash)
+crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash STREAM=all-models DATA=FILE.csv
+	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash) \
+	  $(if $(STREAM),--stream $(STREAM)) $(if $(DATA),--data $(DATA))
 
 .PHONY: cluster
 cluster: setup ## three brokers, each killed in turn: ROUNDS=2

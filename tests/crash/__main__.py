@@ -3,7 +3,7 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -13,9 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.report import Report
-from tests.crash.streams import MIXED, default_model
+from tests.crash.streams import MIXED, Stream, all_models, default_model
 
 FULL_DISK = "full disk"
+
+STREAMS: dict[str, Callable[[Path | None], Stream]] = {
+    "all-models": lambda data: all_models(),
+    "mixed": lambda data: MIXED,
+    "default-model": default_model,
+}
 
 
 @click.command()
@@ -28,9 +34,7 @@ FULL_DISK = "full disk"
     type=click.Choice(list(KINDS)),
     help="These faults only; else every kind.",
 )
-@click.option(
-    "--stream", "name", default="mixed", show_default=True, type=click.Choice(["mixed", "default-model"])
-)
+@click.option("--stream", "name", default="all-models", show_default=True, type=click.Choice(list(STREAMS)))
 @click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -41,7 +45,7 @@ def main(seed: int, faults: int, only: tuple[str, ...], name: str, data: Path | 
     """Inject faults, compare every byte with the oracle, and write report.md and report.json to the state's folder."""
     state.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
-    stream = default_model(data) if name == "default-model" else MIXED
+    stream = STREAMS[name](data)
     with _disk(state / "disk") as (disk, why):
         kinds = [kind for kind in only or stream.kinds if disk or kind != FULL_DISK]
         try:

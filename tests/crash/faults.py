@@ -157,7 +157,7 @@ def kill_supervisor(campaign: "Campaign", rng: random.Random) -> str:
     campaign.fleet.kill(slot)
     campaign.fleet.wait(rng.uniform(0, 1.5))
     campaign.fleet.start(slot)
-    campaign.fleet.wait(rng.uniform(2, 8))
+    campaign.fleet.wait(rng.uniform(1, 5))
     return f"SIGKILL supervisor {slot}"
 
 
@@ -167,7 +167,7 @@ def kill_supervised(campaign: "Campaign", rng: random.Random) -> str:
     pid = campaign.fleet.shoot(slot, rng)
     campaign.fleet.wait(rng.uniform(0, 1.5))
     campaign.fleet.start(slot)
-    campaign.fleet.wait(rng.uniform(2, 8))
+    campaign.fleet.wait(rng.uniform(1, 5))
     return f"SIGKILL worker {pid} of supervisor {slot}"
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tests.crash.cluster import Cluster
 
 PARTITIONS = 8
-RECORDS_PER_SECOND = 160
 CATCH_UP_SECONDS = 180
 
 PROBE = b"a probe that is no JSON: it comes out as a dead letter at once"
@@ -47,6 +46,8 @@ class Verdict:
     recoveries: list[Recovery]
     probe_seconds: float
     problems: list[str]
+    models: dict[str, int]
+    """How many partitions each was the model of."""
 
 
 class Load:
@@ -64,7 +65,7 @@ class Load:
         environment: dict[str, str],
         workers: int,
         workers_servers: str | None = None,
-        records_per_second: float = RECORDS_PER_SECOND,
+        records_per_second: float | None = None,
         count: int = 10**6,
         stream: Stream = MIXED,
     ) -> None:
@@ -89,7 +90,9 @@ class Load:
         self.fleet = Fleet({**self.pipeline.environment, **at}, stream.supervised)
         self._feeding = threading.Event()
         self._feeding.set()
-        self._producer = threading.Thread(target=self._feed, args=(records_per_second, count), daemon=True)
+        self._producer = threading.Thread(
+            target=self._feed, args=(records_per_second or stream.rate, count), daemon=True
+        )
         self._producer.start()
         for slot in range(workers):
             self.fleet.start(slot)
@@ -147,6 +150,7 @@ class Load:
             self.recoveries,
             probe_seconds,
             [*problems, *self.fleet.failures, *compared["differences"]],
+            compared.get("models", {}),
         )
 
     def close(self) -> None:

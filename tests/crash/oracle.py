@@ -9,6 +9,7 @@ import hashlib
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -42,6 +43,7 @@ class Verdict:
     messages: int = 0
     bytes: int = 0
     differences: list[str] = field(default_factory=list)
+    models: Counter[str] = field(default_factory=Counter)
 
 
 def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdict:
@@ -72,19 +74,20 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
         if fold:
             records = [_record(message) for message in messages if message.offset() < place.offset]
             verdict.records += len(records)
-            differences += _compare(settings, envelope, partition, records, place, published)
+            state = PartitionState(settings, partition)
+            verdict.models[_name(state.model.wrapped)] += 1
+            differences += _compare(state, envelope, records, place, published)
     return verdict
 
 
 def _compare(
-    settings: Settings,
+    state: PartitionState,
     envelope: Envelope,
-    partition: int,
     records: Iterable[InputRecord],
     committed: TopicPartition,
     published: dict[str, Stream],
 ) -> list[str]:
-    state = PartitionState(settings, partition)
+    partition = state.partition
     expected: dict[str, Stream] = {name: [] for name in published}
     for record in records:
         for output in (envelope.wrap(partition, one) for one in state.step(record)):
@@ -190,6 +193,12 @@ def _committed(settings: Settings, partitions: Iterable[int]) -> dict[int, Topic
     request = ConsumerGroupTopicPartitions(settings.app_id, places)
     future = admin.list_consumer_group_offsets([request], request_timeout=30)[settings.app_id]
     return {place.partition: place for place in future.result().topic_partitions}
+
+
+def _name(model: Any) -> str:
+    """The class of a model, in a pipeline that of its last step."""
+    steps = getattr(model, "steps", None)
+    return _name(list(steps.values())[-1]) if isinstance(steps, dict) else type(model).__name__
 
 
 def main() -> int:

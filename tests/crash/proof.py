@@ -25,7 +25,7 @@ from tests.unit.test_hostile_snapshots import BOMBS, CORPUS, FUNCTIONS
 
 INPUTS = 1_000_000
 GUIDED_INPUTS = 300_000
-FAULTS = 500
+FAULTS, SUPERVISED_FAULTS = 500, 308
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ PARTS = {
     ),
     "campaign": Part(
         f"Crash campaign: {FAULTS} faults", ["tests.crash", "--seed", "2026", "--faults", str(FAULTS), "--state", "{state}"], "report.md"
+    ),
+    "supervised": Part(
+        f"Supervisors and their workers killed on the default model: {SUPERVISED_FAULTS} faults",
+        ["tests.crash", "--stream", "default-model", "--seed", "2026", "--faults", str(SUPERVISED_FAULTS), "--state", "{state}/supervised"],
+        "supervised/report.md",
     ),
     "cluster": Part("Three brokers", ["tests.crash.cluster", "--report", "{state}/cluster.md"], "cluster.md"),
     "soak": Part("Soak: 30 minutes", ["tests.crash.soak", "--report", "{state}/soak.md"], "soak.md"),

@@ -57,45 +57,32 @@ class Report:
         verdicts, kinds = self.verdicts, Counter(fault.kind for fault in self.faults)
         points = _sum(verdict.points for verdict in verdicts)
         ended = _sum(verdict.ended for verdict in verdicts)
+        not_run = [(kind, f"not run: {why}") for kind, why in sorted(self.not_run.items())]
         lines = [
-            "# Crash campaign",
+            f"# Crash campaign on the stream {self.stream}",
             "",
             title(self.seed),
-            f"Stream: {self.stream}.",
             "",
             comparison(verdicts),
-            "",
-            "| fault | injected |",
-            "| --- | ---: |",
-            *(f"| {kind} | {count} |" for kind, count in sorted(kinds.items())),
-            *(f"| {kind} | not run: {why} |" for kind, why in sorted(self.not_run.items())),
-            "",
-            "| crash point | reached |",
-            "| --- | ---: |",
-            *(f"| {point} | {points[point]} |" for point in POINTS),
-            "",
-            "| after SIGKILL, seconds | runs | p50 | p99 |",
-            "| --- | ---: | ---: | ---: |",
-            *self._recoveries(),
+            *_table("fault", "injected", rows=[*sorted(kinds.items()), *not_run]),
+            *_table("model", "partitions", rows=sorted(_sum(v.models for v in verdicts).items())),
+            *_table("crash point", "reached", rows=[(point, points[point]) for point in POINTS if points]),
+            *_table("after SIGKILL, seconds", "runs", "p50", "p99", rows=self._recoveries()),
             "",
             f"Probe records came through in {max((v.probe_seconds for v in verdicts), default=0):.1f} s at the most.",
-            "",
-            "| ended by itself, and was started again | times |",
-            "| --- | ---: |",
-            *(f"| {reason.replace('|', ' ')} | {count} |" for reason, count in ended.most_common()),
+            *_table("ended by itself, and was started again", "times", rows=ended.most_common()),
         ]
         return "\n".join(lines) + "\n"
 
-    def _recoveries(self) -> list[str]:
-        rows = []
+    def _recoveries(self) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
         for membership in ("dynamic", "static"):
             found = [r for v in self.verdicts if v.membership == membership for r in v.recoveries]
             for name in Recovery._fields:
                 seconds = [getattr(recovery, name) for recovery in found]
                 if seconds:
-                    rows.append(
-                        f"| {membership} membership: {name} | {len(seconds)} | {statistics.median(seconds):.2f} | {p99(seconds):.2f} |"
-                    )
+                    middle, high = f"{statistics.median(seconds):.2f}", f"{p99(seconds):.2f}"
+                    rows.append((f"{membership} membership: {name}", len(seconds), middle, high))
         return rows
 
 
@@ -128,6 +115,15 @@ def p99(values: Sequence[float]) -> float:
     """The 99th percentile."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+
+
+def _table(*header: str, rows: Sequence[Sequence[object]]) -> list[str]:
+    """Lines of a table, none without rows."""
+    if not rows:
+        return []
+    cells = [" | ".join(str(cell).replace("|", " ") for cell in row) for row in rows]
+    rule = " | ".join(["---", *["---:"] * (len(header) - 1)])
+    return ["", *(f"| {line} |" for line in (" | ".join(header), rule, *cells))]
 
 
 def _sum(counts: object) -> Counter[str]:

@@ -13,6 +13,7 @@ from river import datasets
 from service.csv_rows import converters_of, read_rows
 from tests.broker.harness import mixed_records
 from tests.crash.faults import KINDS, SUPERVISED_KINDS
+from tests.crash.models import Task
 
 SLICE = 25
 
@@ -32,13 +33,14 @@ class Stream:
     """``records`` takes the number of partitions and a seed; ``environment`` the number of the slice.
 
     ``supervised``: what is started and killed is ``explain-sidecar run`` with its workers, else workers alone. ``slice`` is the number
-    of faults between two verdicts.
+    of faults between two verdicts. ``rate`` is in records a second.
     """
 
     records: Callable[[int, int], Iterator[Fed]]
     environment: Callable[[int], dict[str, str]] = lambda number: {}
     kinds: Sequence[str] = tuple(KINDS)
     slice: int = SLICE
+    rate: float = 160
     supervised: bool = False
 
 
@@ -48,6 +50,109 @@ def _mixed(partitions: int, seed: int) -> Iterator[Fed]:
 
 
 MIXED = Stream(_mixed)
+
+MAX_BYTES, MAX_STRING, MAX_FEATURES = 4_000, 200, 40
+"""Limits on records, so low that breaking them is cheap."""
+
+SINGLE, SECOND, LATE = 150, 250, 400
+"""Records of a partition until a feature gets its second category, another its late one, and another comes up."""
+
+
+def all_models() -> Stream:
+    """Mixed features with rare and late categories and gaps, 1 % bad records of all kinds, odd headers, models of all families.
+
+    The slices take turns with classification and regression; in each a partition has a model that its seed draws.
+    """
+
+    def environment(number: int) -> dict[str, str]:
+        task = TASKS[number % len(TASKS)]
+        return {
+            "EXPLAIN_MODEL__TASK": task,
+            "EXPLAIN_MODEL__FACTORY": "tests.crash.models:drawn",
+            "EXPLAIN_MODEL__PARAMS": json.dumps({"task": task}),
+            "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
+            "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
+            "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
+        }
+
+    def records(partitions: int, seed: int) -> Iterator[Fed]:
+        rng = random.Random(seed)
+        for index in count():
+            partition, past = index % partitions, index // partitions
+            x = _features(rng, past)
+            value = _bad(rng, x) if rng.random() < 0.01 else json.dumps(x).encode()
+            yield Fed(partition, value, _headers(rng))
+
+    return Stream(records, environment, rate=40)
+
+
+TASKS: tuple[Task, ...] = ("multiclass", "regression")
+
+
+def _features(rng: random.Random, past: int) -> dict[str, Any]:
+    """A valid record that comes after so many of its partition; the label is a class and a number."""
+    x: dict[str, Any] = {
+        "a": rng.gauss(0, 1),
+        "b": rng.randrange(5),
+        "flag": rng.random() < 0.3,
+        "colour": rng.choice(["red", "green", "blue"]),
+        "city": f"c{min(int(rng.expovariate(0.4)), 30)}",  # one in ten thousand is the last
+        "alone": "main" if past < SINGLE or rng.random() < 0.7 else "other",
+        "colour_old": rng.choice("12"),
+    }
+    if past >= SECOND and rng.random() < 0.2:
+        x["colour"] = "teal"
+    if rng.random() < 0.003:
+        x["colour"] = rng.choice(["", "violet", "old_1", "größe\u2028", "\U0001f999"])
+    if past >= LATE:
+        x["late"] = rng.random()
+        x["later"] = rng.choice("xyz")
+    if rng.random() < 0.003:
+        x["b"] = rng.choice([2**60, -(2**53) - 1, 1e-310, 1e29, -0.0, True])
+    if rng.random() < 0.01:
+        x["seldom"] = rng.choice("xyz")
+    concept = past // 500 % 2
+    score = (
+        x["a"] + (x["colour"] in ("red", "teal")) - concept * (x["alone"] == "other") + 0.3 * rng.gauss(0, 1)
+    )
+    for name in list(x):
+        if rng.random() < 0.06:
+            x[name] = None
+            if rng.random() < 0.5:
+                del x[name]
+    return {**x, "label": int(score > 0.1) + int(score > 1.0)}
+
+
+def _bad(rng: random.Random, x: dict[str, Any]) -> bytes | None:
+    """A record that is dead-lettered: not JSON, or broken in one place."""
+    if rng.random() < 0.4:
+        return rng.choice(
+            [
+                None, b"", b"{", b"[1]", b"null", b"\xff\xfe", b'{"a": NaN, "label": 1}', b'{"a": 1e999, "label": 1}', b'{"label": 1}',
+                b'{"a": 1}', b'{"a": "\\ud800", "label": 1}', b"[" * 2_000 + b"]" * 2_000, b'{"a": 1, "label": 1} x', bytes(rng.randbytes(50)),
+            ]
+        )  # fmt: skip
+    broken: list[tuple[str, Any]] = [
+        ("label", None), ("label", [1]), ("label", {}), ("label", "x" * (MAX_STRING + 1)), ("a", "one"), ("a", 1e31), ("a", {"b": 1}), ("a", []),
+        ("colour", 7), ("colour", "x" * (MAX_STRING + 1)), ("n" * (MAX_STRING + 1), 1), ("padding", "x" * MAX_BYTES),
+    ]  # fmt: skip
+    changed = (
+        {f"x{i}": 1 for i in range(MAX_FEATURES + 1)} if rng.random() < 0.1 else dict([rng.choice(broken)])
+    )
+    return json.dumps({**x, **changed}).encode()
+
+
+def _headers(rng: random.Random) -> Headers:
+    """Mostly none; else some that are empty, doubled, binary, long, or have names of our own."""
+    if rng.random() < 0.7:
+        return []
+    trace = b"00-" + rng.randbytes(16).hex().encode() + b"-" + rng.randbytes(8).hex().encode() + b"-01"
+    known: Headers = [
+        ("traceparent", trace), ("tracestate", b"a=1,b=2"), ("traceparent", b"not one"), ("traceparent", None), ("tracestate", b""),
+        ("doubled", b"1"), ("doubled", b"2"), ("", b"no name"), ("binary", rng.randbytes(20)), ("none", None), ("long", b"x" * 1_500),
+        ("schema", b"mine"), ("__explain.errors.class", b"mine"), ("__explain.digest", b"0"), ("größe", "größe".encode()),
+    ]  # fmt: skip
+    return [rng.choice(known) for _ in range(rng.randint(1, 5))]
 
 
 def default_model(data: Path | None = None, label: str = "class") -> Stream:
@@ -70,7 +175,12 @@ def default_model(data: Path | None = None, label: str = "class") -> Stream:
         "EXPLAIN_EMIT__EVERY": "100",
     }
     return Stream(
-        records, lambda number: environment, SUPERVISED_KINDS, slice=len(SUPERVISED_KINDS), supervised=True
+        records,
+        lambda number: environment,
+        SUPERVISED_KINDS,
+        slice=len(SUPERVISED_KINDS),
+        rate=80,
+        supervised=True,
     )
 
 
