@@ -234,7 +234,10 @@ _DRIFT = tuple(one.name for one in fields(Drift))
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterHeaders:
-    """Headers added to a record that could not be folded, in UTF-8; its key, value and own headers are unchanged."""
+    """Headers added to a record that could not be folded, in UTF-8; its key, value and own headers are unchanged.
+
+    Class bad_header: headers whose names are not UTF-8 are left out. Class not_kept: key, value and own headers are.
+    """
 
     schema: Literal["dead-letter/1"] = _wire(
         "Name and version of this schema.", "dead-letter/1", alias="__explain.schema"

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr
 
 from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
-from service.kafka.topics import Topic, Topics, retention_warning
+from service.kafka.headers import read_headers
+from service.kafka.topics import Topic, Topics, retention_warning, too_small
 from service.models import load_model
 from service.records import BadRecord, Decoder, InputRecord
 from service.registry import Registry
@@ -144,7 +145,9 @@ def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) 
                 if few and source
                 else ""
             )
-            yield Finding(what, not few or grows, f"{name}, {topic.partitions} partitions{remedy}")  # fmt: skip
+            small = too_small(setting, topic, settings)
+            remedy += f"; it {small}" if small else ""
+            yield Finding(what, (not few or grows) and not small, f"{name}, {topic.partitions} partitions{remedy}")  # fmt: skip
 
 
 def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Iterator[Finding]:
@@ -259,7 +262,11 @@ def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord
                     break
                 raise UserError(f"{topic.name} partition {partition}: {error.str()}")
             offset: int = message.offset()  # type: ignore[assignment]
-            yield partition, InputRecord(offset, message.timestamp()[1], message.key(), message.value())
+            timestamp = message.timestamp()[1]
+            yield (
+                partition,
+                InputRecord(offset, timestamp, message.key(), message.value(), *read_headers(message)),
+            )
             left -= 1
 
 

@@ -16,7 +16,7 @@ from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Sent, Transaction
-from service.messages import LETTER_PREFIX, letter_headers
+from service.messages import LETTER_PREFIX, NOT_KEPT, letter_headers
 from service.settings import Settings
 from service.show import print_rows
 from service.stream import messages
@@ -38,6 +38,10 @@ class Letter(NamedTuple):
     @property
     def error_class(self) -> str:
         return self.said.get("errors.class", "unknown")
+
+    def chosen(self, error_class: str | None) -> bool:
+        """Whether it is given back where this class is asked for, or any (None)."""
+        return self.error_class != NOT_KEPT and error_class in (None, self.error_class)
 
 
 def show(
@@ -72,7 +76,8 @@ def replay(
     """Write the records back to the records topic, exactly once, beginning where the last replay ended.
 
     They are this sidecar's, and come as they were, without the sidecar's headers, at the end of the partition that they came from. How far the
-    replay has come is committed with them, in the group ``app_id.dead-letters``. Records of other classes are passed over.
+    replay has come is committed with them, in the group ``app_id.dead-letters``. Records of other classes
+    are passed over, and those that were too large to be kept.
     """
     topics = Topics(settings).describe(settings.topics.records, settings.topics.dead_letters)
     for setting, name in (
@@ -88,13 +93,13 @@ def replay(
         letters = list(
             _unreplayed(settings, group, topics[settings.topics.dead_letters].partitions, from_beginning)
         )
-        chosen = Counter(one.error_class for one in letters if error_class in (None, one.error_class))
+        chosen = Counter(one.error_class for one in letters if one.chosen(error_class))
         passed = len(letters) - chosen.total()
         rows = [{"class": kind, "records": count} for kind, count in chosen.most_common()]
         print_rows(rows, as_json=False)
         sys.stdout.write(
             f"{chosen.total():,} records to write to {settings.topics.records}"
-            + (f"; {passed:,} of other classes are passed over for good" if passed else "") + "\n"
+            + (f"; {passed:,} of other classes, or too large to be kept, are passed over for good" if passed else "") + "\n"
         )  # fmt: skip
         if not letters:
             return
@@ -123,7 +128,7 @@ def _give_back(
 ) -> None:
     transaction.begin()
     for one in letters:
-        if error_class in (None, one.error_class):
+        if one.chosen(error_class):
             transaction.send(
                 Sent(settings.topics.records, one.partition, one.key, one.value, one.own_headers)
             )

@@ -20,6 +20,12 @@ Destination = Literal["explanations", "drift", "dead_letters"]
 TRACE_CONTEXT = ("traceparent", "tracestate")
 """Headers of a record (W3C Trace Context) that are passed on with the message that it completes."""
 
+MAX_CONTEXT = 2_048
+"""Bytes of trace context that are passed on; W3C asks for 512 of tracestate."""
+
+NOT_KEPT = "not_kept"
+"""Class of a dead letter without the record, which is too large for it."""
+
 
 LETTER_PREFIX = "__explain."
 """Begins the names of the headers that the sidecar adds to a dead letter."""
@@ -73,15 +79,17 @@ def sealed(body: dict[str, Any], chain: Chain) -> bytes:
 
 
 def headers_of(event: Event, record: InputRecord) -> Headers:
-    """The headers of the message that a record completes: its schema, and the record's trace context as it came."""
-    context = (header for header in record.headers if header[0] in TRACE_CONTEXT)
-    return ("schema", event.schema.encode()), *context
+    """The headers of the message that a record completes: its schema, and the record's trace context as it came, unless it is long."""
+    schema = ("schema", event.schema.encode())
+    context = [header for header in record.headers if header[0] in TRACE_CONTEXT]
+    short = sum(len(name) + len(value or b"") for name, value in context) <= MAX_CONTEXT
+    return (schema, *context) if short else (schema,)
 
 
 def dead_letter(
     record: InputRecord, error: BadRecord, app_id: str, topic: str, partition: int, epoch: int, chain: Chain
 ) -> Output:
-    """The record as it came, with headers that say what is wrong with it and where it was."""
+    """The record, with headers that say what is wrong with it and where it was."""
     headers = DeadLetterHeaders(
         schema="dead-letter/1",
         app_id=app_id,

@@ -24,10 +24,11 @@ from explain_core.random import derive_seed
 from explain_core.reservoirs import Reservoir, make_reservoir
 from explain_core.smoothing import alpha_of
 from service.errors import UserError
-from service.messages import Chain, Destination, Event, Output, dead_letter, headers_of, sealed
+from service.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.models import load_model
 from service.records import BadRecord, Decoder, InputRecord, Sample
 from service.settings import ExplainerSettings, Settings
+from service.sizes import ExplanationSize
 from service.windows import Windows
 
 MAX_CLASSES = 1_000
@@ -113,6 +114,8 @@ class PartitionState:
         self._static = settings.model.static
         self._on_bad = settings.record.on_bad
         self._max_features = settings.record.max_features
+        self._max_bytes = settings.emit.max_bytes
+        self._size = ExplanationSize(settings, self.explainers)
         self._group_names = {
             name
             for one in settings.explainers
@@ -217,6 +220,13 @@ class PartitionState:
                     "too_many_features",
                     f"{len(fresh)} new features come to {len(kinds)} known; record.max_features is {self._max_features}",
                 )
+            size = self._size.of([*kinds, *fresh])
+            if size > self._max_bytes:
+                raise BadRecord(
+                    "names_too_long",
+                    f"the names of {len(fresh)} new features and of {len(kinds)} known would let an explanation take up to {size} bytes; "
+                    f"emit.max_bytes is {self._max_bytes}",
+                )
             kinds.update(fresh)
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
@@ -229,6 +239,13 @@ class PartitionState:
         self.rejected += 1
         if self._on_bad == "skip":
             return []
+        if record.size > self._max_bytes:
+            error = BadRecord(
+                NOT_KEPT,
+                f"the record takes {record.size} bytes and emit.max_bytes is {self._max_bytes}, so that its key, value and headers "
+                f"are left out; {error.error_class}: {error}",
+            )
+            record = record._replace(key=None, value=None, headers=())
         return [
             dead_letter(
                 record,

@@ -20,13 +20,23 @@ _ABSENT: Any = object()
 
 
 class InputRecord(NamedTuple):
-    """A message of the records topic. ``timestamp`` is Kafka's, in milliseconds since 1970."""
+    """A message of the records topic. ``timestamp`` is Kafka's, in milliseconds since 1970.
+
+    ``unreadable_headers`` counts the headers whose names are not UTF-8; they are not among ``headers``.
+    """
 
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+    unreadable_headers: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that key, value and headers take in Kafka's format at the most."""
+        lengths = (len(name.encode()) + len(value or b"") + 8 for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + sum(lengths)
 
 
 class Sample(NamedTuple):
@@ -74,6 +84,11 @@ class Decoder:
 
     def decode(self, record: InputRecord) -> Sample:
         value, settings = record.value, self._settings
+        if record.unreadable_headers:
+            raise BadRecord(
+                "bad_header",
+                f"{record.unreadable_headers} of the record's headers have names that are not UTF-8; the dead letter has the others",
+            )
         if value is None:
             raise BadRecord("null_value", "the record has no value; a labelled record is a JSON object")
         if len(value) > settings.max_bytes:

@@ -31,6 +31,8 @@ OWNED_KEYS = {
     "isolation.level": "the sidecar reads committed records",
     "partition.assignment.strategy": "it is cooperative-sticky",
     "group.protocol": "it is classic",
+    "message.max.bytes": "set emit.max_bytes",
+    "batch.size": "it follows from emit.max_bytes",
     "enable.partition.eof": "the sidecar needs the ends of partitions",
 }
 """Properties of librdkafka that the service sets itself, and what to do instead."""
@@ -267,6 +269,12 @@ class EmitSettings(_Section):
     """When to publish."""
 
     every: int = Field(100, ge=1, description="Folded records per explanation message.")
+    max_bytes: int = Field(
+        1_048_588,
+        ge=50_000,
+        le=50_000_000,
+        description="Largest message, bytes; a dead letter may have 16,384 more. Records whose new features' names would lead to a larger one are dead letters.",
+    )
 
 
 class CommitSettings(_Section):

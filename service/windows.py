@@ -22,6 +22,7 @@ from service.models import trusted_modules
 from service.pickles import dumps, loads
 from service.records import Sample
 from service.settings import Settings
+from service.sizes import HEADROOM
 
 
 class Window:
@@ -80,6 +81,8 @@ class Windows:
         drift, regression = settings.drift, settings.model.task == "regression"
         self._loss = known_losses.get(drift.loss or ("squared" if regression else "zero_one"))
         self._settings = drift
+        identity = 6 * settings.record.max_string if settings.record.id else 0
+        self._max_bytes = settings.emit.max_bytes - HEADROOM - identity
         self._static = settings.model.static
         self._modules = trusted_modules(settings.model)
 
@@ -141,8 +144,15 @@ class Windows:
             )
         except ValueError as error:
             return {"sentence": f"not computed: {error}", "change": None}
-        names = f"window {baseline.number}", f"window {target.number}"
-        return {"sentence": change.sentence(*names), "change": change.to_dict()}
+        sentence = change.sentence(f"window {baseline.number}", f"window {target.number}")
+        details = change.to_dict()
+        size = len(orjson.dumps(details))
+        if size > self._max_bytes:
+            return {
+                "sentence": f"{sentence}; the details take {size} bytes and are left out: raise emit.max_bytes",
+                "change": None,
+            }
+        return {"sentence": sentence, "change": details}
 
     def _frozen(self, window: Window) -> Model:
         assert window.model is not None

@@ -77,6 +77,8 @@ def transactional_producer(settings: Settings, name: str, errors: ErrorLog) -> P
         "enable.idempotence": True,
         "linger.ms": 5,
         "compression.type": "lz4",
+        # Messages that wait together count as one against the topic's limit.
+        "batch.size": min(1_000_000, settings.emit.max_bytes),
         # Large records must fit into dead letters; topics have limits of their own.
         "message.max.bytes": 100_000_000,
         "queue.buffering.max.messages": 1_000_000,

@@ -177,7 +177,7 @@ class Worker:
             message.timestamp()[1],
             message.key(),
             message.value(),
-            read_headers(message).headers,
+            *read_headers(message),
         )
         running = owned.phase == "running"
         before = owned.fold_seconds

@@ -13,6 +13,7 @@ from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, unreachable
 from service.settings import Settings
 from service.show import print_rows
+from service.sizes import HEADROOM
 
 _CHECKPOINT_CONFIG = {
     "cleanup.policy": "compact",
@@ -21,8 +22,6 @@ _CHECKPOINT_CONFIG = {
     "max.compaction.lag.ms": str(60 * 60 * 1000),
     "max.message.bytes": "1048588",
 }
-_DEAD_LETTER_HEADROOM = 16_384
-"""Bytes that the error headers may add to a record."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,8 @@ class Topics:
                 raise UserError(
                     f"topics: {', '.join(missing)} missing on {self._settings.servers} and topics.create is false; run "
                     f"`explain-sidecar topics create`, or create them with {source.partitions} partitions"
-                    f" ({self.outputs['checkpoints']} with cleanup.policy=compact)"
+                    f" ({self.outputs['checkpoints']} with cleanup.policy=compact, {self.outputs['dead_letters']} with "
+                    f"max.message.bytes={least_bytes(self._settings)['dead_letters']})"
                 )
             self.create(missing, source)
             found = self.until_described(records, *self.outputs.values())
@@ -160,15 +160,17 @@ class Topics:
             raise UserError(
                 f"topics.checkpoints: {self.outputs['checkpoints']!r} has cleanup.policy={policy}: snapshots would be deleted; set it to compact"
             )
+        for setting, name in self.outputs.items():
+            problem = too_small(setting, found[name], self._settings)
+            if problem:
+                raise UserError(f"topics.{setting}: {name!r} {problem}")
         return {"records": source} | {setting: found[name] for setting, name in self.outputs.items()}
 
     def create(self, names: list[str], source: Topic) -> None:
         """Create output topics with the partitions of the records topic and the settings that each needs."""
-        limit = int(source.config.get("max.message.bytes", "1048588"))
-        configs = {
-            self.outputs["checkpoints"]: _CHECKPOINT_CONFIG,
-            self.outputs["dead_letters"]: {"max.message.bytes": str(limit + _DEAD_LETTER_HEADROOM)},
-        }
+        configs: dict[str, Mapping[str, str]] = {self.outputs["checkpoints"]: _CHECKPOINT_CONFIG}
+        for setting, least in least_bytes(self._settings).items():
+            configs[self.outputs[setting]] = {"max.message.bytes": str(least)}
         self.create_topics([(name, source.partitions, configs.get(name, {})) for name in names])
 
     def create_topics(self, topics: list[tuple[str, int, Mapping[str, str]]]) -> None:
@@ -201,6 +203,24 @@ class Topics:
 def denied(name: str, error: KafkaException) -> UserError:
     return UserError(
         f"topic {name!r}: {error.args[0].str()}; grant this user DESCRIBE and DESCRIBE_CONFIGS, see docs/guarantees.md for all rights"
+    )
+
+
+def least_bytes(settings: Settings) -> dict[str, int]:
+    """What ``max.message.bytes`` of an output topic must be at least, by its setting, so that every message of the fold fits."""
+    largest = settings.emit.max_bytes
+    return {"explanations": largest, "drift": largest, "dead_letters": largest + HEADROOM}
+
+
+def too_small(setting: str, topic: Topic, settings: Settings) -> str | None:
+    """What to say of an output topic that does not take the largest message."""
+    least = least_bytes(settings).get(setting, 0)
+    limit = int(topic.config.get("max.message.bytes", least))
+    if limit >= least:
+        return None
+    return (
+        f"takes messages of {limit} bytes and the largest may have {least}: run kafka-configs.sh --alter --topic {topic.name} "
+        f"--add-config max.message.bytes={least}; or set emit.max_bytes to {settings.emit.max_bytes - least + limit} at the most"
     )
 
 

@@ -40,8 +40,7 @@ MAX_KEPT_BYTES = 64 * 2**20
 METADATA_TRIES = 20
 
 _REFUSALS = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic (dead letters need more than the records topic allows, "
-    "explanations some 150 bytes for each feature, explainer and loss)",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic to emit.max_bytes, for dead letters to 16,384 more",
     KafkaError.INVALID_TIMESTAMP: "set this machine's clock: messages bear its time, and Kafka refuses those that are too far from the broker's "
     "(message.timestamp.after.max.ms, an hour by default)",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",

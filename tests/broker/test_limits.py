@@ -6,6 +6,8 @@ import time
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
+from service.records import InputRecord
+from tests.broker import raw
 from tests.broker.harness import Factory, Pipeline, mixed_records
 
 
@@ -42,16 +44,81 @@ def test_a_record_that_its_dead_letter_has_no_room_for_stops_the_worker_until_it
     pipeline: Factory,
 ) -> None:
     line = pipeline(1)
-    line.run_to_end()
+    process = line.worker()
+    line.wait_for(lambda: "running from" in process.log())
     configure(line, "dead_letters", max_message_bytes="5000")
     line.feed([*mixed_records(1, 40), (0, random.Random(2).randbytes(6_000)), *mixed_records(1, 40, seed=1)])
-    log = line.fails()
-    assert (
-        f"to topic {line.topics['dead_letters']!r}" in log and "raise max.message.bytes of that topic" in log
-    )
-    configure(line, "dead_letters", max_message_bytes="20000")
+    assert process.wait(60) == 1, process.log()
+    refused = f"to topic {line.topics['dead_letters']!r}"
+    assert refused in process.log() and "raise max.message.bytes of that topic" in process.log()
+    log = line.fails()  # at the start, before it reads anything
+    assert "takes messages of 5000 bytes and the largest may have 1064972" in log and "emit.max_bytes" in log
+    configure(line, "dead_letters", max_message_bytes="1064972")
     line.run_to_end()
     line.verify()
+
+
+def feed_with_headers(line: Pipeline, *records: raw.Headers) -> None:
+    """Good records, but for their headers."""
+    log, produced = line.inputs[0], []
+    for headers, (_, value) in zip(records, mixed_records(1, len(records)), strict=True):
+        readable, unreadable = [], 0
+        for name, content in headers:
+            try:
+                readable.append((name.decode(), content))
+            except UnicodeDecodeError:
+                unreadable += 1
+        timestamp = 1_700_000_000_000 + 1_000 * len(log)
+        log.append(InputRecord(len(log), timestamp, b"k0", value, tuple(readable), unreadable))
+        produced.append((b"k0", value or b"", timestamp, headers))
+    raw.produce(line.broker.bootstrap_servers, line.topics["records"], 0, produced)
+
+
+def test_records_with_header_names_of_any_bytes_are_dead_lettered_with_the_headers_that_can_be_read(
+    pipeline: Factory,
+) -> None:
+    line, rng = pipeline(1), random.Random(3)
+
+    def headers() -> raw.Headers:
+        # librdkafka ends a name at its first zero.
+        names = (rng.randbytes(rng.randrange(4)).replace(b"\0", b"0") for _ in range(rng.randrange(4)))
+        return [(name, rng.choice([None, b"", rng.randbytes(3)])) for name in names]
+
+    line.feed(mixed_records(1, 100))
+    first = [(b"own", b"1"), (b"\xff\xfebad", b"2"), (b"\xc3\xa9", None), (b"\x80", None), (b"", b"")]
+    feed_with_headers(line, first, [(b"\xed\xa0\x80", b"a surrogate")], [(b"\xc3\xa9", b"no fault")])
+    line.run_to_end()
+    feed_with_headers(line, *(headers() for _ in range(300)))
+    line.run_to_end(EXPLAIN_COMMIT__MAX_RECORDS="7")
+    line.verify()
+    letters = [dict(headers) for _, _, headers in line.published()["dead_letters"][0]]
+    assert {one["__explain.errors.class"] for one in letters} == {b"bad_header"} and len(letters) > 100
+    assert (letters[0]["own"], letters[0]["é"], letters[0][""]) == (b"1", None, b"")
+    shown = line.cli("dead-letters", "show", "--json").stdout.splitlines()
+    assert [json.loads(one)["headers"] for one in shown[:2]] == [{"own": "1", "é": None, "": ""}, {}]
+
+
+def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_EXPLAIN__EVERY="200", EXPLAIN_EMIT__EVERY="5")
+    rng = random.Random(1)
+
+    def named(count: int) -> tuple[int, bytes]:
+        names = (rng.randbytes(450).hex() for _ in range(count))  # which no compression makes small
+        return 0, json.dumps({**dict.fromkeys(names, 1), "label": rng.randrange(2)}).encode()
+
+    few = list(mixed_records(1, 50))
+    line.feed([*few, named(800), *few, *(named(40) for _ in range(20)), *few, named(1), *few])
+    process = line.worker()
+    line.wait_for(lambda: line.committed()[0].offset > 60)
+    process.kill()
+    line.run_to_end()
+    line.verify()
+    published = line.published()
+    letters = [dict(headers) for _, _, headers in published["dead_letters"][0]]
+    assert {one["__explain.errors.class"] for one in letters} == {b"names_too_long"}
+    assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 15
+    largest = max(len(value or b"") for _, value, _ in published["explanations"][0])
+    assert 900_000 < largest < 1_048_588
 
 
 def test_times_that_kafka_refuses_stop_the_worker_and_point_to_its_clock(pipeline: Factory) -> None:

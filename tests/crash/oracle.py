@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -25,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from service.envelope import Envelope
+from service.kafka.headers import read_headers
 from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import Settings, load_settings
@@ -137,8 +137,8 @@ def _chain(settings: Settings, partition: int, stream: Stream) -> list[str]:
 
 
 def _record(message: Message) -> InputRecord:
-    headers: Any = tuple(message.headers() or ())
-    return InputRecord(message.offset() or 0, message.timestamp()[1], message.key(), message.value(), headers)
+    offset, timestamp = message.offset() or 0, message.timestamp()[1]
+    return InputRecord(offset, timestamp, message.key(), message.value(), *read_headers(message))
 
 
 def _stream(messages: list[Message]) -> Stream:

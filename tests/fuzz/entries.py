@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -25,29 +26,35 @@ tried: Counter[str] = Counter()
 
 RECORD = {"weight": "weight", "timestamp": "when", "id": "id"}
 EXPLAINERS = [{"kind": "ipfi", "alpha": 0.1, "reservoir": {"size": 3}}]
+MAX_BYTES = 50_000
 KNOWN = {
-    task: fold_settings(task, record=record, explainers=EXPLAINERS, emit={"every": 1})
+    task: fold_settings(task, record=record, explainers=EXPLAINERS, emit={"every": 1, "max_bytes": MAX_BYTES})
     for task, record in (("binary", {}), ("multiclass", {"id": "id"}), ("regression", {"timestamp": "when"}))
 }
 
 
-def records(task: str, stream: list[bytes | None]) -> None:
-    """Each is folded or dead-lettered; those that are folded give what they give without the others."""
+def records(task: str, stream: list[tuple[bytes | None, list[bytes]]]) -> None:
+    """Values, each with the names of its headers. Each is folded or dead-lettered; those that are folded give what they give
+    without the others, and no message is larger than it may be.
+    """
     all_of_them, good_alone = PartitionState(KNOWN[task], 0), PartitionState(KNOWN[task], 0)
-    for offset, value in enumerate(stream):
+    for offset, (value, names) in enumerate(stream):
+        given = record(offset, value, names)
         folded, rejected = all_of_them.records, all_of_them.rejected
         before = all_of_them.fold_digest
-        outputs = _step(all_of_them, offset, value)
+        outputs = all_of_them.step(given)
+        assert all(size(output) < MAX_BYTES for output in outputs)
         tried["records"] += 1
         assert [output.destination for output in outputs] in (["explanations"], ["dead_letters"])
         if outputs[0].destination == "explanations":
             assert (all_of_them.records, all_of_them.rejected) == (folded + 1, rejected)
             assert [essence(output) for output in outputs] == [
-                essence(output) for output in _step(good_alone, offset, value)
+                essence(output) for output in good_alone.step(given)
             ]
         else:
             assert (all_of_them.records, all_of_them.rejected) == (folded, rejected + 1)
             assert (outputs[0].key, outputs[0].value) == (b"k", value)
+            assert outputs[0].headers[: len(given.headers)] == given.headers
             assert all_of_them.fold_digest == before
         assert all_of_them.next_offset == offset + 1
     assert all_of_them.fold_digest == good_alone.fold_digest
@@ -62,8 +69,20 @@ def essence(output: Output) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name not in ("rejected", "digest")}
 
 
-def _step(state: PartitionState, offset: int, value: bytes | None) -> list[Output]:
-    return state.step(InputRecord(offset, 1_700_000_000_000 + offset, b"k", value))
+def size(output: Output) -> int:
+    """Bytes of a message without Kafka's frame."""
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in output.headers)
+    return len(output.key or b"") + len(output.value or b"") + headers
+
+
+def record(offset: int, value: bytes | None, names: list[bytes]) -> InputRecord:
+    """A record with headers of these names, as far as they are text."""
+    readable: list[tuple[str, bytes]] = []
+    for name in names:
+        with suppress(UnicodeDecodeError):
+            readable.append((name.decode(), b"v"))
+    unreadable = len(names) - len(readable)
+    return InputRecord(offset, 1_700_000_000_000 + offset, b"k", value, tuple(readable), unreadable)
 
 
 # --- settings ----------------------------------------------------------------------------------------------------------

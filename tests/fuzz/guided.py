@@ -32,10 +32,15 @@ RUNS = re.compile(r"Done (\d+) runs|stat::number_of_executed_units: (\d+)")
 
 
 def records(data: bytes) -> None:
-    """A byte for the task, then records, a line each; an empty line is a record without a value."""
+    """A byte for the task, then records, a line each: the value, and names of headers after tabs; an empty value is none."""
     tasks = sorted(entries.KNOWN)
-    stream: list[bytes | None] = [line or None for line in data[1:].split(b"\n")[:20]]
+    stream = [_record(line) for line in data[1:].split(b"\n")[:20]]
     entries.records(tasks[data[0] % len(tasks) if data else 0], stream)
+
+
+def _record(line: bytes) -> tuple[bytes | None, list[bytes]]:
+    value, *names = line.split(b"\t")
+    return value or None, names
 
 
 def settings(data: bytes) -> None:

@@ -107,13 +107,22 @@ VALUES = st.one_of(
     st.tuples(GOOD.map(encoded), st.integers(0, 2**32)).map(bent),
     st.binary(max_size=40),
     st.none(),
+    # Names that together take more than the largest explanation, after some records of them.
+    st.lists(st.integers(100, 999), min_size=1, max_size=30).map(
+        lambda numbers: encoded({"label": numbers[0] % 2 == 0, **{f"{n}" * 300: n for n in numbers}})
+    ),
 )
+ODD_NAMES = st.lists(st.binary(max_size=4) | st.sampled_from([b"traceparent", b"own"]), max_size=2)
+HEADERS = st.one_of(st.just([]), st.just([]), ODD_NAMES)
 
 
 @fuzz(0.5)
-@given(st.sampled_from(sorted(entries.KNOWN)), st.lists(VALUES, min_size=BATCH, max_size=BATCH))
+@given(
+    st.sampled_from(sorted(entries.KNOWN)),
+    st.lists(st.tuples(VALUES, HEADERS), min_size=BATCH, max_size=BATCH),
+)
 def test_any_record_is_folded_or_dead_lettered_and_leaves_its_neighbours_as_they_were(
-    task: str, stream: list[bytes | None]
+    task: str, stream: list[tuple[bytes | None, list[bytes]]]
 ) -> None:
     entries.records(task, stream)
 

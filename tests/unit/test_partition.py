@@ -64,7 +64,8 @@ BAD = {
     "nested_feature": {"a": [1], "label": True},
     "not_finite": {"a": 1e40, "label": True},
     "string_too_long": {"colour": "x" * 2_000, "label": True},
-    "too_large": b'{"a": "' + b"x" * 2_000_000,
+    "too_large": b'{"a": "' + b"x" * 1_040_000,
+    "names_too_long": {**GOOD, **{f"{i:03}" * 300: i for i in range(600)}},
     "too_many_features": {**GOOD, **{f"new {i}": i for i in range(996)}},
     "bad_weight": {**GOOD, "weight": -1},
     "bad_timestamp": {**GOOD, "time": "never"},
@@ -99,7 +100,7 @@ def test_a_bad_record_is_a_dead_letter_and_leaves_the_state_as_it_was(error_clas
     assert (state.next_offset, state.rejected, state.fold_digest) == (51, 1, digest)
 
 
-BAD_FROM_THE_START = [kind for kind in BAD if kind not in ("unknown_label", "feature_type", "group_name", "too_many_features")]  # fmt: skip
+BAD_FROM_THE_START = [kind for kind in BAD if kind not in ("unknown_label", "feature_type", "group_name", "too_many_features", "names_too_long")]  # fmt: skip
 
 
 def neighbours(outputs):
@@ -394,3 +395,91 @@ def test_a_class_that_appears_late_is_learnt_and_explained():
     assert state.labels == {"up": 0, "down": 1, "late": 2}
     assert state.model.predict({"a": 2})[2] > 0.3
     assert all(cell is not None for cell in found[-1]["importance"]["ipfi"]["cross_entropy"]["a"].values())
+
+
+def size(output):
+    """Bytes of a message without Kafka's frame."""
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in output.headers)
+    return len(output.key or b"") + len(output.value or b"") + headers
+
+
+@pytest.mark.parametrize("character", ["x", "\x01", "é", "\U0001f600", '"'])
+def test_names_that_are_let_in_fill_no_more_than_the_largest_message(character):
+    limit = 200_000
+    explainers = [
+        {**one, "name": f"e{i}", "losses": ["cross_entropy", "brier"], "groups": {"look": ["a", "b"]}}
+        for i, one in enumerate(SMALL)
+    ]
+    state = new_state(explainers=explainers, emit={"every": 1, "max_bytes": limit}, record={"id": "id"})
+    given = [
+        {"id": "\x01" * 1_000, "label": i % 2, "a": 1e-300 * i, f"{i:03}{character * (i % 200)}": -1e-300 / (i + 1)}
+        for i in range(300)
+    ]  # fmt: skip
+    context = (("traceparent", b"1" * 55), ("tracestate", b"x" * 1_900))
+    outputs = [
+        one
+        for offset, value in enumerate(given)
+        for one in state.step(record(offset, value)._replace(headers=context))
+    ]
+    refused = [one for one in outputs if one.destination == "dead_letters"]
+    assert {dict(one.headers)["__explain.errors.class"] for one in refused} == {b"names_too_long"}
+    largest = max(size(one) for one in outputs if one.destination == "explanations")
+    # Half of it is kept free at the most: for what a message need not have, a long id, numbers of 24 characters.
+    assert 0.5 * limit < largest < limit
+
+
+def test_what_settings_alone_make_too_large_is_refused_before_any_record():
+    named = {"features": [f"{i:03}" * 300 for i in range(100)]}
+    with pytest.raises(UserError, match=r"emit\.max_bytes: 100000: .* takes up to \d+ bytes; raise it"):
+        new_state(record=named, emit={"max_bytes": 100_000})
+
+
+@pytest.mark.parametrize("part", ["value", "key", "headers"])
+def test_a_bad_record_that_is_too_large_for_a_dead_letter_leaves_a_dead_letter_without_it(part):
+    state, given = new_state(emit={"max_bytes": 50_000}), values(20)
+    fold(state, given)
+    before = without_position(state)
+    large = {"value": b"{" * 60_000, "key": b"k" * 60_000, "headers": (("own", b"v" * 60_000),)}[part]
+    (letter,) = state.step(record(20, b"{")._replace(**{part: large}))
+    assert (letter.key, letter.value) == (None, None) and size(letter) < 5_000
+    headers = dict(letter.headers)
+    assert (
+        headers["__explain.errors.class"] == b"not_kept"
+        and b"not_json" in headers["__explain.errors.message"]
+    )
+    assert (headers["__explain.errors.offset"], "own" in headers) == (b"20", False)
+    assert without_position(state) == before
+
+
+def test_trace_context_that_is_long_is_not_passed_on():
+    state = new_state(emit={"every": 1})
+    long = (("traceparent", b"1"), ("tracestate", b"x" * 900_000))
+    (explanation,) = state.step(record(0, GOOD)._replace(headers=long))
+    assert [name for name, _ in explanation.headers] == ["schema"]
+
+
+def test_a_drift_message_that_would_be_too_large_has_its_sentence_alone():
+    drift = {"enabled": True, "window": 20, "bootstrap": 2}
+    state = new_state(drift=drift, emit={"every": 10_000, "max_bytes": 50_000})
+    given = [
+        {**{f"f{j}": f"{j} {i % 8} " * 150 for j in range(40)}, "a": i % 5, "label": i % 2} for i in range(60)
+    ]
+    outputs = fold(state, given)
+    found = messages(outputs, "drift")
+    assert found and max(map(size, outputs)) < 50_000
+    for one in found:
+        assert one["change"] is None and "are left out: raise emit.max_bytes" in one["sentence"]
+
+
+def test_a_record_with_unreadable_header_names_is_a_dead_letter_with_the_others():
+    state, given = new_state(), values(20)
+    fold(state, given)
+    before = without_position(state)
+    (letter,) = state.step(record(20, given[0])._replace(unreadable_headers=2))
+    headers = dict(letter.headers)
+    assert headers["__explain.errors.class"] == b"bad_header"
+    assert headers["__explain.errors.message"].startswith(
+        b"2 of the record's headers have names that are not UTF-8"
+    )
+    assert (letter.key, json.loads(letter.value), headers["trace"]) == (b"key", given[0], b"1")
+    assert without_position(state) == before

@@ -1,0 +1,53 @@
+"""How large a message can become: ``emit.max_bytes`` bounds each of them, whatever the records hold.
+
+Every bound is a function of the settings and the state, so that a replay decides as the first run did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import orjson
+
+from explain_core.importance.base import IncrementalEstimator
+from service.errors import UserError
+from service.settings import Settings
+
+HEADROOM = 16_384
+"""Bytes for what surrounds a message's content, at the most: headers, what is said of a dead letter, fields of fixed length, Kafka's frame."""
+
+CELL = len('"":{"value":,"std":,"low":,"high":},') - 2 + 4 * 24
+"""Bytes of a feature's importance under a loss beside its name; no number takes more than 24."""
+
+
+ESTIMATOR = 2_048
+"""Bytes that an explanation says of an estimator beside its features: settings, names of losses."""
+
+
+class ExplanationSize:
+    """The most bytes that an explanation can take, by the names of the features that it may have."""
+
+    def __init__(self, settings: Settings, explainers: Mapping[str, IncrementalEstimator]) -> None:
+        record = settings.record
+        self._columns = sum(len(one.losses) for one in explainers.values())
+        about = sum(ESTIMATOR + 2 * len(orjson.dumps(name)) for name in explainers)
+        # JSON writes a control character with six bytes.
+        identity = 6 * record.max_string if record.id else 0
+        groups = sum(
+            len(explainers[one.name or one.kind].losses) * _cells(one.groups) for one in settings.explainers
+        )
+        self._rest = HEADROOM + about + identity + groups
+        self._named = record.features or []
+        if self.of(()) > settings.emit.max_bytes:
+            raise UserError(
+                f"emit.max_bytes: {settings.emit.max_bytes}: with these explainers, losses, groups and record.features an explanation "
+                f"takes up to {self.of(())} bytes; raise it, and max.message.bytes of the output topics"
+            )
+
+    def of(self, names: Iterable[str]) -> int:
+        """With features of these names, beside those of ``record.features``."""
+        return self._rest + self._columns * _cells(dict.fromkeys([*self._named, *names]))
+
+
+def _cells(names: Iterable[str]) -> int:
+    return sum(len(orjson.dumps(name)) + CELL for name in names)
