@@ -27,6 +27,32 @@ def mixed_stream(n: int, seed: int, task: str = "classification") -> Iterator[tu
         yield x, score if task == "regression" else CLASSES[0 if score > 0.2 else 1 if score > -0.2 else 2]
 
 
+def nominal_stream(
+    n: int, seed: int, task: str = "classification", numbers: bool = True
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """n records with features of one, two and many categories, of which some come late; values are missing now and then.
+
+    Without ``numbers`` the first half has so few categories that leaves split on a feature of which they know one.
+    """
+    rng = Generator(seed)
+    for i in range(n):
+        rare = 3 * i > n and not rng.below(30)
+        x: dict[str, Any] = {"one": "always", "two": ("left", "right")[rng.below(2)]}
+        x |= {"rare": "yes" if rare else "no", "day": f"d{i // 30 % 3}"}
+        if numbers or 2 * i > n:
+            x["many"] = f"m{min(rng.below(9), rng.below(9))}"
+        if numbers:
+            x |= {"a": 4 * rng.uniform() - 2, "b": float(rng.below(8))}
+        if 3 * i > 2 * n:
+            x["late"] = ("new", "newer")[rng.below(2)]
+        phase = 6 * i // n % 3 - 1
+        score = phase * (x["two"] == "left") + phase * x.get("a", 0.0) + 0.8 * rng.uniform() - 0.4
+        score += 0.3 * (x.get("many", "m0") > "m3")
+        if not rng.below(12):
+            del x[list(x)[rng.below(len(x))]]
+        yield x, score if task == "regression" else int(score > 0)
+
+
 def number(x: dict[str, Any]) -> float:
     """A regression that uses every feature."""
     colour = COLOURS.index(x["colour"]) if x.get("colour") in COLOURS else -1

@@ -36,7 +36,7 @@ class Forest:
 
     A record changes the leaves that it reaches, and sometimes the structure along its path. ``sync`` reads these leaves
     again, in compiled code where it can, and proves that nothing else has learnt: the weight that a tree gained must be that
-    of the leaves. Else, and where a token of its structure says that more has changed, the tree is read anew.
+    of the leaves. Else, and where a leaf has tried to split or a token says that more has changed, the structure is read anew.
     """
 
     def __init__(self, model: Voting, table: Table) -> None:
@@ -167,11 +167,10 @@ class Forest:
         """Read a node and all below it; its index."""
         index = self._place(self._objects, self._free_nodes, "_nodes")
         self._objects[index] = node
-        alternate = getattr(node, "_alternate_tree", None)
-        if isinstance(node, Leaf) or not self._splits(index, node, tree):
+        if isinstance(node, Leaf):
             self._nodes[index] = (kernels.END, 0, self._leaf(node, tree), 0, -1, 0.0)
         else:
-            self._nodes[index]["alternate"] = -1 if alternate is None else self._leaf(alternate, tree)
+            self._branch(index, node, tree)
         return index
 
     def _place(self, items: list[Any], free: list[int], *arrays: str) -> int:
@@ -203,28 +202,32 @@ class Forest:
         self._objects[index] = None
         self._free_nodes.append(index)
 
-    def _splits(self, index: int, node: Any, tree: Any) -> bool:
-        """Write a branch and all below it; False for a kind of split that is left to river."""
+    def _branch(self, index: int, node: Any, tree: Any) -> None:
+        """Write a branch and all below it; of a kind that is left to river, only that no way on is known."""
         column = self._table.column(node.feature)
         if column >= self.width:
             raise _Full
         table, name = self._table, node.feature
-        if isinstance(node, NumericBinaryBranch):
+        alternate = getattr(node, "_alternate_tree", None)
+        known = alternate is None or isinstance(alternate, Leaf)
+        if known and isinstance(node, NumericBinaryBranch):
             kind, threshold = kernels.THRESHOLD, float(node.threshold)
-        elif isinstance(node, NominalBinaryBranch):
-            if not isinstance(node.value, str):
-                return False
+        elif known and isinstance(node, NominalBinaryBranch) and isinstance(node.value, str):
             kind, threshold = kernels.EQUAL, float(table.code(name, node.value))
-        elif isinstance(node, NominalMultiwayBranch) and all(
-            isinstance(value, str) for value in node._mapping
+        elif (
+            known
+            and isinstance(node, NominalMultiwayBranch)
+            and all(isinstance(value, str) for value in node._mapping)
         ):
             kind, threshold = kernels.MULTIWAY, 0.0
         else:
-            return False
+            self._nodes[index] = (kernels.MULTIWAY, column, 0, 0, -1, 0.0)
+            return
         below = [self._grow(child, tree) for child in node.children]
+        beside = -1 if alternate is None else self._leaf(alternate, tree)
         if kind != kernels.MULTIWAY:
-            self._nodes[index] = (kind, column, below[0], below[1], -1, threshold)
-            return True
+            self._nodes[index] = (kind, column, *below, beside, threshold)
+            return
         codes = {table.code(name, value): side for value, side in node._mapping.items()}
         start, size = self._n_children, len(table.codes[name])
         self._n_children += size
@@ -233,22 +236,18 @@ class Forest:
         self._children[start : start + size] = -1
         for code, side in codes.items():
             self._children[start + code] = below[side]
-        self._nodes[index] = (kind, column, start, size, -1, 0.0)
-        return True
+        self._nodes[index] = (kind, column, start, size, beside, 0.0)
 
     def _leaf(self, leaf: Any, tree: Any) -> int:
         index = self._place(
             self._parts, self._free_leaves, "_leaves", "_stats", "_classes", "_features", "_moments"
         )
         self._parts[index] = leaf, tree
-        if isinstance(leaf, Leaf):
-            if not self._regression:
-                threshold = getattr(tree, "nb_threshold", 0)
-                traits = manner_of(leaf, tree), self._adaptive, threshold
-                self._leaves[index] = (kernels.NOTHING, 0, 0, 0.0, *traits, 0.0, id(leaf), NOWHERE, 0.0)
-            self._read(index)
-        else:
-            self._leaves[index]["kind"] = kernels.UNKNOWN
+        if not self._regression:
+            threshold = getattr(tree, "nb_threshold", 0)
+            traits = manner_of(leaf, tree), self._adaptive, threshold
+            self._leaves[index] = (kernels.NOTHING, 0, 0, 0.0, *traits, 0.0, id(leaf), NOWHERE, 0.0)
+        self._read(index)
         return index
 
     def _followed(self, trees: Sequence[Any]) -> bool:
@@ -280,18 +279,23 @@ class Forest:
             return True
         if not self._regression and len(tree.classes) != self._heads[t]["classes"]:
             return False
-        tokens, reached = tokens_of(tree), int(self._at[t, 0])
+        tokens, path = tokens_of(tree), self._at[t].tolist()
+        path = path[: path.index(-1)]
         before = self._tokens[t, : len(tokens)].tolist()
-        if self._last is None or reached < 0 or weight // period != learnt // period:
+        tried = any(map(self._tried, path))
+        if self._last is None or not path or weight // period != learnt // period:
             known = False  # the last: it has weighed itself, and any leaf may sleep or wake
         elif self._adaptive:
             # The last token counts the records that the root has learnt.
-            known = tokens[:-1] == before[:-1] and tokens[-1] - before[-1] == 1.0 and self._read_path(t)
+            once = tokens[:-1] == before[:-1] and tokens[-1] - before[-1] == 1.0
+            known = once and not tried and all(map(self._read, path))
         else:
-            gained = self._read(reached)
+            gained = self._read(path[0])
             known = gained == gain or abs(gained - gain) <= 1e-9 * weight
-            if known and (tokens != before or tokens[1] or self._eager):
-                known = self._changed(t, tree, reached, self._last, tokens, before)
+            if known and (tried or tokens != before or self._eager):
+                # An attempt to split wakes leaves anywhere, and under a limit of its size puts others to sleep.
+                asleep = bool(tokens[1] or before[1])
+                known = not (tried and asleep) and self._graft(t, tree, self._last, asleep)
         if not known:
             self._plant(t, tree)
         self._seen(t, weight, tokens)
@@ -301,22 +305,11 @@ class Forest:
         known = [self.labels[code] for code in self._orders[t, : self._heads[t]["classes"]].tolist()]
         return known == list(tree.classes)
 
-    def _read_path(self, t: int) -> bool:
-        """Read the leaves of the last record again; False where one has learnt nothing."""
-        at = self._at[t].tolist()
-        return all(self._read(leaf) for leaf in at[: at.index(-1)])
+    def _tried(self, index: int) -> bool:
+        """Whether a leaf has tried to split since it was read: where it has one child now, no token tells."""
+        return bool(self._parts[index][0].last_split_attempt_at != self._leaves[index]["attempt"])
 
-    def _changed(
-        self, t: int, tree: Any, reached: int, x: Row, tokens: list[float], before: list[float]
-    ) -> bool:
-        """Read anew what the last record x has changed besides the leaf; False where that may be anywhere."""
-        idle = bool(tokens[1] or before[1])
-        leaf = self._parts[reached][0]
-        if idle and leaf.last_split_attempt_at == leaf.total_weight:
-            return False  # an attempt to split wakes leaves anywhere, and under a limit of its size puts others to sleep
-        return (tokens == before and not self._eager) or self._graft(t, tree, x, idle)
-
-    def _graft(self, t: int, tree: Any, x: Row, idle: bool) -> bool:
+    def _graft(self, t: int, tree: Any, x: Row, asleep: bool) -> bool:
         """Read anew what is new along the path of x; False where that is not known to be all that is new."""
         index, node = int(self._heads[t]["root"]), tree._root
         while self._objects[index] is node:
@@ -327,7 +320,7 @@ class Forest:
                 return False
             branch = node.branch_no(x)
             node, index = node.children[branch], right if branch else left
-        if idle:
+        if asleep:
             return False
         self._release(index)
         self._at[t] = -1
@@ -392,6 +385,7 @@ class Forest:
     def _read_number(self, index: int, leaf: Any, tree: Any) -> float:
         weight = float(leaf.stats.mean.n)
         head = self._leaves[index]
+        head["attempt"] = leaf.last_split_attempt_at
         before, head["weight"] = float(head["weight"]), weight
         self.linear = self.linear or isinstance(leaf, LeafModel)
         linear = isinstance(leaf, LeafModel) and not (

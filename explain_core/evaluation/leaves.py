@@ -163,7 +163,7 @@ def follow(
     """Read the leaf of each tree that the last record reached; whether that was all, and of each tree what came of it.
 
     All but the everyday case is ``DIFFERENT``: a tree of the same structure and classes, no part of which is asleep, and one
-    leaf that has learnt all that its tree has.
+    leaf that has learnt all that its tree has and has not tried to split.
     """
     everything = True
     for t in range(len(trees)):
@@ -180,6 +180,7 @@ def follow(
             and learnt // tree.period == tree.learnt // tree.period
             and size(attribute(tree.address, known[_CLASSES])) == tree.classes
             and same_structure(t, tree, tokens, known)
+            and number(leaves[index].address, known[_ATTEMPT]) == leaves[index].attempt
         ):
             # The leaf of an adaptive tree weighs a record otherwise than its tree does.
             expected = math.nan if tree.adaptive else learnt - tree.learnt

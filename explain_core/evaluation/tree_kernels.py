@@ -71,7 +71,7 @@ FEW = 4
 """Columns in which a row may differ from another of which the way is known; in more it is walked anew."""
 
 PATH = 16
-"""Leaves that a record reaches in a tree at the most: the last one, and those of alternate trees before it."""
+"""One more than the leaves that a record reaches in a tree at the most: those of alternate trees, and the last one."""
 
 SILENT, GAUSSIAN, NOMINAL = 0.0, 1.0, -1.0
 """What a leaf's moments of a feature and a class begin with. After it stand, of a Gaussian, mean, −2 variance and half of the
@@ -128,7 +128,7 @@ def walk(
             while nodes[at].kind != END:
                 node = nodes[at]
                 value = rows[c, node.feature]
-                if math.isnan(value) or (node.alternate >= 0 and n == PATH - 1):
+                if math.isnan(value) or (node.alternate >= 0 and n == PATH - 2):
                     n = -1
                     break
                 if marking:

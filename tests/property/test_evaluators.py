@@ -23,6 +23,7 @@ from explain_core.reservoirs import make_reservoir
 from explain_core.smoothing import Smoother
 from service.default_models import default_model
 from service.pickles import dumps, loads
+from tests.streams import nominal_stream
 
 RECORDS = int(os.environ.get("EXPLAIN_EQUALITY_RECORDS", 150))
 GROWING = {"grace_period": 20, "delta": 0.1}
@@ -145,6 +146,37 @@ def test_trees_predict_many_records_as_one_by_one(task, name):
         if i % 100 == 99:
             rows = [x for x, _ in stream]
             assert evaluator.predict_many(rows) == [model.predict(x) for x in rows]
+
+
+def eager(task, name):
+    """One of the models, with trees that split soon and have no linear models in their leaves, which take numbers alone."""
+    model = {"classification": CLASSIFIERS, "regression": REGRESSORS}[task][name]()
+    settings = {"grace_period": 20, "delta": 0.1, "tau": 0.25}
+    if task == "regression":
+        settings["leaf_prediction"] = "mean"
+    return model.clone({"model": model.model.clone(settings)} if hasattr(model, "model") else settings)
+
+
+@pytest.mark.parametrize(("task", "name"), MODELS, ids=[" ".join(model) for model in MODELS])
+@pytest.mark.parametrize("numbers", [True, False], ids=["mixed", "nominal"])
+def test_trees_give_the_bits_of_the_model_while_they_split_on_categories(task, name, numbers):
+    model = wrap(eager(task, name), task)
+    fast, records = choose(model), max(300, RECORDS)
+    pairs = list(
+        zip(estimators(model, "generic", n_samples=1), estimators(model, fast, n_samples=1), strict=True)
+    )
+    follow(model, pairs, nominal_stream(records, 7, task, numbers))
+    if kernels.AVAILABLE:
+        assert fast.fallbacks < 1.5 * records  # of twice as many
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("name", ["Hoeffding tree", "adaptive"])
+def test_numbers_that_are_taken_for_categories_are_left_to_the_model(task, name):
+    model = wrap(eager(task, name).clone({"nominal_attributes": ["x0", "x3"]}), task)
+    pairs = list(zip(estimators(model, "generic"), estimators(model, "auto"), strict=True))
+    follow(model, pairs, drifting(300, 5, 7, task))
+    assert pairs[0][1].evaluator.fallbacks > 0
 
 
 def pipeline(model):
