@@ -170,6 +170,26 @@ def test_trees_give_the_bits_of_the_model_while_they_split_on_categories(task, n
         assert fast.fallbacks < 1.5 * records  # of twice as many
 
 
+@pytest.mark.parametrize(("task", "name"), MODELS, ids=[" ".join(model) for model in MODELS])
+def test_a_state_that_is_restored_time_and_again_stays_that_which_went_on(task, name):
+    def state():
+        model = wrap(eager(task, name), task)
+        return model, estimators(model, choose(model), n_samples=1)
+
+    running, restored = state(), state()
+    for i, (x, y) in enumerate(nominal_stream(240, 8, task, numbers=False)):
+        if i % 17 == 16:
+            restored = loads(dumps(restored))
+        for model, both in (running, restored):
+            prediction = model.predict(x)
+            for one in both:
+                one.explain_one(x, y, prediction)
+            model.learn(x, y)
+        for one, other in zip(running[1], restored[1], strict=True):
+            assert one._rng.state == other._rng.state
+            assert one._smoother.cells.tobytes() == other._smoother.cells.tobytes(), f"record {i}"
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("name", ["Hoeffding tree", "adaptive"])
 def test_numbers_that_are_taken_for_categories_are_left_to_the_model(task, name):
