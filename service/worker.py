@@ -88,7 +88,7 @@ def main() -> int:
         threading.Thread(target=life.watch, daemon=True).start()
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         if arguments.reports is not None:
-            to_supervisor = (lambda: worker.report(life.seen), worker.totals.moved, arguments.reports)
+            to_supervisor = (worker.report, lambda: life.seen, worker.totals.moved, arguments.reports)
             threading.Thread(target=report_each_second, args=to_supervisor, daemon=True).start()
         worker.run(arguments.until_caught_up)
     except UserError as error:

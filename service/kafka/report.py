@@ -5,9 +5,10 @@ The line is made and written by a thread of its own: the loop never waits for wh
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:  # the supervisor, which reads the reports, has no model and n
     from service.kafka.lifecycle import OwnedPartition
 
 INTERVAL_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,17 +100,34 @@ def make_report(
     )
 
 
-def report_each_second(report: Callable[[], Report], moved: Event, pipe: int) -> None:
-    """Write reports until the supervisor is gone."""
-    try:
-        while True:
-            moved.clear()
-            line = orjson.dumps(report()) + b"\n"
+def report_each_second(
+    report: Callable[[float], Report], alive_at: Callable[[], float], moved: Event, pipe: int
+) -> None:
+    """Write reports until the supervisor is gone; ``alive_at`` is when the loop last showed a sign of life.
+
+    Where no report can be made the last one is sent again with that time: a worker that folds is not taken for hung.
+    """
+    last = Report(alive_at(), False, 0, {}, {}, {}, Buckets((), (), 0.0), [])
+    failing = False
+    while True:
+        moved.clear()
+        alive = alive_at()
+        try:
+            made = report(alive)
+            line = orjson.dumps(made)
+            last, failing = made, False
+        except Exception:
+            if not failing:
+                log.exception("no report to the supervisor can be made; it gets the last one again")
+            failing = True
+            line = orjson.dumps(replace(last, alive_at=alive))
+        line += b"\n"
+        try:
             while line:
                 line = line[os.write(pipe, line) :]
-            moved.wait(INTERVAL_SECONDS)
-    except BrokenPipeError:
-        return
+        except BrokenPipeError:
+            return
+        moved.wait(INTERVAL_SECONDS)
 
 
 def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], bytes]) -> PartitionReport:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from service.http.metrics import PREFIX, TOP, exposition
 from service.http.server import bind, serving
 from service.http.site import beside_workers
 from service.http.workers import Workers
-from service.kafka.report import Buckets, PartitionReport, Report
+from service.kafka.report import Buckets, PartitionReport, Report, decode, report_each_second
 from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
 from service.sections import HttpSettings
 from service.settings import load_settings
@@ -210,6 +211,40 @@ def test_a_worker_is_stalled_by_the_silence_of_its_loop_and_ready_when_all_it_ow
         assert list(workers.waiting()) == [] and not workers.stalled(3.0)
     time.sleep(0.1)
     assert list(workers.waiting()) == [] and not workers.stalled(0.0)  # both have ended
+
+
+def test_a_report_that_cannot_be_made_does_not_end_the_reports(caplog: pytest.LogCaptureFixture) -> None:
+    moved = threading.Event()
+    ours, theirs = os.pipe()
+    broken: list[Exception] = [ZeroDivisionError("nothing to report")]
+    signs = iter(range(1_000))
+
+    def made(alive_at: float) -> Report:
+        if broken:
+            raise broken[0]
+        return report(partition(7), alive_at=alive_at)
+
+    reporter = threading.Thread(target=report_each_second, args=(made, lambda: next(signs), moved, theirs))
+    with os.fdopen(ours, "rb") as lines:
+        reporter.start()
+
+        def told() -> Report:
+            moved.set()
+            return decode(lines.readline())
+
+        first, second = told(), told()
+        assert first.partitions == second.partitions == [] and second.alive_at > first.alive_at
+        assert caplog.text.count("no report to the supervisor can be made") == 1
+        broken.clear()
+        while not (good := told()).partitions:
+            pass
+        broken.append(RuntimeError("dictionary changed size during iteration"))
+        while (last := told()).alive_at < good.alive_at + 5:
+            assert last.partitions == good.partitions
+    moved.set()
+    reporter.join(5)
+    assert not reporter.is_alive()  # the supervisor is gone
+    os.close(theirs)
 
 
 async def _hello(request: object) -> PlainTextResponse:
