@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
 import tempfile
 import threading
@@ -12,7 +13,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
 import orjson
@@ -23,6 +24,7 @@ from rich.text import Text
 from service.demo.flights import ORIGINS, flights
 from service.demo.summary import summary
 from service.errors import UserError
+from service.kafka import child
 from service.kafka.jars import cache_folder
 from service.kafka.topics import Topics
 from service.produce import write
@@ -44,8 +46,11 @@ PLAIN_SECONDS = 10.0
 def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True) -> None:
     """Start a broker (unless the environment names one), feed the flights, run the sidecar beside, show what it says.
 
-    Ctrl-C ends it with the same summary, of what was folded until then.
+    Ctrl-C ends it with the same summary, of what was folded until then; so do SIGTERM and a terminal that is closed.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, signal.default_int_handler)
     console = Console()
     steps = _Steps(console)
     with ExitStack() as stack:
@@ -116,16 +121,18 @@ def _key_file() -> Path:
 
 
 def _start(config: str, stack: ExitStack, until_caught_up: bool) -> Popen[bytes]:
+    """The sidecar, which ends with the block or with this process, however that ends."""
     command = [sys.executable, "-m", "service.cli", "--config", config, "run", "--workers", str(WORKERS)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
-    sidecar = Popen(command + ["--until-caught-up"] * until_caught_up, env=environment, stdin=PIPE)
-
-    def stop() -> None:
-        if sidecar.poll() is None:
-            sidecar.terminate()
-            sidecar.wait()
-
-    stack.callback(stop)
+    sidecar = Popen(
+        [sys.executable, "-IS", child.__file__, "", *command, *["--until-caught-up"] * until_caught_up],
+        env=environment,
+        stdin=PIPE,
+        stdout=DEVNULL,
+        start_new_session=True,  # so that Ctrl-C reaches this process alone, which then stops the sidecar in order
+    )
+    # A byte is said, and not by closing alone: a process forked from this one would hold the pipe open.
+    stack.callback(sidecar.communicate, b"\n")
     return sidecar
 
 

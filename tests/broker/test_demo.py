@@ -1,8 +1,13 @@
 """The first five minutes: what ``explain-sidecar demo`` says, without a terminal, and when it is interrupted."""
 
+import os
 import re
 import signal
+import time
 import urllib.request
+from pathlib import Path
+
+import pytest
 
 from service.kafka.broker import Broker
 from tests.broker.harness import Factory, Process
@@ -37,3 +42,42 @@ def test_the_demo_names_its_steps_serves_the_dashboard_and_ends_with_its_summary
     assert "what drives the model: " in said
     assert re.findall(r"^  explain-sidecar (\w+)", said, re.MULTILINE) == ["check", "run", "tail"]
     assert "\x1b" not in said and "Traceback" not in said
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes that this one started, and theirs (Linux)."""
+    try:
+        found = {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except FileNotFoundError:
+        return set()
+    return found.union(*map(descendants, found))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 130), (signal.SIGHUP, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_the_broker_and_the_sidecar_end_with_the_demo(
+    pipeline: Factory, number: signal.Signals, status: int
+) -> None:
+    line = pipeline(1)
+    demo = Process(["-m", "service.cli", "demo", "--follow", "--limit", "3000"], {"PYTHONUNBUFFERED": "1"})
+    line.wait_for(lambda: "It goes on until Ctrl-C" in demo.log() or not demo.running(), 200)
+    assert demo.running(), demo.log()
+    started = descendants(demo.pid)
+    assert (
+        len(started) == 6
+    )  # a keeper of the broker and one of the sidecar, the broker, the supervisor, two workers
+    os.kill(demo.pid, number)
+    assert demo.wait() == status, demo.log()
+    deadline = time.monotonic() + 40
+    while left := [one for one in started if is_alive(one)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+    assert "Traceback" not in demo.log()
