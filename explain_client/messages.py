@@ -6,9 +6,11 @@ generated from their metadata: description, unit (``x-unit``), examples and boun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from types import NoneType
 from typing import Any, Literal
 
 import orjson
@@ -25,6 +27,23 @@ def _wire(description: str, example: Any, *, unit: str | None = None, **constrai
 
 DIGEST = "^[0-9a-f]{32}$"
 """A chain's digest: 128 bits in hexadecimal."""
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def utc(milliseconds: int) -> datetime:
+    """The time so many milliseconds after 1970; outside the years 1 to 9999 the first or the last moment of these."""
+    try:
+        return _1970 + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return _FIRST if milliseconds < 0 else _LAST
+
+
+def is_date(milliseconds: int) -> bool:
+    """Whether a timestamp is within the years 1 to 9999; one in nanoseconds, say, is not."""
+    return utc(milliseconds) not in (_FIRST, _LAST)
+
 
 _IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057}
 
@@ -102,8 +121,11 @@ class Explanation:
 
     @property
     def time(self) -> datetime:
-        """Event time of the last record folded, in UTC."""
-        return datetime.fromtimestamp(self.timestamp / 1000, UTC)
+        """Event time of the last record folded, in UTC.
+
+        A ``timestamp`` outside the years 1 to 9999, such as one in nanoseconds, gives ``datetime.min`` or ``datetime.max``.
+        """
+        return utc(self.timestamp)
 
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
@@ -117,26 +139,36 @@ class Explanation:
         """
         data = _decoded(value, "explanation/1", "an explanation", "explanations")
         try:
+            _require(data, int, "partition", "offset", "timestamp", "epoch", "seq", *_COUNTS)
+            _require(data, str, "app_id", "topic", "status")
+            _require_digest(data)
+            _require_id(data)
             data["performance"] = {
-                loss: Losses(one["model"], one["empty"]) for loss, one in data["performance"].items()
+                loss: Losses(*_figures(one["model"], one["empty"]))
+                for loss, one in data["performance"].items()
             }
             data["importances"] = {
                 estimator: {
                     loss: {
-                        feature: Importance(cell["value"], cell["std"], cell["low"], cell["high"])
+                        feature: Importance(*_figures(cell["value"], cell["std"], cell["low"], cell["high"]))
                         for feature, cell in features.items()
                     }
                     for loss, features in by_loss.items()
                 }
                 for estimator, by_loss in data["importance"].items()
             }
+            _require(data, dict, "estimators")
+            _require(data["estimators"], dict, *data["estimators"])
+            _require(data, list, "notices")
             data["notices"] = tuple(data["notices"])
+            _require(dict(enumerate(data["notices"])), str, *range(len(data["notices"])))
             return cls(**{name: data[name] for name in _EXPLANATION})
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"not an explanation: {type(error).__name__}: {error}") from None
 
 
 _EXPLANATION = tuple(one.name for one in fields(Explanation))
+_COUNTS = ("records", "explained", "rejected")
 
 
 _WINDOWS = [
@@ -207,8 +239,8 @@ class Drift:
 
     @property
     def time(self) -> datetime:
-        """Event time of the last record of the target window, in UTC."""
-        return datetime.fromtimestamp(self.timestamp / 1000, UTC)
+        """Event time of the last record of the target window, in UTC; outside the years 1 to 9999 as for ``Explanation``."""
+        return utc(self.timestamp)
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -220,6 +252,15 @@ class Drift:
         """Decode a message. Raises ``SchemaError`` for another schema and for what is no drift message."""
         data = _decoded(value, "drift/1", "a drift message", "drift")
         try:
+            _require(data, int, "partition", "offset", "timestamp", "epoch", "seq")
+            _require(data, str, "app_id", "topic", "sentence")
+            _require_digest(data)
+            _require_id(data)
+            _require(data, dict, "baseline", "target")
+            for end in ("baseline", "target"):
+                _require(data[end], int, *_WINDOW)
+            if data["change"] is not None:
+                _require(data, dict, "change")
             data["baseline"], data["target"] = (
                 Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
             )
@@ -310,6 +351,34 @@ def _decoded(value: bytes, schema: str, what: str, topic: str) -> dict[str, Any]
         )
     data["raw"] = value
     return data
+
+
+_DIGEST = re.compile(DIGEST)
+_FIGURE = frozenset((int, float, NoneType))
+
+
+def _require(data: Mapping[Any, Any], kind: type, *names: Any) -> None:
+    """Raise ``TypeError`` where one of these values has another type: what reads a topic must not stumble later."""
+    for name in names:
+        if type(data[name]) is not kind:
+            raise TypeError(f"{name} is {data[name]!r:.60}, and has to be of type {kind.__name__}")
+
+
+def _require_digest(data: Mapping[str, Any]) -> None:
+    _require(data, str, "digest")
+    if not _DIGEST.match(data["digest"]):
+        raise TypeError(f"digest is {data['digest']!r:.60}, and has to be 32 hexadecimal digits")
+
+
+def _require_id(data: Mapping[str, Any]) -> None:
+    if data["id"] is not None:
+        _require(data, str, "id")
+
+
+def _figures(*values: Any) -> tuple[Any, ...]:
+    if not _FIGURE.issuperset(map(type, values)):
+        raise TypeError(f"{values!r:.60}: not all of these are numbers or null")
+    return values
 
 
 def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:

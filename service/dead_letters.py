@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from explain_client.messages import utc
 from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from service.kafka.headers import read_headers
@@ -184,8 +184,8 @@ def _row(letter: Letter) -> dict[str, Any]:
         "class": letter.error_class,
         "partition": letter.partition,
         "offset": said.get("errors.offset"),
-        "time": datetime.fromtimestamp(int(moment) / 1000, UTC).isoformat(timespec="seconds")
-        if moment.isdecimal()
+        "time": utc(int(moment)).isoformat(timespec="seconds")
+        if moment.isdecimal() and len(moment) < 20
         else None,
         "message": said.get("errors.message"),
     }

@@ -34,6 +34,9 @@ MAX_WINDOW = 1_000
 
 MAX_CHANGES = 20
 MAX_LETTERS = 20
+MAX_CLASSES = 50
+"""Classes of dead letters that are counted one by one; we write fewer, but whoever may write to the topic writes others."""
+
 FETCH_BYTES = 2 * 2**20
 LAG_SECONDS = 2.0
 LOOK_SECONDS = 15.0
@@ -68,7 +71,10 @@ class Letter:
 
 
 class Feed:
-    """Follows the topics in a thread of its own; whoever reads takes the lock. ``version`` rises with each change."""
+    """Follows the topics in a thread of its own; whoever reads takes the lock. ``version`` rises with each change.
+
+    ``foreign`` has, by topic and partition, how many messages could not be read, and what is wrong with the newest.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -79,6 +85,7 @@ class Feed:
         self.letters: deque[Letter] = deque(maxlen=MAX_LETTERS)
         self.letter_classes: Counter[str] = Counter()
         self.problem: str | None = "connecting to Kafka"
+        self.foreign: dict[tuple[str, int], tuple[int, str]] = {}
         self.stopping = False
         self._json = json_reader(registry_of(settings))
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -97,6 +104,10 @@ class Feed:
                 reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
                 self._say(reason)
                 time.sleep(1.0)
+            except Exception as error:
+                log.exception("the dashboard's reader begins again")
+                self._say(f"the dashboard's reader begins again after {type(error).__name__}: {error}")
+                time.sleep(10.0)
 
     def _follow(self) -> None:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
@@ -125,6 +136,7 @@ class Feed:
                 self.window.clear()
                 self.letters.clear()
                 self.letter_classes.clear()
+                self.foreign.clear()
             self._say(None)
             asked, looked = 0.0, time.monotonic()
             while not self.stopping:
@@ -175,6 +187,13 @@ class Feed:
             return
         self.problem = None
         number: int = message.partition()  # type: ignore[assignment]
+        try:
+            self._read(number, message)
+        except Exception as error:  # whatever one message holds, the next one is shown
+            log.exception("a message of %s partition %d offset %d", message.topic(), number, message.offset())
+            self._refuse(str(message.topic()), number, f"{type(error).__name__}: {error}")
+
+    def _read(self, number: int, message: Message) -> None:
         if message.topic() == self.settings.topics.explanations:
             self.explanation(number, self._json(message.value() or b""))
         elif message.topic() == self.settings.topics.drift:
@@ -185,14 +204,14 @@ class Feed:
 
     def explanation(self, number: int, value: bytes) -> None:
         """Take a message of the explanations topic in."""
-        partition = self.partitions.setdefault(number, Partition(number))
         try:
             explanation = Explanation.from_json(value)
         except SchemaError as error:
-            self.problem = str(error)
+            self._refuse_ours(self.settings.topics.explanations, number, value, error)
             return
         if explanation.app_id != self.settings.app_id:
             return
+        partition = self.partitions.setdefault(number, Partition(number))
         self._verify(partition, "explanations", explanation)
         if partition.newest is not None:
             # What came before the newest says how much traffic there was, and its values are those of the past.
@@ -204,18 +223,34 @@ class Feed:
 
     def change(self, number: int, value: bytes) -> None:
         """Take a message of the drift topic in."""
-        if app_of(value) not in (None, self.settings.app_id):
+        try:
+            drift = Drift.from_json(value)
+        except SchemaError as error:
+            self._refuse_ours(self.settings.topics.drift, number, value, error)
+            return
+        if drift.app_id != self.settings.app_id:
             return
         partition = self.partitions.setdefault(number, Partition(number))
-        try:
-            partition.changes.append(dict(orjson.loads(value)))
-            self._verify(partition, "drift", Drift.from_json(value))
-        except SchemaError as error:
-            self.problem = str(error)
-        except (ValueError, TypeError):
-            self.problem = (
-                f"{self.settings.topics.drift} partition {number} holds a message that is no JSON object"
-            )
+        self._verify(partition, "drift", drift)
+        partition.changes.append(dict(orjson.loads(drift.raw)))
+
+    def _refuse_ours(self, topic: str, number: int, value: bytes, error: SchemaError) -> None:
+        """Count a message that cannot be read, unless it is another sidecar's."""
+        if app_of(value) in (None, self.settings.app_id):
+            self._refuse(topic, number, str(error))
+
+    def _refuse(self, topic: str, number: int, reason: str) -> None:
+        count, _ = self.foreign.pop((topic, number), (0, ""))  # the newest is the last in the dict
+        self.foreign[topic, number] = (count + 1, reason[:1_000])
+
+    @property
+    def notice(self) -> str | None:
+        """What is wrong with the messages that could not be read; None where there are none."""
+        if not self.foreign:
+            return None
+        (topic, number), (_, newest) = next(reversed(self.foreign.items()))
+        total = sum(count for count, _ in self.foreign.values())
+        return f"{total} messages of the output topics cannot be read and are left out, such as one of {topic} partition {number}: {newest}"
 
     @staticmethod
     def _verify(partition: Partition, topic: str, message: Explanation | Drift) -> None:
@@ -223,7 +258,7 @@ class Feed:
         try:
             partition.links[topic] = next_link(partition.links.get(topic), message)
             partition.verified += 1
-        except (ChainError, ValueError) as error:
+        except ChainError as error:
             partition.broken = partition.broken or str(error)
             partition.links[topic] = Link(message.epoch, message.seq, message.digest)
 
@@ -239,14 +274,16 @@ class Feed:
         found = letter_headers(headers)
         if found.get("app_id") != self.settings.app_id:
             return
-        kind = found.get("errors.class", "unknown")
+        kind = found.get("errors.class", "unknown")[:100]
+        if kind not in self.letter_classes and len(self.letter_classes) >= MAX_CLASSES:
+            kind = "other"
         self.letter_classes[kind] += 1
         details = None
         if self.settings.http.show_payloads:
             message = found.get("errors.message", "")
             details = {"message": message, "key": _text(key), "value": _text(value)}
         place = found.get("errors.offset", "")
-        offset = int(place) if place.isdecimal() else -1
+        offset = int(place) if place.isdecimal() and len(place) < 20 else -1
         self.letters.append(Letter(kind, number, offset, timestamp, details))
 
     def _ask_for_lag(self, admin: Any) -> None:

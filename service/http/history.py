@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_client.messages import Explanation
+from explain_client.messages import Explanation, is_date
 
 MAX_POINTS = 300
 
@@ -20,11 +20,11 @@ Column = tuple[str, str]
 class Point(NamedTuple):
     """One explanation: ``losses`` are (model, empty) by loss, ``cells`` value and half of the band, columns × features × 2.
 
-    ``settled``: the smoothing has seen enough for the band to be trusted, half as many records as its window is long.
+    ``timestamp`` is None where it is no date: there is no place for the point in a chart. ``settled``: the smoothing has seen enough for the band to be trusted, half as many records as its window is long.
     """
 
     position: tuple[int, int]
-    timestamp: int
+    timestamp: int | None
     losses: dict[str, tuple[float | None, float | None]]
     cells: NDArray[np.float32]
     settled: bool
@@ -57,12 +57,20 @@ class History:
             if not self._last_is_kept:
                 self.points.append(last)
 
+    def after(self, position: tuple[int, int]) -> list[tuple[Point, float]]:
+        """The points of a chart after a position, each with its time in seconds since 1970."""
+        return [
+            (one, one.timestamp / 1000)
+            for one in self.points
+            if one.position > position and one.timestamp is not None
+        ]
+
     def series(
         self, column: Column, features: Sequence[str], after: tuple[int, int]
     ) -> list[list[list[float | None]]]:
-        """Of each feature the values and the halves of their bands, at the points after a position."""
+        """Of each feature the values and the halves of their bands, at the points of a chart after a position."""
         where = self.columns.index(column)
-        points = [one for one in self.points if one.position > after]
+        points = [one for one, _ in self.after(after)]
         found = []
         for feature in features:
             index = self._known.get(feature, -1)
@@ -95,11 +103,18 @@ class History:
                     half = math.nan if cell.low is None or cell.high is None else (cell.high - cell.low) / 2
                     cells[row, self._known[name]] = cell.value, half
         losses = {name: (one.model, one.empty) for name, one in message.performance.items()}
-        # A chart's time goes one way, event time need not.
-        timestamp = max(message.timestamp, self.points[-1].timestamp if self.points else message.timestamp)
-        alphas = [float(one.get("alpha") or 0.001) for one in message.estimators.values()]
+        timestamp = message.timestamp if is_date(message.timestamp) else None
+        before = next((one.timestamp for one in reversed(self.points) if one.timestamp is not None), None)
+        if timestamp is not None and before is not None:
+            timestamp = max(timestamp, before)  # a chart's time goes one way, event time need not
+        alphas = [positive(one.get("alpha"), 0.001) for one in message.estimators.values()]
         settled = message.explained >= 0.5 / min(alphas, default=0.001)
         return Point(position, timestamp, losses, cells, settled)
+
+
+def positive(value: object, default: float) -> float:
+    """A setting of an estimator as the topic has it; the default where that is no positive number."""
+    return float(value) if isinstance(value, int | float) and 0 < value < math.inf else default
 
 
 def _or_none(value: float) -> float | None:

@@ -76,7 +76,12 @@ class Streams:
 
     def _make(self, selection: Selection, last_id: str) -> tuple[str, bytes]:
         page = Page(self._feed, selection, last_id)
-        body = page.next()
+        try:
+            body = page.next()
+        except Exception as error:  # whatever one message holds, the page shows the next one
+            log.exception("the dashboard's view %s", selection.view)
+            problem = f"the view {selection.view} cannot be shown: {type(error).__name__}: {error}"
+            body = {"sentence": "", "problem": problem, "whole": True}
         return page.id, b"id: %s\ndata: %s\n\n" % (page.id.encode(), orjson.dumps(body))
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_client.merge import merge
-from explain_client.messages import Explanation
+from explain_client.messages import Explanation, is_date, utc
 from explain_core.drift.change import RiskChange
 from service.http.feed import Feed, Partition
-from service.http.history import Column, History
+from service.http.history import Column, History, positive
 
 TOP = 8
 FOUND = 20
@@ -56,7 +56,8 @@ class Page:
         self._selection = selection
         self._lines, _, position = last_id.partition("@")
         epoch, _, seq = position.partition(".")
-        self._sent = (int(epoch), int(seq)) if epoch.isdecimal() and seq.isdecimal() else START
+        known = epoch.isdecimal() and seq.isdecimal() and len(position) < 40
+        self._sent = (int(epoch), int(seq)) if known else START
 
     @property
     def id(self) -> str:
@@ -72,11 +73,11 @@ class Page:
         partition = known.get(selection.partition) or next(iter(known.values()), None)
         if partition is None or partition.newest is None:
             return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
-                    "problem": feed.problem, "whole": True}  # fmt: skip
+                    "problem": feed.problem or feed.notice, "whole": True}  # fmt: skip
         newest, history = partition.newest, partition.history
         column = _column(history, selection)
         body: dict[str, Any] = {
-            "problem": feed.problem,
+            "problem": feed.problem or feed.notice,
             "sentence": sentence(partition, column),
             "app": newest.app_id,
             "topic": newest.topic,
@@ -132,7 +133,7 @@ class Page:
         loss = column[1]
 
         def series(after: tuple[int, int]) -> list[list[Any]]:
-            losses = [one.losses.get(loss, (None, None)) for one in history.points if one.position > after]
+            losses = [one.losses.get(loss, (None, None)) for one, _ in history.after(after)]
             return [[[pair[which] for pair in losses], []] for which in (0, 1)]
 
         return {
@@ -148,7 +149,7 @@ class Page:
         whole = name != self._lines or self._sent[0] != newest[0] or self._sent > newest
         after = START if whole else self._sent
         self._lines, self._sent = name, newest
-        times = [one.timestamp / 1000 for one in history.points if one.position > after]
+        times = [seconds for _, seconds in history.after(after)]
         return {"whole": whole, "times": times, "series": series(after)}
 
 
@@ -213,11 +214,11 @@ def _state(known: Mapping[int, Partition], partition: Partition, newest: Explana
         "status": newest.status,
         "records": newest.records,
         "explained": newest.explained,
-        "warm_up": max((int(one.get("size", 0)) for one in newest.estimators.values()), default=0),
+        "warm_up": max((int(positive(one.get("size"), 0)) for one in newest.estimators.values()), default=0),
         "epoch": newest.epoch,
         "timestamp": newest.timestamp,
         "lag": partition.lag,
-        "notices": list(newest.notices),
+        "notices": [*newest.notices, *_no_date(newest)],
         "group": {
             "partitions": len(known),
             "warming": sum(one.status == "warming" for one in explanations),
@@ -226,6 +227,14 @@ def _state(known: Mapping[int, Partition], partition: Partition, newest: Explana
             "lag": sum(lag for lag in lags if lag is not None) if None not in lags else None,
         },
     }
+
+
+def _no_date(newest: Explanation) -> list[str]:
+    if is_date(newest.timestamp):
+        return []
+    return [
+        f"the event time {newest.timestamp} is no date in milliseconds since 1970, and is in no chart; see record.timestamp"
+    ]
 
 
 def _change(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,15 +247,15 @@ def _change(message: Mapping[str, Any]) -> dict[str, Any]:
     }
     try:
         change = RiskChange.from_dict(message["change"])
-    except (KeyError, TypeError, ValueError):
+        return shown | {
+            "loss": change.loss,
+            "verdict": change.verdict,
+            "from": change.baseline.observed,
+            "to": change.target.observed,
+            "steps": [step._asdict() for step in change.steps(TOP)],
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
         return shown
-    return shown | {
-        "loss": change.loss,
-        "verdict": change.verdict,
-        "from": change.baseline.observed,
-        "to": change.target.observed,
-        "steps": [step._asdict() for step in change.steps(TOP)],
-    }
 
 
 def _grid(feed: Feed, known: Mapping[int, Partition], column: Column) -> dict[str, Any]:
@@ -288,6 +297,10 @@ def _integrity(feed: Feed) -> dict[str, Any]:
             {"partition": number, "verified": one.verified, "broken": one.broken, "digest": one.links["explanations"].digest if "explanations" in one.links else None}
             for number, one in sorted(feed.partitions.items())
         ],
+        "foreign": [
+            {"topic": topic, "partition": number, "count": count, "newest": newest}
+            for (topic, number), (count, newest) in sorted(feed.foreign.items())
+        ],
         "letters": {
             "classes": dict(feed.letter_classes.most_common()),
             "newest": [asdict(one) for one in reversed(feed.letters)],
@@ -321,8 +334,10 @@ def _words(loss: str) -> str:
     return {"cross_entropy": "log loss", "zero_one": "error rate"}.get(loss, f"{loss.replace('_', ' ')} loss")
 
 
-def _moment(milliseconds: int) -> str:
+def _moment(milliseconds: int | None) -> str:
     """Event time: the hour within the last day, else the date."""
-    moment = time.gmtime(milliseconds / 1000)
+    if milliseconds is None:
+        return "an earlier message"
+    moment = utc(milliseconds)
     recent = abs(time.time() - milliseconds / 1000) < 86_400
-    return time.strftime("%H:%M UTC" if recent else "%d %B %Y %H:%M UTC", moment)
+    return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.broker.harness import Factory, Pipeline, Process
@@ -79,6 +80,13 @@ def feed(line: Pipeline, count: int, start: int = 0) -> None:
         )
         for i in range(start, start + count)
     )
+
+
+def feed_to(line: Pipeline, output: str, value: bytes) -> None:
+    """Somebody else's message on an output topic."""
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    producer.produce(line.topics[output], value, partition=0)
+    assert producer.flush(30) == 0
 
 
 def test_the_page_shows_what_the_topic_says_follows_it_and_survives_a_restart_of_its_server(
@@ -186,6 +194,47 @@ def test_before_there_is_anything_to_show_the_page_says_so_and_then_begins(
     page.wait_for_selector("#features td")
     page.close()
     assert server.stop() == 0
+
+
+def test_foreign_messages_and_times_that_are_no_dates_are_said_and_the_page_goes_on(
+    pipeline: Factory, browser: Browser
+) -> None:
+    line = pipeline(1, EXPLAIN_RECORD__TIMESTAMP="ts")
+
+    def feed_times(count: int, first: int) -> None:
+        line.feed(
+            (0, json.dumps({"a": i % 7, "label": int(i % 7 > 3), "ts": first + i}).encode())
+            for i in range(count)
+        )
+        line.run_to_end()
+
+    feed_times(200, 1_700_000_000_000)
+    server = Dashboard(line)
+    visit = Visit(browser, server.address, "view=integrity")
+    page = visit.page
+    chain = page.locator("#chains td").first
+    line.wait_for(lambda: chain.inner_text() == "20")
+    good = line.explanations()[-1]
+    for foreign in ({"seq": "x"}, {"epoch": None}, {"timestamp": "now"}, {"estimators": {"a": 1}}):
+        feed_to(line, "explanations", json.dumps(good | foreign).encode())
+    feed_to(line, "explanations", b"\xff\x00")
+    line.wait_for(lambda: page.locator("#foreign td").nth(1).inner_text() == "5")
+    assert "5 messages of the output topics cannot be read" in page.locator("#problem").inner_text()
+    feed_times(200, 1_700_000_000_000_000_000)  # nanoseconds
+    line.wait_for(lambda: chain.inner_text() == "40")
+    assert page.locator("#chains td").nth(1).inner_text() == "whole"
+    for view in VIEWS:
+        page.locator(f"#views button[value={view}]").click()
+        page.wait_for_selector(f"#{view}:not([hidden]) :is(td, p)")
+        line.wait_for(lambda: "is no date" in page.locator("#state").inner_text())
+    updates = page.evaluate("Number(document.body.dataset.updates)")
+    feed_times(50, 1_700_000_000_000)
+    line.wait_for(lambda: page.evaluate("Number(document.body.dataset.updates)") > updates)
+    line.wait_for(lambda: "is no date" not in page.locator("#state").inner_text())
+    assert visit.complaints == []
+    visit.close()
+    assert server.stop() == 0, server.log()
+    assert "Traceback" not in server.log()
 
 
 def test_ten_open_streams_do_not_hold_up_a_stop_of_run(pipeline: Factory) -> None:

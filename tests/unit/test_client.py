@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import FrozenInstanceError, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -51,6 +51,29 @@ def test_an_explanation_has_what_the_message_says():
         assert one.time.timestamp() * 1000 == data["timestamp"]
 
 
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (1_700_000_000_000_000_000, datetime.max),  # in nanoseconds
+        (2**63 - 1, datetime.max),
+        (-(2**63), datetime.min),
+        (253_402_300_799_999, datetime(9999, 12, 31, 23, 59, 59, 999_000)),
+        (1_387_576_800_123, datetime(2013, 12, 20, 22, 0, 0, 123_000)),
+    ],
+)
+def test_any_timestamp_has_a_time(timestamp, expected):
+    one = replace(explained()[-1], timestamp=timestamp)
+    assert one.time == expected.replace(tzinfo=UTC)
+    assert len(to_pandas([one, explained()[-1]])) > 0
+
+
+def test_a_message_that_no_sidecar_wrote_breaks_the_chain_in_words():
+    first, second = explained()[:2]
+    foreign = orjson.dumps(dict(reversed(orjson.loads(second.raw).items())), option=orjson.OPT_INDENT_2)
+    with pytest.raises(ChainError, match="its digest does not follow"):
+        next_link(next_link(None, first), Explanation.from_json(foreign))
+
+
 def test_the_top_features_are_the_largest_and_unknown_ones_come_last():
     one = explained(200)[-1]
     known = {
@@ -96,7 +119,7 @@ def test_a_field_that_is_not_known_yet_is_ignored():
             b'{"schema": "explanation/2"}',
             "schema 'explanation/2', and this explain-client reads 'explanation/1'",
         ),
-        (b'{"schema": "explanation/1", "performance": {}}', "KeyError: 'importance'"),
+        (b'{"schema": "explanation/1", "performance": {}}', "KeyError: 'partition'"),
         (b'{"schema": "explanation/1", "performance": []}', "not an explanation"),
     ],
 )

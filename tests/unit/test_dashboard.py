@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from explain_client import Explanation, merge
-from service.http.feed import Feed
+from service.http.feed import MAX_CLASSES, Feed
 from service.http.history import MAX_POINTS
+from service.http.streams import Streams
 from service.http.views import TOP, VIEWS, Page, Selection
 from service.partition import PartitionState
 from service.records import InputRecord
@@ -48,6 +49,7 @@ def outputs(count: int = 700) -> list[tuple[str, Any]]:
 
 def fed(upto: int | None = None, **environment: str) -> Feed:
     feed = Feed(settings(**environment))
+    feed.problem = None  # as when it is connected
     for destination, one in outputs()[:upto]:
         if destination == "explanations":
             feed.explanation(0, one.value)
@@ -208,6 +210,100 @@ def test_a_message_of_another_schema_is_said() -> None:
     feed = fed(50)
     feed.explanation(0, b'{"schema": "explanation/9"}')
     assert "explanation/9" in (Page(feed, Selection()).next()["problem"] or "")
+
+
+FOREIGN = {
+    "another schema": {"schema": "explanation/9"},
+    "seq of text": {"seq": "x"},
+    "no epoch": {"epoch": None},
+    "a yes for a number": {"records": True},
+    "timestamp of text": {"timestamp": "now"},
+    "an estimator that is a number": {"estimators": {"a": 1}},
+    "estimators in a list": {"estimators": [1]},
+    "no digest": {"digest": None},
+    "a digest of other letters": {"digest": "z" * 32},
+    "a value of text": {
+        "importance": {"ipfi": {"cross_entropy": {"a": {"value": "x", "std": 1, "low": 1, "high": 1}}}}
+    },
+    "a loss in a list": {"performance": {"cross_entropy": {"model": [1], "empty": 1}}},
+    "a notice that is a number": {"notices": [1]},
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+def test_a_foreign_message_is_counted_said_and_followed_by_the_next(change: dict[str, Any]) -> None:
+    feed = fed(50)
+    before = Page(feed, Selection(view="integrity")).next()
+    assert before["problem"] is None and before["foreign"] == []
+    feed.explanation(0, json.dumps(newest() | change).encode())
+    after = Page(feed, Selection(view="integrity")).next()
+    (foreign,) = after["foreign"]
+    assert (foreign["topic"], foreign["partition"], foreign["count"]) == ("explanations", 0, 1)
+    assert foreign["newest"] in after["problem"] and "1 messages" in after["problem"]
+    for destination, one in outputs()[50:60]:
+        if destination == "explanations":
+            feed.explanation(0, one.value)
+    last = Page(feed, Selection(view="integrity")).next()
+    assert last["chains"][0]["verified"] > before["chains"][0]["verified"] and not last["chains"][0]["broken"]
+    assert last["foreign"] == after["foreign"]
+
+
+def test_settings_of_an_estimator_that_are_no_numbers_do_not_matter() -> None:
+    feed = fed(50)
+    message = newest() | {
+        "seq": 2_000,
+        "estimators": {"ipfi": {"alpha": "x", "size": [1]}, "b": {"alpha": -1}},
+    }
+    feed.explanation(0, json.dumps(message).encode())
+    for view in VIEWS:
+        assert Page(feed, Selection(view=view)).next()["state"]["warm_up"] == 0
+
+
+@pytest.mark.parametrize("timestamp", [1_700_000_000_000_000_000, -(2**63), 2**63 - 1, 253_402_300_800_000])
+def test_a_time_that_is_no_date_is_said_and_is_in_no_chart(timestamp: int) -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"][:200]
+    feed = Feed(settings())
+    for number, value in enumerate(values):
+        message = json.loads(value)
+        if 100 <= number < 150:
+            message["timestamp"] = timestamp
+        feed.explanation(0, json.dumps(message).encode())
+        if number == 140:
+            for view in VIEWS:
+                page = Page(feed, Selection(view=view)).next()
+                assert (
+                    str(timestamp) in page["state"]["notices"][0]
+                    and "record.timestamp" in page["state"]["notices"][0]
+                )
+            page = Page(feed, Selection()).next()
+            assert len(page["times"]) == len(page["series"][0][0]) == 100
+    page = Page(feed, Selection()).next()
+    assert page["state"]["notices"] == []
+    assert len(page["times"]) == 150 and page["times"] == sorted(page["times"])
+    assert page["times"][0] > 1_690_000_000 and page["times"][-1] < 1_710_000_000
+
+
+def test_a_view_that_cannot_be_made_is_said_in_the_stream_which_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    streams = Streams(fed(50), 1)
+    with monkeypatch.context() as broken:
+        broken.setattr("service.http.views.sentence", lambda *_: 1 / 0)
+        mark, event = streams._make(Selection(), "")
+    assert b"the view importance cannot be shown: ZeroDivisionError" in event
+    assert "ZeroDivisionError" in caplog.text
+    assert b"drives the model" in streams._make(Selection(), mark)[1]
+
+
+def test_ids_and_places_of_any_length_are_taken() -> None:
+    feed = fed(50)
+    assert Page(feed, Selection(), "a@" + "1" * 5_000 + ".1").next()["whole"]
+    own = [("__explain.app_id", b"explanation-sidecar")]
+    feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.offset", b"1" * 5_000)])
+    assert feed.letters[-1].offset == -1
+    for number in range(1_000):
+        feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.class", b"class%d" % number)])
+    assert len(feed.letter_classes) <= MAX_CLASSES + 1 and feed.letter_classes["other"] > 900
 
 
 def test_the_chain_of_the_drift_topic_is_checked_too() -> None:

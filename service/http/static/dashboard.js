@@ -1,6 +1,6 @@
 // Everything on this page comes from /events. Names in it are not ours: they are set as text, never as HTML.
 import { Chart } from "./chart.js";
-import { colours, element, figure, fill, number, rowsOf, svg } from "./elements.js";
+import { colours, element, figure, fill, moment, number, rowsOf, svg } from "./elements.js";
 
 const VIEWS = ["importance", "performance", "drift", "partitions", "integrity"];
 const byId = (id) => document.getElementById(id);
@@ -12,7 +12,13 @@ let shown = null;
 function connect() {
   source?.close();
   source = new EventSource(`/events?${new URLSearchParams(selection)}`);
-  source.onmessage = (event) => update(JSON.parse(event.data));
+  source.onmessage = (event) => {
+    try {
+      update(JSON.parse(event.data));
+    } catch (error) {
+      say(`This message cannot be shown: ${error}`); // the next one may
+    }
+  };
   source.onerror = () => {
     // A browser goes on by itself after a broken connection, but not after an answer that is an error, and it hides which.
     const refused = source.readyState === EventSource.CLOSED;
@@ -59,7 +65,7 @@ function updateState(state) {
     ["Records", number(state.records)],
     ["Explained", number(state.explained)],
     ["Lag", state.lag === null ? "unknown" : number(state.lag)],
-    ["Last record", new Date(state.timestamp).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC")],
+    ["Last record", moment(state.timestamp)],
     ["Partitions", group.warming ? `${group.partitions}, ${group.warming} warming up` : number(group.partitions)],
     ["Records in all", number(group.records)],
     ["Lag in all", group.lag === null ? "unknown" : number(group.lag)],
@@ -137,7 +143,7 @@ function updateDrift(body) {
 }
 
 function makeChange(change) {
-  const windows = change.target ? `Window ${change.target.number}: ${number(change.target.records)} records until ${new Date(change.target.last_timestamp).toISOString().slice(0, 16).replace("T", " ")} UTC` : "";
+  const windows = change.target ? `Window ${change.target.number}: ${number(change.target.records)} records until ${moment(change.target.last_timestamp)}` : "";
   const article = element("article", {}, element("h3", {}, windows), element("p", {}, change.sentence));
   if (change.steps) {
     article.append(drawWaterfall(change), element("details", {}, element("summary", {}, "As a table"), waterfallTable(change)));
@@ -218,7 +224,11 @@ function updateGrid({ grid }) {
 let heat = null;
 const getHeat = () => (heat ??= getComputedStyle(document.documentElement).getPropertyValue("--heat").trim());
 
-function updateIntegrity({ chains, letters }) {
+function updateIntegrity({ chains, foreign, letters }) {
+  byId("foreign").hidden = !foreign.length;
+  rowsOf(byId("foreign").tBodies[0], foreign, () => element("tr", {}, element("th", { scope: "row" }), element("td"), element("td", { class: "number" }), element("td")), (row, one) => {
+    [one.topic, String(one.partition), number(one.count), one.newest].forEach((text, index) => fill(row.children[index], text));
+  });
   rowsOf(byId("chains").tBodies[0], chains, () => element("tr", {}, element("th", { scope: "row" }), element("td", { class: "number" }), element("td"), element("td", { class: "wide" })), (row, chain) => {
     fill(row.children[0], String(chain.partition));
     fill(row.children[1], number(chain.verified));
@@ -232,7 +242,7 @@ function updateIntegrity({ chains, letters }) {
   });
   rowsOf(byId("letters").tBodies[0], letters.newest, () => element("tr", {}, ...[0, 1, 2, 3, 4].map((index) => element("td", index === 4 ? { class: "wide" } : {}))), (row, letter) => {
     const details = letter.details === null ? "hidden; http.show_payloads shows it" : `${letter.details.message} · ${letter.details.value}`;
-    const texts = [letter.error_class, String(letter.partition), String(letter.offset), new Date(letter.timestamp).toISOString(), details];
+    const texts = [letter.error_class, String(letter.partition), String(letter.offset), moment(letter.timestamp), details];
     texts.forEach((text, index) => fill(row.children[index], text));
   });
 }

@@ -35,3 +35,9 @@ export function figure(value) {
 }
 
 export const number = (value) => value.toLocaleString("en");
+
+// A time in UTC to the second, from milliseconds since 1970; what is no date is shown as it is.
+export function moment(milliseconds) {
+  const date = new Date(milliseconds);
+  return Number.isNaN(date.getTime()) ? `${milliseconds} ms` : date.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+}
