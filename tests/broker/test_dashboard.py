@@ -214,7 +214,7 @@ def test_foreign_messages_and_times_that_are_no_dates_are_said_and_the_page_goes
     page = visit.page
     chain = page.locator("#chains td").first
     line.wait_for(lambda: chain.inner_text() == "20")
-    good = line.explanations()[-1]
+    good = {name: value for name, value in line.explanations()[-1].items() if name != "app_id"}
     for foreign in ({"seq": "x"}, {"epoch": None}, {"timestamp": "now"}, {"estimators": {"a": 1}}):
         feed_to(line, "explanations", json.dumps(good | foreign).encode())
     feed_to(line, "explanations", b"\xff\x00")
