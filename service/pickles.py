@@ -12,15 +12,16 @@ import datetime
 import functools
 import gc
 import importlib
-import inspect
 import io
+import math
 import pickle
 import random
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from statistics import NormalDist
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, NoneType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,18 @@ from river._river_rust.vectordict import VectorDict
 
 from explain_core import losses
 from service import slim
+from service.attributes import (
+    FACTORIES,
+    FUNCTION_NAMES,
+    Named,
+    bare,
+    is_factory,
+    is_plain,
+    method_of,
+    name_of,
+    partial_of,
+    set_attributes,
+)
 from service.errors import SnapshotError
 
 MAX_DEPTH = 20_000
@@ -85,7 +98,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
             pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.LONG4,
             pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.BINUNICODE8,
             pickle.SHORT_BINBYTES, pickle.BINBYTES, pickle.BINBYTES8,
-            pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.TUPLE,
+            pickle.EMPTY_TUPLE,
             pickle.EMPTY_LIST, pickle.EMPTY_DICT, pickle.EMPTY_SET,
         )
     }  # fmt: skip
@@ -93,6 +106,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO, modules: frozenset[str]) -> None:
         super().__init__(file)
         self._modules = modules
+        self._carriers: dict[int, Any] = {}
 
     def load(self) -> Any:
         """As the base class does, from one buffer: frames, of which it keeps account with every byte read, divide nothing."""
@@ -105,28 +119,21 @@ class _Unpickler(_InPython):  # type: ignore[misc]
             while True:
                 dispatch[read(1)[0]](self)
         except pickle._Stop as stop:  # type: ignore[attr-defined]
+            if self._carriers or isinstance(stop.value, Named):
+                raise SnapshotError("snapshot: it holds a class, function or method as data") from None
             return stop.value
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("builtins", "getattr"):
-            return _method
-        if (module, name) in _NAMES:
-            return getattr(importlib.import_module(module), name)
         package = module.partition(".")[0]
         trusted = package in _PACKAGES and _EXCLUDED.isdisjoint(module.split("."))
+        if (module, name) in _NAMES or f"{module}.{name}" in FUNCTION_NAMES:
+            found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+            factory = package in ("builtins", "collections") or name_of(found) in FACTORIES
+            return found if is_plain(found) else Named(found, factory)
         if trusted or module in self._modules:
             found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
             if isinstance(found, type) and found.__module__ == module:
-                return found
-            # A static method, or a method without its object; ``__init__`` and its like stay out.
-            if (
-                trusted
-                and inspect.isfunction(found)
-                and (found.__module__, found.__qualname__) == (module, name)
-            ):
-                owner, _, method = name.rpartition(".")
-                if owner and not method.startswith("__"):
-                    return found
+                return Named(found, package != "explain_core")
         raise SnapshotError(
             f"snapshot: {module}.{name} is not on the allow-list; if it is a class of your model, "
             "name its module in model.modules"
@@ -139,52 +146,79 @@ class _Unpickler(_InPython):  # type: ignore[misc]
 
     def _reduce(self) -> None:
         arguments = self.stack.pop()
+        self._carriers.pop(id(arguments), None)
         called = self.stack[-1]
+        if not (isinstance(called, Named) or called is complex):
+            raise SnapshotError(f"snapshot: it calls a {type(called).__name__}")
+        called = bare(called)
         if not isinstance(called, type | FunctionType | BuiltinFunctionType):
             raise SnapshotError(f"snapshot: it calls a {type(called).__name__}")
         fits = _CALLS.get(called)
         trusted = isinstance(called, type) and called.__module__ in self._modules
-        if type(arguments) is not tuple or not (trusted or (fits is not None and fits(*arguments))):
+        carries = type(arguments) is tuple and any(isinstance(one, Named) for one in arguments)
+        if (
+            type(arguments) is not tuple
+            or not (trusted or (fits is not None and fits(*arguments)))
+            or (carries and not (trusted or called in _WITH_CALLABLES))
+        ):
             raise SnapshotError(
                 f"snapshot: {called.__module__}.{called.__qualname__} is not called with this in any snapshot of ours"
             )
-        self.stack[-1] = called(*arguments)
+        for one in arguments:
+            self._carriers.pop(id(one), None)
+        self.stack[-1] = called(*(arguments if called in _FROM_PARTS else map(bare, arguments)))
 
     def _new(self) -> None:
         arguments = self.stack.pop()
-        kind = self.stack[-1]
+        kind = bare(self.stack[-1])
         if not (isinstance(kind, type) and type(arguments) is tuple and self._trusts(kind)):
             raise SnapshotError(f"snapshot: it makes a new {getattr(kind, '__qualname__', type(kind))}")
+        if any(isinstance(one, Named) for one in arguments):
+            raise SnapshotError(f"snapshot: it makes a {kind.__qualname__} of what can be called")
         if any(type(one) is int and abs(one) > MAX_SIZE for one in arguments):
             raise SnapshotError(f"snapshot: it makes a {kind.__qualname__} of a size above {MAX_SIZE}")
+        if kind.__module__.startswith("river._river_rust."):
+            # Its state says how large it is, and has that much in it.
+            arguments = tuple(1 if type(one) is int else one for one in arguments)
         self.stack[-1] = kind.__new__(kind, *arguments)
 
     def _build(self) -> None:
         state = self.stack.pop()
         made = self.stack[-1]
         kind = type(made)
-        if isinstance(made, _NOT_OURS):
-            raise SnapshotError(f"snapshot: it sets the state of a {kind.__name__}")
+        self._carriers.pop(id(state), None)
+        if isinstance(made, Named | _NOT_OURS):
+            raise SnapshotError(f"snapshot: it sets the state of a {name_of(bare(made))}")
         if isinstance(made, np.dtype):
             _build_dtype(made, state)
             return
+        trusted = kind.__module__ in self._modules
         # That of the class, never one that an earlier state has put into the object.
         restore = getattr(kind, "__setstate__", None)
         if restore is not None:
-            if isinstance(made, MT19937) and not 0 <= state[0]["state"]["pos"] <= 624:
-                raise SnapshotError("snapshot: a generator's position is outside of its state")
+            _STATES.get(kind, lambda _: None)(state)
+            if isinstance(restore, FunctionType) and type(state) is dict:
+                state = set_attributes(made, state, trusted)
             restore(made, state)
             return
         attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
-        for name in [*(attributes or {}), *(slots or {})]:
-            if type(name) is not str or name.startswith("__"):
-                raise SnapshotError(
-                    f"snapshot: it sets an attribute of a {kind.__qualname__} that no class of ours has"
-                )
+        if not isinstance(attributes, dict | None) or not isinstance(slots, dict | None):
+            raise SnapshotError(f"snapshot: the state of a {kind.__qualname__} has no names")
         if attributes:
-            made.__dict__.update({sys.intern(name): value for name, value in attributes.items()})
-        for name, value in (slots or {}).items():
-            setattr(made, name, value)
+            self._carriers.pop(id(attributes), None)
+            made.__dict__.update(set_attributes(made, attributes, trusted))
+        if slots:
+            self._carriers.pop(id(slots), None)
+            for name, value in set_attributes(made, slots, trusted).items():
+                if not isinstance(getattr(kind, name, None), MemberDescriptorType):
+                    raise SnapshotError(f"snapshot: {name!r} is no slot of a {kind.__qualname__}")
+                setattr(made, name, value)
+
+    def _carry(self) -> None:
+        """Remember a tuple or mapping with something callable in it until it is the arguments of a call, or a state."""
+        made = self.stack[-1]
+        if any(isinstance(one, Named) or id(one) in self._carriers for one in made):
+            self._carriers[id(made)] = made
 
     def _bytearray(self) -> None:
         size = int.from_bytes(self.read(8), "little")
@@ -195,6 +229,8 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         grown = self.stack[-1]
         if not isinstance(grown, list | collections.deque):
             raise SnapshotError(f"snapshot: it appends to a {type(grown).__name__}")
+        values = list(values)
+        self._check_data(values)
         grown.extend(values)
 
     def _set(self, values: list[Any]) -> None:
@@ -203,6 +239,11 @@ class _Unpickler(_InPython):  # type: ignore[misc]
             raise SnapshotError(f"snapshot: it sets an item of a {type(mapping).__name__}")
         keys = values[::2]
         _check_keys(keys)
+        self._check_data(keys)
+        if type(mapping) is not dict:
+            self._check_data(values)
+        elif any(isinstance(one, Named) for one in values[1::2]):
+            self._carriers[id(mapping)] = mapping
         for key, value in zip(keys, values[1::2], strict=True):
             mapping[key] = value
 
@@ -212,12 +253,23 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         if not isinstance(grown, set):
             raise SnapshotError(f"snapshot: it adds to a {type(grown).__name__}")
         _check_keys(values)
+        self._check_data(values)
         grown.update(values)
 
     def _freeze(self) -> None:
         values = self.pop_mark()
         _check_keys(values)
+        self._check_data(values)
         self.append(frozenset(values))
+
+    def _check_data(self, values: list[Any]) -> None:
+        for one in values:
+            if isinstance(one, Named):
+                raise SnapshotError(f"snapshot: it holds {one!r} as data")
+
+    def _tuple(self, size: int | None) -> None:
+        _TUPLES[size](self)
+        self._carry()
 
     dispatch |= {
         pickle.FRAME[0]: lambda self: self.read(8),
@@ -231,11 +283,21 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         pickle.SETITEMS[0]: lambda self: self._set(self.pop_mark()),
         pickle.ADDITEMS[0]: _add,
         pickle.FROZENSET[0]: _freeze,
+        pickle.TUPLE[0]: lambda self: self._tuple(None),
+        pickle.TUPLE1[0]: lambda self: self._tuple(1),
+        pickle.TUPLE2[0]: lambda self: self._tuple(2),
+        pickle.TUPLE3[0]: lambda self: self._tuple(3),
     }
 
 
+_TUPLES: dict[int | None, Any] = {
+    None: _InPython.dispatch[pickle.TUPLE[0]],
+    1: _InPython.dispatch[pickle.TUPLE1[0]],
+    2: _InPython.dispatch[pickle.TUPLE2[0]],
+    3: _InPython.dispatch[pickle.TUPLE3[0]],
+}
 _OURS = frozenset({"river", "explain_core", "service"})
-_NOT_OURS = (type, FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
+_NOT_OURS = type | FunctionType | BuiltinFunctionType | MethodType | functools.partial | np.ufunc  # type: ignore[type-arg]
 """What has no state of a partition: to set one would change the program."""
 
 
@@ -290,7 +352,6 @@ _NAMES = frozenset(
         ("builtins", "int"),
         ("builtins", "list"),
         ("builtins", "object"),
-        ("builtins", "range"),
         ("builtins", "set"),
         ("builtins", "slice"),
         ("builtins", "str"),
@@ -299,12 +360,10 @@ _NAMES = frozenset(
         ("collections", "OrderedDict"),
         ("collections", "defaultdict"),
         ("collections", "deque"),
-        ("copy", "deepcopy"),
         ("datetime", "date"),
         ("explain_core.losses", "get"),
         ("datetime", "datetime"),
         ("datetime", "timedelta"),
-        ("functools", "partial"),
         ("numbers", "Number"),
         ("numpy", "dtype"),
         ("numpy", "ndarray"),
@@ -315,7 +374,8 @@ _NAMES = frozenset(
         ("numpy.random._pickle", "__bit_generator_ctor"),
         ("numpy.random._pickle", "__randomstate_ctor"),
         ("random", "Random"),
-        ("river._river_rust.vectordict", "euclidean_distance_tuple"),
+        ("service.attributes", "method_of"),
+        ("service.attributes", "partial_of"),
         ("service.messages", "Chain"),
         ("service.partition", "PartitionState"),
         ("service.slim", "gaussian_of"),
@@ -329,16 +389,7 @@ _NAMES = frozenset(
 )
 
 
-def _method(instance: Any, name: str) -> Any:
-    """What a bound method's pickle calls in place of ``getattr``: methods of river's objects, nothing else."""
-    owner = instance if isinstance(instance, type) else type(instance)
-    if (
-        owner.__module__.partition(".")[0] != "river"
-        or name.startswith("__")
-        or not callable(getattr(owner, name, None))
-    ):
-        raise SnapshotError(f"snapshot: the method {owner.__qualname__}.{name} is not on the allow-list")
-    return getattr(instance, name)
+_DTYPE = re.compile(r"[<>|=]?(\?|[biufcMmO]\d{1,2}|[SUV][1-9]\d{0,3})(\[\w+\])?")
 
 
 def _fits(*kinds: Any) -> Callable[..., bool]:
@@ -347,11 +398,12 @@ def _fits(*kinds: Any) -> Callable[..., bool]:
 
 
 def _fits_node(kind: Any = None, names: Any = None, *values: Any) -> bool:
+    kind = bare(kind)
     if not (
         isinstance(kind, type) and kind in slim.NODES and type(names) is tuple and len(names) == len(values)
     ):
         return False
-    return all(type(name) is str and not name.startswith("__") for name in names)
+    return not any(isinstance(value, Named) for value in values)
 
 
 def _fits_splitter(n_splits: Any = None, *flat: Any) -> bool:
@@ -364,29 +416,80 @@ _CALLS: dict[Any, Callable[..., bool]] = {
     slim.gaussian_of: _fits(*[int | float] * 3),
     slim.node_of: _fits_node,
     slim.splitter_of: _fits_splitter,
-    _method: _fits(object, str),
+    method_of: _fits(object, str),
+    partial_of: _fits(object, tuple, dict),
     losses.get: _fits(str),
-    VectorDict: lambda *arguments: True,
-    collections.Counter: _fits(dict),
+    VectorDict: lambda data, default, mask, copy: (
+        type(data) is dict and default is None and mask is None and type(copy) is bool
+    ),
+    collections.Counter: lambda counts: type(counts) is dict,
     collections.OrderedDict: _fits(),
-    collections.defaultdict: lambda *factory: len(factory) < 2 and all(map(callable, factory)),
-    collections.deque: lambda values=(), length=None: values == (),
+    collections.defaultdict: lambda *factory: len(factory) < 2 and all(map(is_factory, factory)),
+    collections.deque: lambda values=(), length=None: (
+        type(values) is tuple and not values and (length is None or type(length) is int)
+    ),
     complex: _fits(float, float),
     datetime.date: _fits(bytes),
     datetime.datetime: _fits(bytes),
     datetime.timedelta: _fits(int, int, int),
-    functools.partial: lambda function: callable(function),
     random.Random: _fits(),
-    range: _fits(int, int, int),
     slice: _fits(object, object, object),
-    np.dtype: lambda name, align, copy: type(name) is str and len(name) < 30,
+    np.dtype: lambda name, align, copy: type(name) is str and _DTYPE.fullmatch(name) is not None,
     scalar: lambda dtype, value: isinstance(dtype, np.dtype) and type(value) is bytes and not dtype.hasobject,
     _frombuffer: _fits(bytes | bytearray, np.dtype, tuple, str),
-    _reconstruct: lambda kind, shape, code: kind is np.ndarray and shape == (0,) and code == b"b",
-    _pickle.__bit_generator_ctor: lambda kind: kind in ("MT19937", MT19937),
+    _reconstruct: lambda kind, shape, code: bare(kind) is np.ndarray and shape == (0,) and code == b"b",
+    _pickle.__bit_generator_ctor: lambda kind: bare(kind) in ("MT19937", MT19937),
     _pickle.__randomstate_ctor: _fits(BitGenerator),
 }
 """What a snapshot calls, and whether it does so with these arguments: a constructor elsewhere could take any memory or time."""
+
+_FROM_PARTS = (method_of, partial_of)
+_WITH_CALLABLES = (
+    *_FROM_PARTS,
+    slim.node_of,
+    collections.defaultdict,
+    _reconstruct,
+    _pickle.__bit_generator_ctor,
+)
+"""Functions that may be given a class or function: they, or the check of their arguments, look at it."""
+
+
+def _check_random(state: Any) -> None:
+    version, numbers, gauss = state
+    if not (
+        version == 3
+        and type(numbers) is tuple
+        and len(numbers) == 625
+        and all(type(one) is int and 0 <= one < 2**32 for one in numbers)
+        and numbers[-1] <= 624
+        and type(gauss) in (float, NoneType)
+    ):
+        raise SnapshotError("snapshot: the state of a random generator that Python does not have")
+
+
+def _check_twister(state: Any) -> None:
+    found = (state[0] if type(state) is tuple else state)["state"]
+    words, position = found["key"], found["pos"]
+    fits = type(words) is np.ndarray and words.dtype == np.uint32 and words.shape == (624,)
+    if not (fits and type(position) is int and 0 <= position <= 624):
+        raise SnapshotError("snapshot: the state of a random generator that numpy does not have")
+
+
+def _check_array(state: Any) -> None:
+    """numpy takes the memory for a shape before it looks at what is there."""
+    _, shape, dtype, _, values = state
+    size = math.prod(shape) * (1 if type(values) is list else dtype.itemsize)
+    if not all(type(one) is int and one >= 0 for one in shape) or size != len(values):
+        raise SnapshotError("snapshot: an array whose shape is not that of its values")
+
+
+_STATES: dict[type, Callable[[Any], None]] = {
+    random.Random: _check_random,
+    MT19937: _check_twister,
+    np.random.RandomState: _check_twister,
+    np.ndarray: _check_array,
+}
+"""Compiled code that takes a state on trust, and the check before it."""
 
 
 @contextmanager

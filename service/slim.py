@@ -5,9 +5,11 @@ A reducer says what of an object is stored, and the function beside it makes the
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterator
 from copyreg import dispatch_table
+from types import MethodType
 from typing import Any
 
 from river import forest as forest
@@ -16,6 +18,8 @@ from river.stats import Mean, Var
 from river.tree.base import Branch, Leaf
 from river.tree.splitter import GaussianSplitter
 from river.tree.splitter.ebst_splitter import EBSTNode
+
+from service.attributes import reduce_method, reduce_partial, set_attributes
 
 _UNUSED = random.Random(0)
 """In place of the generator of its own that each ``Gaussian`` of river has: trees never draw from it."""
@@ -102,8 +106,7 @@ def _reduce_node(node: Any) -> Any:
 
 def node_of(kind: Any, names: tuple[str, ...], *values: Any) -> Any:
     node = kind.__new__(kind)
-    for name, value in zip(names, values, strict=True):
-        setattr(node, name, value)
+    vars(node).update(set_attributes(node, dict(zip(names, values, strict=True)), False))
     return node
 
 
@@ -146,4 +149,6 @@ REDUCERS: Any = {
     EBSTNode: _reduce_ebst,
     Gaussian: _reduce_gaussian,
     GaussianSplitter: _reduce_splitter,
+    functools.partial: reduce_partial,
+    MethodType: reduce_method,
 }

@@ -11,6 +11,7 @@ import zstandard
 from river.utils import pandas as a_river_module
 
 from service import snapshot as snapshots
+from service.attributes import method_of
 from service.errors import SettingsError, SnapshotError, UserError
 from service.models import trusted_modules
 from service.partition import fold_settings
@@ -410,15 +411,16 @@ def test_a_pickle_that_calls_something_is_refused_before_the_call(tmp_path):
 )
 def test_only_methods_of_river_s_objects_are_reached_by_name(name):
     state = new_state(model={"factory": "river.forest:ARFClassifier"})
-    reach = Call(Named("builtins", "getattr"), state.model.wrapped, name)
+    reach = Call(method_of, state.model.wrapped, name)
     with pytest.raises(SnapshotError, match=r"the method ARFClassifier.* is not on the allow-list"):
         loads(hostile(reach))
 
 
 @pytest.mark.parametrize(("instance", "name"), [("text", "format"), ({}, "pop"), (1, "bit_length")])
 def test_methods_of_other_objects_are_not(instance, name):
-    with pytest.raises(SnapshotError, match="is not on the allow-list"):
-        loads(hostile(Call(Named("builtins", "getattr"), instance, name)))
+    for reach in (method_of, Named("builtins", "getattr")):
+        with pytest.raises(SnapshotError, match="is not on the allow-list"):
+            loads(hostile(Call(reach, instance, name)))
 
 
 def test_classes_of_the_modules_that_the_settings_name_are_allowed_and_their_functions_are_not():
