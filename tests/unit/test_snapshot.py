@@ -8,6 +8,7 @@ import random
 
 import pytest
 import zstandard
+from river import stats
 from river.utils import pandas as a_river_module
 
 from service import snapshot as snapshots
@@ -410,9 +411,8 @@ def test_a_pickle_that_calls_something_is_refused_before_the_call(tmp_path):
     "name", ["__class__", "__init__", "__reduce_ex__", "__getattribute__", "no_such_method", "seed"]
 )
 def test_only_methods_of_river_s_objects_are_reached_by_name(name):
-    state = new_state(model={"factory": "river.forest:ARFClassifier"})
-    reach = Call(method_of, state.model.wrapped, name)
-    with pytest.raises(SnapshotError, match=r"the method ARFClassifier.* is not on the allow-list"):
+    reach = Call(method_of, stats.Var(), name)
+    with pytest.raises(SnapshotError, match=r"the method Var.* is not on the allow-list"):
         loads(hostile(reach))
 
 
