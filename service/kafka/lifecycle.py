@@ -59,13 +59,22 @@ class Cluster:
 class Target:
     """Where a silent replay ends, and what must be true there.
 
-    ``fold_digest`` is that of the committed offset's metadata; without one (the group expired) the chains of the last
-    published messages must be those of the state.
+    ``fold_digest`` and ``chains`` are those of the committed offset's metadata; where the group expired there is no fold digest,
+    and the chains are those of the last published messages.
     """
 
     offset: int
     fold_digest: str | None
     chains: dict[str, tuple[int, str]]
+
+    def differences(self, state: PartitionState) -> list[str]:
+        """Each digest of a replayed state that is not the committed one. The fold digest is blind to the explanations, the chains are not."""
+        pairs = [("fold digest", state.fold_digest.hex(), self.fold_digest or state.fold_digest.hex())]
+        for name, (seq, digest) in self.chains.items():
+            chain = state.chains[name]
+            here = f"{chain.digest.hex()} of {chain.seq} messages"
+            pairs.append((f"chain of {name}", here, f"{digest} of {seq} messages"))
+        return [f"{name} {here} here, {there} there" for name, here, there in pairs if here != there]
 
 
 class OwnedPartition:
@@ -385,16 +394,10 @@ class OwnedPartition:
         assert target is not None and state is not None
         if position < target.offset:
             return
-        mine = {name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()}
-        matches = (
-            target.fold_digest == state.fold_digest.hex()
-            if target.fold_digest is not None
-            else all(mine[name] == tuple(known) for name, known in target.chains.items())
-        )
-        if matches:
-            self.committed_offset = target.offset
-        else:
+        if target.differences(state):
             self._diverged(target, state)
+        else:
+            self.committed_offset = target.offset
         self._target = None
         self._run()
 
@@ -406,8 +409,8 @@ class OwnedPartition:
             target.offset,
         )
         text = (
-            f"{self._who}: the replay up to offset {target.offset} gives another state than the one that published: fold digest "
-            f"{state.fold_digest.hex()} here, {target.fold_digest or dict(target.chains)} there (epoch {state.epoch}); the model is not deterministic, or "
+            f"{self._who}: the replay up to offset {target.offset} gives another state than the one that published: "
+            f"{'; '.join(target.differences(state))} (epoch {state.epoch}); the model is not deterministic, or "
             f"the software or CPU changed (here: {Versions.here()})"
         )
         if not accepted:
