@@ -38,7 +38,7 @@ from explain_client.messages import Explanation
 from explain_client.stream import Explanations
 
 IMAGE = os.environ.get("SIDECAR_IMAGE", "explanation-sidecar")
-KAFKA_IMAGE = "apache/kafka:4.3.0"
+KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.0")
 START_SECONDS = 120.0
 """A broker or sidecar that has not started after this long has failed."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import yaml
 
 from deploy.grafana.dashboard import build
 from explain_client import latest
@@ -39,6 +40,25 @@ def test_the_image_is_small_runs_as_nobody_and_brings_no_build_tools(image: str)
     assert "'explain-client'" in installed
     assert "'explanation-sidecar'" in installed
     assert not [name for name in ("'pip'", "'setuptools'", "'pytest'") if name in installed]
+
+
+def test_every_image_of_the_compose_file_can_be_named_by_its_digest() -> None:
+    digest = f"@sha256:{'0123456789abcdef' * 4}"
+    tags = {
+        "PYTHON_IMAGE": "python:3.11-slim-bookworm",
+        "KAFKA_IMAGE": "apache/kafka:4.3.0",
+        "PROMETHEUS_IMAGE": "prom/prometheus:v3.5.0",
+        "GRAFANA_IMAGE": "grafana/grafana:12.1.0",
+    }
+    compose = ("docker-compose", "-f", "deploy/compose.yaml", "--profile", "monitoring", "config")
+    for environment in ({}, {name: tag + digest for name, tag in tags.items()}):
+        services = yaml.safe_load(run(*compose, **environment))["services"]
+        built = {one["build"]["args"]["PYTHON_IMAGE"] for one in services.values() if "build" in one}
+        pulled = {one["image"] for one in services.values() if "build" not in one}
+        assert built | pulled == {environment.get(name, tag) for name, tag in tags.items()}
+        assert len(built) == 1
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
+    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
 
 
 def test_compose_brings_up_a_broker_a_producer_and_a_sidecar_that_is_healthy_and_explains(
