@@ -7,7 +7,7 @@ import time
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.errors import SnapshotError, UserError
-from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded
+from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded, Undecided
 from service.kafka.clients import ErrorLog, reading_consumer, unreachable
 from service.kafka.topics import Topics
 from service.settings import Settings
@@ -87,7 +87,7 @@ def _row(settings: Settings, committed: TopicPartition, reader: Consumer, keys: 
         verify(snapshot)
     except Superseded:
         return row | {"state": "missing: not at the offset that the pointer names"}
-    except SnapshotError as error:
+    except (SnapshotError, Undecided) as error:
         return row | {"state": str(error)}
     manifest = snapshot.manifest
     return row | {

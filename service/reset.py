@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
-from service.kafka.past import find_snapshot, last_published
+from service.kafka.past import Past
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Transaction
 from service.partition import fold_settings
@@ -33,13 +34,14 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         )
     _check_stopped(settings)
     group, reader = reading_consumer(settings, group=settings.app_id), reading_consumer(settings)
+    uncommitted = partial(reading_consumer, settings, isolation_level="read_uncommitted")
+    past = Past(reader, uncommitted, settings, partition, json_reader(registry_of(settings)))
     try:
         where = TopicPartition(records.name, partition)
         low, high = reader.get_watermark_offsets(where, timeout=10)
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
-        snapshot = find_snapshot(reader, settings, partition, UNCHECKED)
-        published = last_published(reader, settings, partition, json_reader(registry_of(settings)))
+        snapshot, published = past.find_snapshot(UNCHECKED), past.last_published()
         epochs = [one.epoch for one in (pointer, published) if one] + (
             [snapshot[0].epoch] if snapshot else []
         )
@@ -72,7 +74,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         transaction.begin()
         ends = transaction.send_all(settings.topics.checkpoints, partition, entries)
         transaction.flush()
-        pointer = point(records.id, state, Place(ends, first))
+        pointer = point(records.id, state, Place(ends, first, past.ends()))
         # The group is empty, so its metadata has no generation to check.
         transaction.commit([TopicPartition(records.name, partition, first, metadata=pointer.encode())], group)
     except Aborted as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pydantic import ValidationError
@@ -31,7 +31,10 @@ SIGNATURE_HEADER = "hmac-sha256"
 
 @checked_dataclass(frozen=True)
 class Pointer:
-    """The metadata of a committed offset: where the snapshot is, and what the fold was at that offset."""
+    """The metadata of a committed offset: where the snapshot is, and what the fold was at that offset.
+
+    ``ends``: where the output topics ended some time before it was committed; what is newer than it is behind them.
+    """
 
     topic_id: str
     epoch: int
@@ -40,6 +43,7 @@ class Pointer:
     next_offset: int
     fold_digest: str
     chains: dict[str, tuple[int, str]]
+    ends: dict[str, int] = field(default_factory=dict)
 
     def encode(self) -> str:
         text = json.dumps({"explain": 1, **asdict(self)}, separators=(",", ":"))
@@ -61,10 +65,14 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a snapshot is: the offsets of its first and last record, once Kafka said so, and the state's next offset."""
+    """Where a snapshot is: the offsets of its first and last record, once Kafka said so, and the state's next offset.
+
+    ``ends``: where the output topics ended before it was stored.
+    """
 
     acknowledged: Ends
     next_offset: int
+    ends: dict[str, int]
 
 
 def point(topic_id: str, state: PartitionState, place: Place) -> Pointer:
@@ -77,6 +85,7 @@ def point(topic_id: str, state: PartitionState, place: Place) -> Pointer:
         next_offset=place.next_offset,
         fold_digest=state.fold_digest.hex(),
         chains={name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()},
+        ends=place.ends,
     )
 
 
@@ -106,6 +115,19 @@ class Superseded(Exception):
     """The snapshot that the pointer names was compacted away: a newer one was committed meanwhile."""
 
 
+class Undecided(UserError):
+    """An open transaction of another program hides the messages after it from a reader of committed ones."""
+
+
+def undecided(where: TopicPartition, offset: int) -> Undecided:
+    """What to say where a transaction that is open since an offset hides what is behind it."""
+    return Undecided(
+        f"{where.topic} partition {where.partition}: another program's transaction is open since offset {offset} and hides what comes after "
+        "it; Kafka ends it after that program's transaction.timeout.ms, which the brokers bound by transaction.max.timeout.ms (15 minutes). "
+        f"Whose it is: kafka-transactions.sh describe-producers --topic {where.topic} --partition {where.partition}"
+    )
+
+
 class SnapshotReader:
     """Reads one snapshot in slices that are short enough for a poll loop.
 
@@ -129,17 +151,23 @@ class SnapshotReader:
         self._values: dict[str, bytes] = {}
         self.written_at = 0  # milliseconds since 1970, by the broker or the writer
         self._where = f"partition {partition}: the snapshot at offset {pointer.manifest} of {topic!r}"
-        consumer.assign([TopicPartition(topic, partition, pointer.first_chunk)])
+        self._place = TopicPartition(topic, partition, pointer.first_chunk)
+        consumer.assign([self._place])
 
     def advance(self, seconds: float) -> Snapshot | None:
         for message in read(self._consumer, seconds, count=10):
-            if message is None or (message.offset() or 0) > self._pointer.manifest:
+            offset = offset_of(message)
+            if message.error() is not None and offset <= self._pointer.manifest:
+                _, high = self._consumer.get_watermark_offsets(self._place, cached=True)
+                if high > self._pointer.manifest:
+                    raise undecided(self._place, offset)
+            if message.error() is not None or offset > self._pointer.manifest:
                 raise Superseded
             key = (message.key() or b"").decode(errors="replace")
             value = message.value()
             if key.startswith(self._prefix) and value is not None:
                 self._values[key.removeprefix(self._prefix)] = value
-            if message.offset() == self._pointer.manifest:
+            if offset == self._pointer.manifest:
                 self.written_at = message.timestamp()[1]
                 self._consumer.unassign()
                 return self._assemble(message)
@@ -162,16 +190,20 @@ def signature_of(message: Message) -> bytes | None:
     return dict(read_headers(message).headers).get(SIGNATURE_HEADER)
 
 
-def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Message | None]:
-    """The messages that come within a time; None stands for the end of the partition."""
+def offset_of(message: Message) -> int:
+    """The offset of a message that was read, or of the end that it stands for; such a one always has it."""
+    offset: int = message.offset()  # type: ignore[assignment]
+    return offset
+
+
+def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Message]:
+    """The messages that come within a time; one with an error stands for the end of what is committed."""
     first = consumer.poll(seconds)
     # consume() would wait for the whole count; what is there already comes without waiting.
     for message in [] if first is None else [first, *consumer.consume(count, 0.0)]:
         error = message.error()
-        if error is None:
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
             yield message
-        elif error.code() == KafkaError._PARTITION_EOF:
-            yield None
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise Superseded
         elif error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
@@ -184,14 +216,3 @@ def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Messa
             KafkaError._ALL_BROKERS_DOWN,
         ):
             raise KafkaException(error)
-
-
-def read_all(consumer: Consumer, topic: str, partition: int, start: int) -> Iterator[Message]:
-    """Every committed message of a partition from an offset to its end."""
-    consumer.assign([TopicPartition(topic, partition, start)])
-    while True:
-        for message in read(consumer, 1.0):
-            if message is None:
-                consumer.unassign()
-                return
-            yield message

@@ -9,6 +9,7 @@ import gc
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.errors import UserError
-from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded
-from service.kafka.past import Read, find_snapshot, last_body, last_published
+from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
+from service.kafka.past import Past, Read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
 from service.messages import Output
@@ -52,6 +53,7 @@ class Cluster:
     keys: Keys
     group: Consumer
     reader: Consumer
+    uncommitted: Callable[[], Consumer]
     read: Read
 
 
@@ -98,6 +100,7 @@ class OwnedPartition:
         self.committed_offset = -1
         self.fold_seconds = 0.0
         self.snapshot_at = time.monotonic()
+        self.past = Past(cluster.reader, cluster.uncommitted, cluster.settings, partition, cluster.read)
         self._cluster = cluster
         self._reader: SnapshotReader | None = None
         self._pointer: Pointer | None = None
@@ -178,24 +181,29 @@ class OwnedPartition:
             if committed.offset < 0:
                 self._without_offset(low, high)
                 return
-            last = last_body(cluster.reader, cluster.settings, self.partition, "explanations", cluster.read)
+            pointer = self._pointer = self._pointer_of(committed)
+            if pointer.next_offset <= committed.offset and self._behind(pointer, committed.offset):
+                return
         except KafkaException as error:
             self._delayed(error.args[0].str())
             self._refresh()
             return
-        self._pointer = Pointer.decode(committed.metadata)
-        if self._pointer is None:
+        except Undecided as error:
+            self._delayed(str(error))
+            return
+        self._check_log(pointer, committed.offset, low, high)
+        self._target = Target(committed.offset, pointer.fold_digest, pointer.chains)
+        self._start_restore(pointer)
+
+    def _pointer_of(self, committed: TopicPartition) -> Pointer:
+        pointer = Pointer.decode(committed.metadata)
+        if pointer is None:
             raise RecoveryError(
                 f"{self._who}: the committed offset {committed.offset} is not ours: it has no pointer to a snapshot, so the state at it "
                 f"is unknown; an operator or another program committed it to group {self._cluster.settings.app_id!r}. "
                 f"{self._remedy()}"
             )
-        moved_back = self._pointer.next_offset > committed.offset
-        if last is not None and not moved_back and self._behind(self._pointer.epoch, committed.offset, last):
-            return
-        self._check_log(self._pointer, committed.offset, low, high)
-        self._target = Target(committed.offset, self._pointer.fold_digest, self._pointer.chains)
-        self._start_restore(self._pointer)
+        return pointer
 
     def _refresh(self) -> None:
         """Have the reader ask where partitions are: what it learnt while a broker was away it would believe for minutes."""
@@ -204,17 +212,21 @@ class OwnedPartition:
         except KafkaException as error:
             log.debug("metadata: %s", error.args[0].str(), extra=self._extra())
 
-    def _behind(self, epoch: int, committed: int, last: dict[str, Any]) -> bool:
-        """Whether the last explanation is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
+    def _behind(self, pointer: Pointer, committed: int) -> bool:
+        """Whether something of ours is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
 
         A coordinator whose broker was killed may answer before it has loaded all that was committed: it is asked again.
         """
-        if (last["epoch"], last["offset"]) < (epoch, committed):
+        here = pointer.epoch, committed
+        published = self.past.last_published(pointer.ends)
+        manifest = self.past.newest_manifest(pointer.manifest + 1, self._cluster.keys)
+        if published is not None and (published.epoch, published.offset) > here:
+            newer = published.newest
+        elif manifest is not None and (manifest.epoch, manifest.next_offset) > here:
+            newer = f"the snapshot at offset {manifest.next_offset} of epoch {manifest.epoch}"
+        else:
             return False
-        text = (
-            f"{self._who}: the committed offset {committed} of epoch {epoch} is behind the explanation of offset {last['offset']} "
-            f"of epoch {last['epoch']}"
-        )
+        text = f"{self._who}: the committed offset {committed} of epoch {pointer.epoch} is behind {newer}"
         self._behind_until = self._behind_until or time.monotonic() + BEHIND_SECONDS
         if time.monotonic() > self._behind_until:
             raise RecoveryError(
@@ -263,8 +275,8 @@ class OwnedPartition:
     def _without_offset(self, low: int, high: int) -> None:
         """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
         cluster, settings = self._cluster, self._cluster.settings
-        published = last_published(cluster.reader, settings, self.partition, cluster.read)
-        found = find_snapshot(cluster.reader, settings, self.partition, cluster.keys)
+        published = self.past.last_published()
+        found = self.past.find_snapshot(cluster.keys)
         if found is None and published is None:
             self.state = begin(settings, self.partition, start=low)
             self._run()
@@ -306,6 +318,10 @@ class OwnedPartition:
         assert self._reader is not None and self._pointer is not None and self._target is not None
         try:
             snapshot = self._reader.advance(SLICE_SECONDS)
+        except Undecided as error:
+            self._delayed(str(error))
+            self.phase = "waiting"
+            return
         except Superseded:
             self._retry_until = self._retry_until or time.monotonic() + SUPERSEDED_SECONDS
             if time.monotonic() > self._retry_until:
@@ -356,7 +372,9 @@ class OwnedPartition:
                 extra=self._extra(),
             )
         self.state = state
-        self.place = Place(Ends(self._pointer.first_chunk, self._pointer.manifest), manifest.next_offset)
+        self.place = Place(
+            Ends(self._pointer.first_chunk, self._pointer.manifest), manifest.next_offset, self._pointer.ends
+        )
         log.info(
             "restored a snapshot of %d bytes; %d offsets to replay",
             snapshot.size,

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -73,7 +74,13 @@ class Worker:
         self._reader = reading_consumer(settings, self._errors, fetch_wait_max_ms=5)
         self._meet_the_leaders()
         self._cluster = Cluster(
-            settings, self._topic.id, self._keys, self._consumer, self._reader, self._envelope.read
+            settings,
+            self._topic.id,
+            self._keys,
+            self._consumer,
+            self._reader,
+            cache(partial(reading_consumer, settings, self._errors, isolation_level="read_uncommitted")),
+            self._envelope.read,
         )
         self._transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive)
         self._owned: dict[int, OwnedPartition] = {}
@@ -411,6 +418,9 @@ class Worker:
     def _write_snapshot(self, owned: OwnedPartition) -> Place:
         started = time.perf_counter()
         assert owned.state is not None
+        ends = owned.place.ends if owned.place else {}
+        with suppress(KafkaException):
+            ends = owned.past.ends()
         snapshot = take(
             owned.state, self._settings.app_id, self._topic.name, self._topic.id, self._fold_settings
         )
@@ -419,7 +429,7 @@ class Worker:
         records = checkpoints.to_records(snapshot, stored_chunks, self._keys)
         offsets = self._transaction.send_all(self._settings.topics.checkpoints, owned.partition, records)
         self._cadence.spent(owned.partition, time.perf_counter() - started, snapshot.size)
-        return Place(offsets, snapshot.manifest.next_offset)
+        return Place(offsets, snapshot.manifest.next_offset, ends)
 
     # --- what is asked from outside ------------------------------------------------------------------------------
 

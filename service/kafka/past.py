@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from service.kafka.checkpoints import MANIFEST, Pointer, key_prefix, read_all, signature_of
+from service.errors import SnapshotError
+from service.kafka.checkpoints import (
+    MANIFEST,
+    Pointer,
+    key_prefix,
+    offset_of,
+    read,
+    signature_of,
+    undecided,
+)
 from service.kafka.headers import read_headers
-from service.messages import app_of, letter_headers
+from service.messages import letter_headers
 from service.settings import Settings
 from service.signatures import Keys
 from service.snapshot import Manifest
 
 FIRST_STEP = 64
 """Offsets that the search for a last message goes back at first; four times as many at each further step."""
+
+READ_SECONDS = 1.0
+
+OUTPUTS = {"explanations": "explanation", "drift": "drift message", "dead_letters": "dead letter"}
+"""Output topics by their settings, and what one of their messages is called."""
+
+T = TypeVar("T")
+
+Read = Callable[[bytes], bytes]
+"""What gives the JSON of a message of ours, framed or not: see ``service.registry.json_reader``."""
 
 
 @dataclass(frozen=True)
@@ -27,101 +48,187 @@ class Published:
     epoch: int
     offset: int
     chains: dict[str, tuple[int, str]]
+    newest: str
+    """What the newest message is, in words."""
 
 
-Read = Callable[[bytes], bytes]
-"""What gives the JSON of a message of ours, framed or not: see ``service.registry.json_reader``."""
+class _Last(NamedTuple):
+    """The last message of ours on an output topic: epoch and offset of its record, and the chain after it."""
+
+    epoch: int
+    offset: int
+    name: str
+    chain: tuple[int, str]
 
 
-def last_published(reader: Consumer, settings: Settings, partition: int, read: Read) -> Published | None:
-    """None where nothing of this sidecar is on the output topics."""
-    found: list[tuple[int, int, str, tuple[int, str]]] = []
-    for name in ("explanations", "drift"):
-        body = last_body(reader, settings, partition, name, read)
-        if body is not None:
-            found.append((body["epoch"], body["offset"], name, (body["seq"] + 1, body["digest"])))
+class Past:
+    """What a partition's output topics and its checkpoints hold of this sidecar; messages of others are passed over.
 
-    def ours(message: Message) -> bool:
-        return letter_headers(read_headers(message).headers).get("app_id") == settings.app_id
+    Each search reads to the end. It raises ``Undecided`` while another program's open transaction hides what was there
+    when this object looked first. ``uncommitted`` makes the reader that tells whose that transaction is.
+    """
 
-    message = last_message(reader, settings.topics.dead_letters, partition, ours)
-    if message is not None:
-        headers = letter_headers(read_headers(message).headers)
-        if headers["errors.topic"] == settings.topics.records:
-            chain = int(headers["seq"]) + 1, headers["digest"]
-            found.append((int(headers["epoch"]), int(headers["errors.offset"]), "dead_letters", chain))
-    if not found:
-        return None
-    epoch = max(found)[0]
-    current = [one for one in found if one[0] == epoch]
-    return Published(
-        epoch, max(one[1] for one in current) + 1, {name: chain for _, _, name, chain in current}
-    )
+    def __init__(
+        self,
+        reader: Consumer,
+        uncommitted: Callable[[], Consumer],
+        settings: Settings,
+        partition: int,
+        read: Read,
+    ) -> None:
+        self._reader = reader
+        self._uncommitted = uncommitted
+        self._settings = settings
+        self._partition = partition
+        self._read = read
+        self._prefix = f"{settings.app_id}/"
+        self._seen: dict[str, int] = {}
 
+    def last_published(self, since: Mapping[str, int] | None = None) -> Published | None:
+        """None where nothing of this sidecar is on the output topics.
 
-def last_body(
-    reader: Consumer, settings: Settings, partition: int, name: str, read: Read
-) -> dict[str, Any] | None:
-    """The last message of this sidecar on its topic of explanations, or of drift; None where there is none."""
+        ``since``: offsets on those topics from which on to look; without one the search goes back to the beginning.
+        """
+        known = since or {}
+        found = []
+        for name in OUTPUTS:
+            last = self._last(name, partial(self._ours, name), known.get(name, 0))
+            if last is not None:
+                found.append(last)
+        if not found:
+            return None
+        newest = max(found)
+        return Published(
+            newest.epoch,
+            newest.offset + 1,
+            {one.name: one.chain for one in found if one.epoch == newest.epoch},
+            f"the {OUTPUTS[newest.name]} of offset {newest.offset} of epoch {newest.epoch}",
+        )
 
-    def ours(message: Message) -> bool:
-        return app_of(read(message.value() or b"")) == settings.app_id
+    def newest_manifest(self, since: int, keys: Keys) -> Manifest | None:
+        """The newest manifest that is whole and signed, from an offset of the checkpoints topic on."""
 
-    message = last_message(reader, getattr(settings.topics, name), partition, ours)
-    if message is None:
-        return None
-    body: dict[str, Any] = orjson.loads(read(message.value() or b""))
-    return body
+        def signed(message: Message) -> Manifest | None:
+            with suppress(SnapshotError):
+                return _verified(message, keys) if self._is_manifest(message) else None
+            return None
 
+        return self._last("checkpoints", signed, since)
 
-def find_snapshot(
-    reader: Consumer, settings: Settings, partition: int, keys: Keys
-) -> tuple[Pointer, Manifest] | None:
-    """The newest snapshot of a partition on the checkpoints topic, of whatever topic id; its signature is checked."""
-    topic = settings.topics.checkpoints
-    low, _ = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-    first: dict[str, int] = {}
-    found = None
-    for message in read_all(reader, topic, partition, low):
-        key = (message.key() or b"").decode(errors="replace")
-        prefix, _, part = key.rpartition("/")
-        if not key.startswith(settings.app_id + "/") or prefix.rpartition("/")[2] != str(partition):
-            continue
-        value, offset = message.value(), message.offset() or 0
-        if part == "0" and value is not None:
-            first[prefix] = offset
-        elif part == MANIFEST and value is not None:
-            keys.check(value, signature_of(message))
-            manifest = Manifest.decode(value)
-            if key_prefix(settings.app_id, manifest.topic_id, partition) == prefix + "/":
-                pointer = Pointer(
-                    topic_id=manifest.topic_id,
-                    epoch=manifest.epoch,
-                    first_chunk=first.get(prefix, offset),
-                    manifest=offset,
-                    next_offset=manifest.next_offset,
-                    fold_digest=manifest.fold_digest,
-                    chains={},
-                )
-                found = pointer, manifest
-    return found
-
-
-def last_message(
-    reader: Consumer, topic: str, partition: int, matches: Callable[[Message], bool] | None = None
-) -> Message | None:
-    """The last committed message of a partition (that ``matches``), found by walking back over control and aborted records."""
-    low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-    step, start = FIRST_STEP, high
-    while start > low:
-        end, start = start, max(low, start - step)
-        step *= 4
+    def find_snapshot(self, keys: Keys) -> tuple[Pointer, Manifest] | None:
+        """The newest snapshot, of whatever topic id; its signature is checked."""
+        topic = self._settings.topics.checkpoints
+        low, _ = self._reader.get_watermark_offsets(TopicPartition(topic, self._partition), timeout=10)
+        first: dict[str, int] = {}
         found = None
-        for message in read_all(reader, topic, partition, start):
-            if (message.offset() or 0) >= end:
-                break
-            if matches is None or matches(message):
-                found = message
-        if found is not None:
-            return found
-    return None
+        for message in self._committed("checkpoints", low):
+            prefix, part = self._key(message)
+            value, offset = message.value(), offset_of(message)
+            if part == "0" and value is not None:
+                first[prefix] = offset
+            elif self._is_manifest(message):
+                manifest = _verified(message, keys)
+                if key_prefix(self._settings.app_id, manifest.topic_id, self._partition) == prefix + "/":
+                    pointer = Pointer(
+                        topic_id=manifest.topic_id,
+                        epoch=manifest.epoch,
+                        first_chunk=first.get(prefix, offset),
+                        manifest=offset,
+                        next_offset=manifest.next_offset,
+                        fold_digest=manifest.fold_digest,
+                        chains={},
+                    )
+                    found = pointer, manifest
+        return found
+
+    def ends(self) -> dict[str, int]:
+        """Where each output topic ends: nothing of ours that comes later is before it."""
+        return {
+            name: self._reader.get_watermark_offsets(
+                TopicPartition(getattr(self._settings.topics, name), self._partition), timeout=READ_SECONDS
+            )[1]
+            for name in OUTPUTS
+        }
+
+    def _last(self, name: str, ours: Callable[[Message], T | None], since: int) -> T | None:
+        """What ``ours`` makes of the last committed message that it knows, found by walking back from the end."""
+        where = TopicPartition(getattr(self._settings.topics, name), self._partition)
+        low, end = self._reader.get_watermark_offsets(where, timeout=10)
+        # A topic that was created again may end before that offset.
+        bottom = max(low, since) if since <= end else low
+        step, start, stop = FIRST_STEP, max(bottom, end - FIRST_STEP), None
+        while True:
+            found = None
+            for message in self._committed(name, start):
+                if stop is not None and offset_of(message) >= stop:
+                    break
+                mine = ours(message)
+                found = found if mine is None else mine
+            if found is not None or start <= bottom:
+                return found
+            step *= 4
+            start, stop = max(bottom, start - step), start
+
+    def _committed(self, name: str, start: int) -> Iterator[Message]:
+        """Every committed message from an offset to the end. Raises ``Undecided`` where that is not all there was."""
+        where = TopicPartition(getattr(self._settings.topics, name), self._partition, start)
+        self._reader.assign([where])
+        while True:
+            for message in read(self._reader, READ_SECONDS):
+                if message.error() is None:
+                    yield message
+                    continue
+                stable, (_, high) = (
+                    offset_of(message),
+                    self._reader.get_watermark_offsets(where, cached=True),
+                )
+                self._reader.unassign()
+                if stable < self._seen.setdefault(name, high) and not self._own(name, stable):
+                    raise undecided(where, stable)
+                return
+
+    def _own(self, name: str, offset: int) -> bool:
+        """Whether the open transaction that begins at an offset is of a worker of ours that is gone.
+
+        It hides nothing of ours: a partition has one worker at a time, and what came before the transaction is visible.
+        """
+        consumer = self._uncommitted()
+        consumer.assign([TopicPartition(getattr(self._settings.topics, name), self._partition, offset)])
+        for message in read(consumer, READ_SECONDS, count=1):
+            consumer.unassign()
+            if message.error() is None:
+                known = self._key(message)[1] if name == "checkpoints" else self._ours(name, message)
+                return bool(known)
+        return False
+
+    def _key(self, message: Message) -> tuple[str, str]:
+        """Prefix and part of the key of a record of ours on the checkpoints topic, else empty."""
+        prefix, _, part = (message.key() or b"").decode(errors="replace").rpartition("/")
+        ours = prefix.startswith(self._prefix) and prefix.rpartition("/")[2] == str(self._partition)
+        return (prefix, part) if ours else ("", "")
+
+    def _is_manifest(self, message: Message) -> bool:
+        return self._key(message)[1] == MANIFEST and message.value() is not None
+
+    def _ours(self, name: str, message: Message) -> _Last | None:
+        try:
+            if name == "dead_letters":
+                headers = letter_headers(read_headers(message).headers)
+                mine = headers["app_id"], headers["errors.topic"]
+                chain = int(headers["seq"]) + 1, headers["digest"]
+                last = _Last(int(headers["epoch"]), int(headers["errors.offset"]), name, chain)
+            else:
+                body: dict[str, Any] = orjson.loads(self._read(message.value() or b""))
+                mine = body["app_id"], body["topic"]
+                last = _Last(
+                    int(body["epoch"]), int(body["offset"]), name, (int(body["seq"]) + 1, str(body["digest"]))
+                )
+        except (KeyError, TypeError, ValueError):  # a message of another program
+            return None
+        return last if mine == (self._settings.app_id, self._settings.topics.records) else None
+
+
+def _verified(message: Message, keys: Keys) -> Manifest:
+    value = message.value() or b""
+    keys.check(value, signature_of(message))
+    return Manifest.decode(value)

@@ -112,6 +112,39 @@ def test_an_offset_of_the_past_that_kafka_answers_with_doubles_nothing(line: Pip
     line.verify()
 
 
+def test_an_offset_of_the_past_is_seen_by_the_dead_letters_alone(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_EMIT__EVERY="1000")
+    _is_behind(line, "the dead letter of offset", bad_every=10)
+
+
+def test_an_offset_of_the_past_is_seen_by_the_drift_messages_alone(pipeline: Factory) -> None:
+    drift = {"EXPLAIN_DRIFT__ENABLED": "true", "EXPLAIN_DRIFT__WINDOW": "150"}
+    line = pipeline(1, EXPLAIN_EMIT__EVERY="1000", **drift)
+    _is_behind(line, "the drift message of offset", count=300)
+
+
+def test_an_offset_of_the_past_is_seen_by_the_newest_snapshot_alone(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_EMIT__EVERY="1000")
+    _is_behind(line, "the snapshot at offset 200 of epoch 0")
+
+
+def _is_behind(line: Pipeline, newest: str, count: int = 100, bad_every: int = 0) -> None:
+    """Move the committed offset back behind what was published last, and neighbours of ours publish after it."""
+    line.feed(mixed_records(1, count, bad_every=bad_every))
+    line.run_to_end()
+    before = line.committed()[0]
+    line.feed(mixed_records(1, count, seed=1, bad_every=bad_every))
+    line.run_to_end()
+    line.verify()
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    for name in ("explanations", "drift", "dead_letters"):
+        for _ in range(100):
+            producer.produce(line.topics[name], b'{"app_id":"another"}', partition=0)
+    producer.flush()
+    line.commit(0, before.offset, before.metadata)
+    assert f"the committed offset {before.offset} of epoch 0 is behind {newest}" in line.fails()
+
+
 def test_an_offset_without_our_metadata_fails(line: Pipeline) -> None:
     line.commit(0, 100)
     assert "is not ours: it has no pointer to a snapshot" in line.fails()
