@@ -17,6 +17,7 @@ VARIABLE = "SIDECAR_CRASH_POINT"
 POINTS = (
     "produce.before",
     "produce.after",
+    "membership.before",
     "send_offsets.before",
     "send_offsets.after",
     "commit.before",
@@ -26,6 +27,7 @@ POINTS = (
     "replay",
     "rebalance.assign",
     "rebalance.revoke",
+    "dead_letters.read",
 )
 
 

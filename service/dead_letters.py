@@ -11,11 +11,12 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from explain_client.messages import utc
+from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
-from service.kafka.transaction import Aborted, Sent, Transaction
+from service.kafka.transaction import Aborted, Fenced, Sent, Transaction
 from service.messages import LETTER_PREFIX, NOT_KEPT, letter_headers
 from service.settings import Settings
 from service.show import print_rows
@@ -90,6 +91,8 @@ def replay(
             )
     group = reading_consumer(settings, group=f"{settings.app_id}.dead-letters")
     try:
+        # Before anything is read: whoever else replays is fenced by it, or fences us.
+        transaction = Transaction(settings, f"{settings.app_id}-dead-letters", ErrorLog()) if yes else None
         letters = list(
             _unreplayed(settings, group, topics[settings.topics.dead_letters].partitions, from_beginning)
         )
@@ -103,14 +106,18 @@ def replay(
         )  # fmt: skip
         if not letters:
             return
-        if not yes:
+        if transaction is None:
             raise UserError("nothing was written; correct the cause first, then add --yes")
-        transaction = Transaction(settings, f"{settings.app_id}-dead-letters", ErrorLog())
+        reach("dead_letters.read")
         for start in range(0, len(letters), BATCH):
             _give_back(settings, transaction, group, letters[start : start + BATCH], error_class)
     except Aborted as error:
         raise UserError(
             f"a transaction was aborted: {error}; the replay goes on from there when it is run again"
+        ) from None
+    except Fenced:
+        raise UserError(
+            "another `dead-letters replay` was begun meanwhile, and goes on from the last record that this one gave back"
         ) from None
     except KafkaException as error:
         raise UserError(f"dead letters: {error.args[0].str()}") from None

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+import time
+from functools import cache, partial
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from service.errors import UserError
-from service.kafka.checkpoints import Place, Pointer, point, to_records
+from service.kafka.checkpoints import Place, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
-from service.kafka.past import Past
+from service.kafka.past import Past, Published
 from service.kafka.topics import Topics
-from service.kafka.transaction import Aborted, Transaction
+from service.kafka.transaction import Aborted, Fenced, Transaction
 from service.partition import fold_settings
 from service.registry import json_reader, registry_of
 from service.settings import Settings
 from service.signatures import UNCHECKED, read_keys
-from service.snapshot import begin, take
+from service.snapshot import Manifest, begin, take
+
+JOIN_SECONDS = 20.0
+"""A broker waits 3 s for others before it lets the first member into an empty group."""
+
+DECIDE_SECONDS = 10.0
 
 
 def reset(settings: Settings, *, partition: int, yes: bool = False, start: str = "committed") -> None:
@@ -33,15 +39,23 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
             f"--partition {partition}: {records.name!r} has the partitions 0 to {records.partitions - 1}"
         )
     _check_stopped(settings)
-    group, reader = reading_consumer(settings, group=settings.app_id), reading_consumer(settings)
-    uncommitted = partial(reading_consumer, settings, isolation_level="read_uncommitted")
+    # As a worker's, so that the group takes it; a dead one's session must not last longer than a worker's.
+    group = reading_consumer(
+        settings,
+        group=settings.app_id,
+        partition_assignment_strategy="cooperative-sticky",
+        session_timeout_ms=10_000,
+    )
+    reader = reading_consumer(settings)
+    uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))
     past = Past(reader, uncommitted, settings, partition, json_reader(registry_of(settings)))
     try:
+        metadata = _hold(settings, group, records.name) if yes else None
         where = TopicPartition(records.name, partition)
         low, high = reader.get_watermark_offsets(where, timeout=10)
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
-        snapshot, published = past.find_snapshot(UNCHECKED), past.last_published()
+        snapshot, published = _look(past)
         epochs = [one.epoch for one in (pointer, published) if one] + (
             [snapshot[0].epoch] if snapshot else []
         )
@@ -75,10 +89,16 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         ends = transaction.send_all(settings.topics.checkpoints, partition, entries)
         transaction.flush()
         pointer = point(records.id, state, Place(ends, first, past.ends()))
-        # The group is empty, so its metadata has no generation to check.
-        transaction.commit([TopicPartition(records.name, partition, first, metadata=pointer.encode())], group)
+        offset = TopicPartition(records.name, partition, first, metadata=pointer.encode())
+        transaction.commit([offset], group, metadata)
     except Aborted as error:
-        raise UserError(f"the reset was aborted and nothing was changed: {error}; try again") from None
+        raise UserError(
+            f"the reset was aborted and nothing was changed: {error}; did a worker or another reset begin meanwhile? Stop the sidecar, and try again"
+        ) from None
+    except Fenced:
+        raise UserError(
+            f"another reset of partition {partition} was begun meanwhile; this one changed nothing"
+        ) from None
     except KafkaException as error:
         raise UserError(f"partition {partition}: {error.args[0].str()}") from None
     finally:
@@ -87,16 +107,50 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
     sys.stdout.write("done\n")
 
 
-def _check_stopped(settings: Settings) -> None:
+def _look(past: Past) -> tuple[tuple[Pointer, Manifest] | None, Published | None]:
+    """The newest snapshot and what was published. Raises ``Undecided`` where an open transaction hides it for too long."""
+    deadline = time.monotonic() + DECIDE_SECONDS
+    while True:
+        try:
+            return past.find_snapshot(UNCHECKED), past.last_published()
+        except Undecided:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _hold(settings: Settings, group: Consumer, topic: str) -> object:
+    """Join the group; returns the metadata of its only member. A commit with it is refused once another member has joined."""
+    held: list[object] = []
+
+    def joined(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        held.append(consumer.consumer_group_metadata())
+        consumer.incremental_assign([])
+
+    group.subscribe([topic], on_assign=joined)
+    deadline = time.monotonic() + JOIN_SECONDS
+    while not held:
+        group.poll(0.1)
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"group {settings.app_id!r} could not be joined within {JOIN_SECONDS:g} s, so that nothing was changed; try again"
+            )
+    _check_stopped(settings, members=1)
+    return held[0]
+
+
+def _check_stopped(settings: Settings, members: int = 0) -> None:
+    """Raises ``UserError`` where the group has more members than that."""
     admin = admin_client(settings)  # kept: without it the request is dropped
     described = admin.describe_consumer_groups([settings.app_id], request_timeout=10)
     try:
-        members = described[settings.app_id].result().members
+        found = described[settings.app_id].result().members
     except KafkaException as error:
         if error.args[0].code() in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
             return
         raise UserError(f"group {settings.app_id!r}: {error.args[0].str()}") from None
-    if members:
+    if len(found) > members:
         raise UserError(
-            f"group {settings.app_id!r} has {len(members)} running workers; stop the sidecar first, or wait until a killed one's session ends (10 s)"
+            f"group {settings.app_id!r} has {len(found) - members} running workers, or another reset; stop the sidecar first, or wait until a "
+            "killed one's session ends (10 s)"
         )

@@ -34,6 +34,7 @@ from service.kafka.report import Report, make_report
 from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
 from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
+from service.kafka.watch import TopicWatch
 from service.partition import fold_settings
 from service.records import InputRecord
 from service.settings import Settings
@@ -62,6 +63,8 @@ class Worker:
         if warning:
             log.warning(warning)
         self._topics = topics
+        self._watch = TopicWatch(topics, described)
+        self._member: str | None = None
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
@@ -106,6 +109,7 @@ class Worker:
         try:
             while not self.stopping and not self._caught_up():
                 self._alive()
+                self._watch.look()
                 self._receive()
                 self._advance()
                 self._fold_waiting()
@@ -224,9 +228,13 @@ class Worker:
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
-            rights = "; see docs/guarantees.md for the rights that the sidecar's user needs"
             denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
-            raise UserError(f"topics.records: {self._topic.name!r}: {error.str()}{rights if denied else ''}")
+            remedy = (
+                "see docs/guarantees.md for the rights that the sidecar's user needs"
+                if denied
+                else "was it deleted? Once it is there again, start the sidecar again"
+            )
+            raise UserError(f"topics.records: {self._topic.name!r}: {error.str()}; {remedy}")
         else:
             log.warning("input: %s", error.str(), extra={"partition": partition})
 
@@ -260,6 +268,7 @@ class Worker:
         reach("rebalance.assign")
         # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
         consumer.incremental_assign([])
+        self._member = consumer.memberid()
         self._joined_at = self._joined_at or time.monotonic()
         if partitions and max(partitions) >= self._output_partitions:
             for topic in self._topics.prepare().values():
@@ -380,6 +389,7 @@ class Worker:
         if not moved and not self._transaction.open and not self._transaction.kept:
             return
         self._transaction.begin()
+        asked = self._watch.ask()
         started = time.perf_counter()
         places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
         if places:
@@ -401,7 +411,10 @@ class Worker:
             )
         published = self._transaction.kept
         started = time.perf_counter()
-        self._transaction.commit(offsets, self._consumer)
+        reach("membership.before")
+        self._transaction.commit(
+            offsets, self._consumer, self._membership(), lambda: self._watch.confirm(asked)
+        )
         self.totals.committed(time.perf_counter() - started, published)
         self._records_in_transaction = 0
         for owned in moved:
@@ -414,6 +427,18 @@ class Worker:
                 owned.stored_at = time.time()
                 owned.fold_seconds = 0.0
                 owned.snapshot_at = time.monotonic()
+
+    def _membership(self) -> object:
+        """The metadata of this member of the group. Raises ``Aborted`` where it is the one of before no more.
+
+        Kafka takes offsets without a member id and a generation from anyone; that is what the metadata of a worker says that
+        was away for too long, from the heartbeat on that tells it so until the next poll.
+        """
+        metadata: object = self._consumer.consumer_group_metadata()
+        if self._consumer.memberid() != self._member:
+            self._transaction.abort()
+            raise Aborted("this worker is not the member of the group that it was")
+        return metadata
 
     def _write_snapshot(self, owned: OwnedPartition) -> Place:
         started = time.perf_counter()

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    TopicDescription,
+)
 
 from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, unreachable
@@ -89,6 +96,10 @@ class Topics:
             name: Topic(name, str(topic.topic_id), len(topic.partitions), settings[name])
             for name, topic in found.items()
         }
+
+    def ask(self, *names: str) -> dict[str, Future[TopicDescription]]:
+        """Ask what topics are, without waiting for the answers."""
+        return self._admin.describe_topics(TopicCollection(list(names)), request_timeout=CONNECT_SECONDS)
 
     def _connect(self) -> None:
         """Raises ``UserError`` where no broker answers in time, or as soon as one refuses us."""

@@ -62,6 +62,10 @@ class Fatal(UserError):
     """The producer cannot go on; the process must end and start again."""
 
 
+class Fenced(Fatal):
+    """Another producer has begun under the same transactional id."""
+
+
 class Sent(NamedTuple):
     """A message of the open transaction; ``on_delivery`` is for those whose offset must be known."""
 
@@ -88,6 +92,12 @@ class Ends:
 def _size(sent: Sent) -> int:
     """Bytes that a message takes, about."""
     return 200 + len(sent.value or b"") + sum(len(value or b"") for _, value in sent.headers)
+
+
+def _stored_at(error: KafkaError | None, message: Message) -> int:
+    """−1 also where a message was stored at an offset that Kafka no longer knows, as after the retry of a batch before the last."""
+    offset = message.offset()
+    return -1 if error is not None or offset is None else offset
 
 
 class Transaction:
@@ -181,11 +191,11 @@ class Transaction:
 
         def first(error: KafkaError | None, message: Message) -> None:
             self._delivered(error, message)
-            ends.first = -1 if error else message.offset() or 0
+            ends.first = _stored_at(error, message)
 
         def last(error: KafkaError | None, message: Message) -> None:
             self._delivered(error, message)
-            ends.last = -1 if error else message.offset() or 0
+            ends.last = _stored_at(error, message)
 
         callbacks = {len(records) - 1: last, 0: first}
         for index, (key, value, headers) in enumerate(records):
@@ -233,17 +243,28 @@ class Transaction:
             self.abort()
             raise Aborted("a snapshot's record was not stored")
 
-    def commit(self, offsets: list[TopicPartition], group: Consumer) -> None:
-        """Commit what was sent together with the input offsets. Raises ``Aborted``."""
+    def commit(
+        self,
+        offsets: list[TopicPartition],
+        group: Consumer,
+        metadata: object = None,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Commit what was sent together with the input offsets. Raises ``Aborted``.
+
+        ``metadata`` is that of a member of the group, so that Kafka refuses the offsets once it is none; without it nobody
+        else may be one. ``confirm`` is called last and may raise what stands against the commit.
+        """
         if offsets:
             if self._replaced:
                 self._coordinator_answers(offsets, group)
-            metadata = group.consumer_group_metadata()
+            metadata = metadata or group.consumer_group_metadata()
             reach("send_offsets.before")
             self._call(
                 "send_offsets_to_transaction", lambda seconds: self._send_offsets(offsets, metadata, seconds)
             )
             reach("send_offsets.after")
+        confirm()
         reach("commit.before")
         self._call("commit_transaction", self._producer.commit_transaction)
         reach("commit.after")
@@ -356,7 +377,7 @@ class Transaction:
             KafkaError.PRODUCER_FENCED,
             KafkaError.INVALID_PRODUCER_EPOCH,
         ):
-            raise Fatal(
+            raise Fenced(
                 f"duplicate instance id: another worker runs under instance_id {self._instance!r}, or Kafka ended a transaction "
                 f"that was open for {TRANSACTION_TIMEOUT_MS / 1000:g} s, as when a broker dies ({name}: {cause.str()}); start this one again, "
                 "and give each instance an id of its own"

@@ -1,9 +1,10 @@
 """``dead-letters show`` and ``replay``, and ``check``, on a real broker."""
 
 import json
+import signal
 from typing import Any
 
-from tests.broker.harness import Factory, Pipeline, mixed_records
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 
 BAD = (b"{", b"[1]", None, b'{"a": 1}', b"{")
 
@@ -60,6 +61,20 @@ def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None
     assert "1 records to write" in again and "4 of other classes are passed over" in again
     assert "0 records to write" in line.cli("dead-letters", "replay").stdout
     assert "10 records to write" in line.cli("dead-letters", "replay", "--from-beginning", status=1).stdout
+
+
+def test_of_two_replays_at_the_same_time_one_gives_the_records_back(pipeline: Factory) -> None:
+    line = pipeline(1)
+    line.feed((0, value) for value in BAD)
+    line.run_to_end()
+    stop = {"SIDECAR_CRASH_POINT": "dead_letters.read:1:stop"}
+    first = Process(["-m", "service.cli", "dead-letters", "replay", "--yes"], line.environment | stop)
+    line.wait_for(lambda: "crash point" in first.log())
+    line.cli("dead-letters", "replay", "--yes")
+    first.signal(signal.SIGCONT)
+    assert first.wait() == 1, first.log()
+    assert "another `dead-letters replay` was begun meanwhile" in first.log()
+    assert len(line.read(line.topics["records"])) == 2 * len(BAD)
 
 
 def test_check_finds_what_run_needs_and_changes_nothing(pipeline: Factory) -> None:

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+import time
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from service.kafka.checkpoints import Pointer
-from tests.broker.harness import Factory, Pipeline, mixed_records
+from service.kafka.lifecycle import SUPERSEDED_SECONDS
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 
 
 @pytest.fixture
@@ -70,6 +72,36 @@ def test_reset_is_refused_while_the_sidecar_runs(line: Pipeline) -> None:
     line.wait_for(lambda: "running from" in process.log())
     assert "stop the sidecar first" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
     process.stop()
+
+
+def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
+    first = _held_reset(line)
+    assert "or another reset" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
+    assert first.wait() == 0, first.log()
+    before = len(line.explanations())
+    line.feed(mixed_records(1, 20, seed=1))
+    line.run_to_end()
+    assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
+
+
+def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
+    reset = _held_reset(line)
+    worker = line.worker()
+    line.wait_for(lambda: _members(line) == 2)
+    assert reset.wait() == 1, reset.log()
+    assert "the reset was aborted and nothing was changed" in reset.log()
+    line.feed(mixed_records(1, 100, seed=1))
+    line.wait_for(line.folded)
+    assert worker.stop() == 0, worker.log()
+    line.verify()
+
+
+def _held_reset(line: Pipeline) -> Process:
+    """A reset that holds for a while before it commits."""
+    hold = {"SIDECAR_CRASH_POINT": "send_offsets.before:1:stall=20"}
+    process = Process(["-m", "service.cli", "reset", "--partition", "0", "--yes"], line.environment | hold)
+    line.wait_for(lambda: "crash point" in process.log())
+    return process
 
 
 def test_reset_can_fold_the_whole_topic_again(line: Pipeline) -> None:
@@ -185,6 +217,29 @@ def test_a_checkpoint_topic_that_was_emptied_fails(line: Pipeline) -> None:
     line.admin.delete_topics([topic])[topic].result()
     line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
     assert "that topic was emptied or created again" in line.fails()
+
+
+def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(line: Pipeline) -> None:
+    first = line.worker()
+    line.wait_for(lambda: "running from" in first.log())
+    other = Producer(
+        {"bootstrap.servers": line.broker.bootstrap_servers, "transactional.id": f"other-{line.name}"}
+    )
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(line.topics["checkpoints"], b"other", b"other", partition=0)
+    assert other.flush(30) == 0
+    line.feed(mixed_records(1, 100, seed=1))
+    line.wait_for(line.folded)
+    assert first.stop() == 0, first.log()
+    second = line.worker(until_caught_up=True)
+    line.wait_for(lambda: "another program's transaction is open since offset" in second.log())
+    assert "transaction is open" in line.cli("reset", "--partition", "0", status=1).stderr
+    time.sleep(SUPERSEDED_SECONDS)
+    assert second.running() and "reset" not in second.log()
+    other.abort_transaction(30)
+    assert second.wait() == 0, second.log()
+    line.verify()
 
 
 def test_changed_settings_fail_with_their_difference(line: Pipeline) -> None:

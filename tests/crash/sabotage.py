@@ -8,7 +8,10 @@ from confluent_kafka import Consumer, TopicPartition
 import service.snapshot
 from service.kafka import clients
 from service.kafka.lifecycle import OwnedPartition, Target
+from service.kafka.loop import Worker
+from service.kafka.past import Past
 from service.kafka.transaction import Transaction
+from service.kafka.watch import TopicWatch
 from service.partition import PartitionState
 from service.settings import Settings
 from service.snapshot import Snapshot
@@ -17,9 +20,9 @@ from service.snapshot import Snapshot
 def offsets_outside_the_transaction() -> None:
     commit = Transaction.commit
 
-    def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer) -> None:
+    def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer, *others: Any) -> None:
         group.commit(offsets=offsets, asynchronous=False)
-        commit(self, [], group)
+        commit(self, [], group, *others)
 
     Transaction.commit = broken  # type: ignore[method-assign]
 
@@ -31,7 +34,7 @@ def metadata_of_a_consumer_that_never_joined() -> None:
         initialise(self, settings, *others)
         self.stranger = Consumer({"bootstrap.servers": settings.servers, "group.id": settings.app_id})
 
-    def broken(self: Any, offsets: list[TopicPartition], group: Consumer) -> None:
+    def broken(self: Any, offsets: list[TopicPartition], group: Consumer, *others: Any) -> None:
         commit(self, offsets, self.stranger)
 
     Transaction.__init__ = starting  # type: ignore[method-assign]
@@ -81,6 +84,27 @@ def earliest_with_deleted_records() -> None:
     clients._made = broken
 
 
+def no_check_of_outputs() -> None:
+    def broken(self: Past, *others: object) -> None:
+        return None
+
+    Past.last_published = Past.newest_manifest = broken  # type: ignore[method-assign,assignment]
+
+
+def no_watch_of_topics() -> None:
+    def broken(self: TopicWatch, asked: object = None) -> None:
+        pass
+
+    TopicWatch.look = TopicWatch.confirm = broken  # type: ignore[method-assign]
+
+
+def no_check_of_membership() -> None:
+    def broken(self: Any) -> object:
+        return self._consumer.consumer_group_metadata()
+
+    Worker._membership = broken  # type: ignore[method-assign]
+
+
 SABOTAGE: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
@@ -91,5 +115,8 @@ SABOTAGE: dict[str, Callable[[], None]] = {
         restore_without_replay,
         aborted_outputs_not_sent_again,
         earliest_with_deleted_records,
+        no_check_of_outputs,
+        no_watch_of_topics,
+        no_check_of_membership,
     )
 }

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import zstandard
 from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from service.kafka.broker import Broker
 from service.kafka.checkpoints import Pointer
@@ -220,6 +221,76 @@ def test_earliest_jumps_over_deleted_records(broker: Broker) -> None:
     published = [line.published()["explanations"][0] for line in (intact, broken)]
     assert published[0] == intact.oracle()["explanations"][0][:30]
     assert published[1] != broken.oracle()["explanations"][0][: len(published[1])]
+
+
+def test_without_the_check_of_the_outputs_an_offset_of_the_past_doubles_dead_letters(broker: Broker) -> None:
+    statuses = {}
+
+    def scenario(line: Line) -> None:
+        line.feed(mixed_records(1, 100, bad_every=10))
+        line.run_to_end()
+        before = line.committed()[0]
+        line.feed(mixed_records(1, 100, seed=1, bad_every=10))
+        line.run_to_end()
+        now = line.committed()[0]
+        line.commit(0, before.offset, before.metadata)
+        statuses[line.broken] = line.suspect(until_caught_up=True).wait()
+        if statuses[line.broken]:
+            line.commit(0, now.offset, now.metadata)
+
+    intact, broken = both(broker, "no_check_of_outputs", scenario, EXPLAIN_EMIT__EVERY="1000")
+    assert statuses == {None: 1, "no_check_of_outputs": 0}
+    assert intact.differences() == []
+    assert any("dead_letters" in difference for difference in broken.differences())
+
+
+def test_without_the_watch_a_topic_that_is_created_again_is_folded_by_the_old_model(broker: Broker) -> None:
+    logs = {}
+
+    def scenario(line: Line) -> None:
+        line.feed(mixed_records(1, 300))
+        process = line.suspect()
+        line.wait_for(line.folded)
+        topic = line.topics["records"]
+        line.admin.delete_topics([topic])[topic].result()
+        again = NewTopic(topic, 1, 1, config={"retention.ms": "-1"})
+        line.wait_for(lambda: line.admin.create_topics([again])[topic].exception() is None)
+        line.inputs[0] = []
+        line.wait_for(lambda: topic in line.admin.list_topics(timeout=5).topics)
+        line.feed(mixed_records(1, 500, seed=1))
+        line.wait_for(lambda: not process.running() or line.committed()[0].offset == 500)
+        if process.running():
+            process.stop()
+        logs[line.broken] = process.log()
+
+    intact, broken = both(broker, "no_watch_of_topics", scenario)
+    assert "was deleted and created again while the sidecar ran" in logs[None]
+    assert "reset --partition P --yes" in logs[None] and "Traceback" not in logs[None]
+    assert len(intact.published()["explanations"][0]) == 30
+    assert intact.committed()[0].offset < 500
+    assert broken.published()["explanations"][0][30:] != []
+
+
+def test_without_the_check_of_membership_a_worker_that_was_thrown_out_commits(broker: Broker) -> None:
+    def scenario(line: Line) -> None:
+        # It holds in the middle of a transaction, before it asks who it is; meanwhile it is away for longer than its session.
+        zombie = line.suspect(SIDECAR_CRASH_POINT="membership.before:3:stall=8")
+        line.wait_for(lambda: zombie.log().count("running from") == 2)
+        successor = line.worker(1)
+        line.wait_for(lambda: "running from" in successor.log())
+        line.feed(mixed_records(2, 400))
+        line.wait_for(lambda: "crash point" in zombie.log())
+        zombie.signal(signal.SIGSTOP)
+        time.sleep(SESSION_SECONDS + 1)
+        zombie.signal(signal.SIGCONT)
+        line.wait_for(line.folded)
+        line.wait_for(lambda: "lost partitions" in zombie.log())
+        assert zombie.stop() == 0
+        assert successor.stop() == 0
+
+    intact, broken = both(broker, "no_check_of_membership", scenario, 2, EXPLAIN_COMMIT__MAX_RECORDS="40")
+    assert intact.differences() == []
+    assert any("explanations" in difference for difference in broken.differences())
 
 
 @pytest.mark.parametrize("late", [True, False], ids=["decided late", "undecided"])
