@@ -17,7 +17,7 @@ VARIABLE = "SIDECAR_CRASH_POINT"
 POINTS = (
     "produce.before",
     "produce.after",
-    "membership.before",
+    "reset.before",
     "send_offsets.before",
     "send_offsets.after",
     "commit.before",

@@ -64,7 +64,6 @@ class Worker:
             log.warning(warning)
         self._topics = topics
         self._watch = TopicWatch(topics, described)
-        self._member: str | None = None
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
@@ -268,7 +267,6 @@ class Worker:
         reach("rebalance.assign")
         # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
         consumer.incremental_assign([])
-        self._member = consumer.memberid()
         self._joined_at = self._joined_at or time.monotonic()
         if partitions and max(partitions) >= self._output_partitions:
             for topic in self._topics.prepare().values():
@@ -411,10 +409,7 @@ class Worker:
             )
         published = self._transaction.kept
         started = time.perf_counter()
-        reach("membership.before")
-        self._transaction.commit(
-            offsets, self._consumer, self._membership(), lambda: self._watch.confirm(asked)
-        )
+        self._transaction.commit(offsets, self._consumer, confirm=lambda: self._watch.confirm(asked))
         self.totals.committed(time.perf_counter() - started, published)
         self._records_in_transaction = 0
         for owned in moved:
@@ -427,18 +422,6 @@ class Worker:
                 owned.stored_at = time.time()
                 owned.fold_seconds = 0.0
                 owned.snapshot_at = time.monotonic()
-
-    def _membership(self) -> object:
-        """The metadata of this member of the group. Raises ``Aborted`` where it is the one of before no more.
-
-        Kafka takes offsets without a member id and a generation from anyone; that is what the metadata of a worker says that
-        was away for too long, from the heartbeat on that tells it so until the next poll.
-        """
-        metadata: object = self._consumer.consumer_group_metadata()
-        if self._consumer.memberid() != self._member:
-            self._transaction.abort()
-            raise Aborted("this worker is not the member of the group that it was")
-        return metadata
 
     def _write_snapshot(self, owned: OwnedPartition) -> Place:
         started = time.perf_counter()

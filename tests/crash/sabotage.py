@@ -8,7 +8,6 @@ from confluent_kafka import Consumer, TopicPartition
 import service.snapshot
 from service.kafka import clients
 from service.kafka.lifecycle import OwnedPartition, Target
-from service.kafka.loop import Worker
 from service.kafka.past import Past
 from service.kafka.transaction import Transaction
 from service.kafka.watch import TopicWatch
@@ -20,9 +19,9 @@ from service.snapshot import Snapshot
 def offsets_outside_the_transaction() -> None:
     commit = Transaction.commit
 
-    def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer, *others: Any) -> None:
+    def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer, **others: Any) -> None:
         group.commit(offsets=offsets, asynchronous=False)
-        commit(self, [], group, *others)
+        commit(self, [], group, **others)
 
     Transaction.commit = broken  # type: ignore[method-assign]
 
@@ -34,7 +33,7 @@ def metadata_of_a_consumer_that_never_joined() -> None:
         initialise(self, settings, *others)
         self.stranger = Consumer({"bootstrap.servers": settings.servers, "group.id": settings.app_id})
 
-    def broken(self: Any, offsets: list[TopicPartition], group: Consumer, *others: Any) -> None:
+    def broken(self: Any, offsets: list[TopicPartition], group: Consumer, **others: Any) -> None:
         commit(self, offsets, self.stranger)
 
     Transaction.__init__ = starting  # type: ignore[method-assign]
@@ -98,13 +97,6 @@ def no_watch_of_topics() -> None:
     TopicWatch.look = TopicWatch.confirm = broken  # type: ignore[method-assign]
 
 
-def no_check_of_membership() -> None:
-    def broken(self: Any) -> object:
-        return self._consumer.consumer_group_metadata()
-
-    Worker._membership = broken  # type: ignore[method-assign]
-
-
 SABOTAGE: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
@@ -117,6 +109,5 @@ SABOTAGE: dict[str, Callable[[], None]] = {
         earliest_with_deleted_records,
         no_check_of_outputs,
         no_watch_of_topics,
-        no_check_of_membership,
     )
 }

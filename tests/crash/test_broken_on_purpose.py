@@ -271,28 +271,6 @@ def test_without_the_watch_a_topic_that_is_created_again_is_folded_by_the_old_mo
     assert broken.published()["explanations"][0][30:] != []
 
 
-def test_without_the_check_of_membership_a_worker_that_was_thrown_out_commits(broker: Broker) -> None:
-    def scenario(line: Line) -> None:
-        # It holds in the middle of a transaction, before it asks who it is; meanwhile it is away for longer than its session.
-        zombie = line.suspect(SIDECAR_CRASH_POINT="membership.before:3:stall=8")
-        line.wait_for(lambda: zombie.log().count("running from") == 2)
-        successor = line.worker(1)
-        line.wait_for(lambda: "running from" in successor.log())
-        line.feed(mixed_records(2, 400))
-        line.wait_for(lambda: "crash point" in zombie.log())
-        zombie.signal(signal.SIGSTOP)
-        time.sleep(SESSION_SECONDS + 1)
-        zombie.signal(signal.SIGCONT)
-        line.wait_for(line.folded)
-        line.wait_for(lambda: "lost partitions" in zombie.log())
-        assert zombie.stop() == 0
-        assert successor.stop() == 0
-
-    intact, broken = both(broker, "no_check_of_membership", scenario, 2, EXPLAIN_COMMIT__MAX_RECORDS="40")
-    assert intact.differences() == []
-    assert any("explanations" in difference for difference in broken.differences())
-
-
 @pytest.mark.parametrize("late", [True, False], ids=["decided late", "undecided"])
 def test_the_oracle_waits_for_a_transaction_and_says_which_hangs(
     broker: Broker, late: bool, monkeypatch: pytest.MonkeyPatch
