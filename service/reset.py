@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
@@ -80,6 +81,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
             )
         if not yes:
             raise UserError("nothing was done; add --yes to begin the new epoch")
+        reach("membership.before")
         state = begin(settings, partition, epoch=epoch, start=first)
         stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
         taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))

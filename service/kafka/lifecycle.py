@@ -190,6 +190,7 @@ class OwnedPartition:
             return
         except Undecided as error:
             self._delayed(str(error))
+            time.sleep(SLICE_SECONDS / 2)  # it may take minutes: other partitions need the time more
             return
         self._check_log(pointer, committed.offset, low, high)
         self._target = Target(committed.offset, pointer.fold_digest, pointer.chains)
