@@ -81,7 +81,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
             )
         if not yes:
             raise UserError("nothing was done; add --yes to begin the new epoch")
-        reach("membership.before")
+        reach("reset.before")
         state = begin(settings, partition, epoch=epoch, start=first)
         stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
         taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))

@@ -98,7 +98,7 @@ def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> Non
 
 def _held_reset(line: Pipeline) -> Process:
     """A reset that holds for a while before it commits."""
-    hold = {"SIDECAR_CRASH_POINT": "membership.before:1:stall=20"}
+    hold = {"SIDECAR_CRASH_POINT": "reset.before:1:stall=20"}
     process = Process(["-m", "service.cli", "reset", "--partition", "0", "--yes"], line.environment | hold)
     line.wait_for(lambda: "crash point" in process.log())
     return process
