@@ -211,6 +211,7 @@ class Worker:
             if owned is not None and owned.consuming:
                 owned.at_end(message.offset())  # type: ignore[arg-type]
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
             raise UserError(
                 f"{self._topic.name} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and begin a new epoch: explain-sidecar reset --partition {partition} --yes"
