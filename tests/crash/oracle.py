@@ -9,7 +9,6 @@ import hashlib
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -44,7 +43,7 @@ class Verdict:
     messages: int = 0
     bytes: int = 0
     differences: list[str] = field(default_factory=list)
-    models: Counter[str] = field(default_factory=Counter)
+    models: dict[str, int] = field(default_factory=dict)
 
 
 def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdict:
@@ -76,7 +75,8 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
             records = [_record(message) for message in messages if message.offset() < place.offset]
             verdict.records += len(records)
             state = PartitionState(settings, partition)
-            verdict.models[_name(state.model.wrapped)] += 1
+            name = _name(state.model.wrapped)
+            verdict.models[name] = verdict.models.get(name, 0) + 1
             differences += _compare(state, envelope, records, place, published)
     return verdict
 
