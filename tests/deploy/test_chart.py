@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.conftest import ROOT, run
+from tests.unit.test_http import complete_exposition
 
 CHART = "deploy/chart"
 KUBERNETES = "1.31"
@@ -157,3 +158,12 @@ def test_every_alert_fires_is_silent_when_it_should_be_and_has_an_entry_in_the_r
     assert entries == [rule["alert"] for rule in rules]
     for rule in rules:
         assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+
+
+def test_promtool_finds_nothing_to_complain_about_in_the_metrics() -> None:
+    def check(text: bytes) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
+
+    done = check(complete_exposition())
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert check(complete_exposition() + b"x{} 1\nx{} 2\n").returncode != 0
