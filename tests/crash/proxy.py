@@ -21,8 +21,9 @@ class Proxy:
         self._cut = False
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        asyncio.run_coroutine_threadsafe(
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(
             asyncio.start_server(self._connected, "127.0.0.1", port), self._loop
         ).result()
 
@@ -33,8 +34,18 @@ class Proxy:
             self._loop.call_soon_threadsafe(self._drop)
 
     def close(self) -> None:
-        self.cut(True)
+        """Close the port and every connection, and end once nothing of them is left to be done."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        self._cut = True
+        self._server.close()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            self._drop()
+            await asyncio.wait(others, timeout=0.1)
 
     def _drop(self) -> None:
         for writer in self._writers:
