@@ -100,7 +100,8 @@ class IncrementalSAGE(IncrementalEstimator):
         for step, predictions in enumerate(steps):
             after = self._losses_of(y, predictions)
             if before:
-                delta[:, order[step - (self.empty == "reservoir")]] = np.subtract(before, after)
+                gain = [left - right for left, right in zip(before, after, strict=True)]
+                delta[:, order[step - (self.empty == "reservoir")]] = gain
             before = after
         for row, measure in enumerate(self.losses):
             delta[row, order[-1]] = before[row] - measure(y, base)

@@ -233,6 +233,7 @@ def test_a_record_that_fails_changes_no_bit_of_the_state(name, task, left):
         assert pickle.dumps(estimator) == state
 
 
+@pytest.mark.filterwarnings("error")
 @every_task
 @every_estimator
 def test_a_truth_or_loss_that_is_not_finite_is_refused_and_changes_no_bit(name, task):
