@@ -11,6 +11,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -28,14 +29,15 @@ from service.kafka import child
 from service.kafka.jars import cache_folder
 from service.kafka.topics import Topics
 from service.produce import write
+from service.run import worker_environment
 from service.settings import Settings, load_settings
 from service.stream import messages
 from service.tail import view
 
 EVERY = 5
-"""Every fifth flight: 65,470 of them fold in about a minute and a half on two cores."""
+"""Every fifth flight: 65,470 of them fold in about a minute on two cores."""
 
-WORKERS = 2
+WORKERS = len(ORIGINS)
 SERVERS = "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"
 
 
@@ -54,21 +56,28 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
     console = Console()
     steps = _Steps(console)
     with ExitStack() as stack:
-        servers = os.environ.get(SERVERS)
+        servers, broker = os.environ.get(SERVERS), None
         if servers is None:
             from service.kafka.broker import Broker
 
-            broker = stack.enter_context(Broker())
+            broker = Broker()
             servers = broker.bootstrap_servers
-            steps.done(f"Apache Kafka answers on {servers}")
         config = stack.enter_context(tempfile.TemporaryDirectory()) + "/demo.yaml"
         settings = _settings(servers, Path(config))
-        records = flights(EVERY)[:limit]
+        # The broker's start, the compiler and the tables take seconds each, and none waits for another.
+        compiler = _spawn(stack, "service.warm", config)
+        reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY)
+        if broker is not None:
+            stack.enter_context(broker)
+            steps.done(f"Apache Kafka answers on {servers}")
+        records = reading.result()[:limit]
         steps.done(f"{len(records):,} flights of 2013 with the weather at departure, in time order")
         keyed = ((one["origin"].encode(), ORIGINS.index(one["origin"]), one) for one in records)
         write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
         steps.done(f"fed to topic {settings.topics.records}, a partition for each of {', '.join(ORIGINS)}")
-        sidecar = _start(config, stack, until_caught_up=not follow)
+        compiler.wait()
+        run = ["--config", config, "run", "--workers", str(WORKERS), *["--until-caught-up"] * (not follow)]
+        sidecar = _spawn(stack, "service.cli", *run)
         steps.done(f"sidecar started, {WORKERS} workers")
         where = stack.enter_context(_dashboard(settings))
         steps.done(f"dashboard on {where}")
@@ -99,7 +108,6 @@ topics: {{records: flights, explanations: flights-explanations, drift: flights-d
 checkpoint: {{hmac_key_file: "{_key_file()}"}}
 record: {{label: late, timestamp: scheduled, features: [carrier, dest, dep_hour, arr_hour, distance,
          temp, dewp, humid, wind_speed, precip, pressure, visib]}}
-explain: {{every: 2}}
 emit: {{every: 250}}
 drift: {{enabled: true, window: 2000, factorisation: per_feature}}
 log: {{level: warning}}
@@ -120,20 +128,21 @@ def _key_file() -> Path:
     return file
 
 
-def _start(config: str, stack: ExitStack, until_caught_up: bool) -> Popen[bytes]:
-    """The sidecar, which ends with the block or with this process, however that ends."""
-    command = [sys.executable, "-m", "service.cli", "--config", config, "run", "--workers", str(WORKERS)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
-    sidecar = Popen(
-        [sys.executable, "-IS", child.__file__, "", *command, *["--until-caught-up"] * until_caught_up],
+def _spawn(stack: ExitStack, module: str, *arguments: str) -> Popen[bytes]:
+    """Run a module of the sidecar as its workers run; it ends with the block or with this process, however that ends."""
+    environment = {
+        name: value for name, value in worker_environment().items() if not name.startswith("EXPLAIN_")
+    }
+    process = Popen(
+        [sys.executable, "-IS", child.__file__, "", sys.executable, "-m", module, *arguments],
         env=environment,
         stdin=PIPE,
         stdout=DEVNULL,
-        start_new_session=True,  # so that Ctrl-C reaches this process alone, which then stops the sidecar in order
+        start_new_session=True,  # so that Ctrl-C reaches this process alone, which then stops the others in order
     )
     # A byte is said, and not by closing alone: a process forked from this one would hold the pipe open.
-    stack.callback(sidecar.communicate, b"\n")
-    return sidecar
+    stack.callback(process.communicate, b"\n")
+    return process
 
 
 @contextmanager
