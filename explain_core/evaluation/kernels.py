@@ -1,4 +1,4 @@
-"""Compiled arithmetic of the evaluators (extra ``fast``): draws, copies, losses, smoothing; the same bits as in Python.
+"""Compiled arithmetic of the evaluators (numba): draws, copies, losses, smoothing; the same bits as in Python.
 
 Every function here repeats, operation by operation, what the module named in its comment does on dictionaries. Without
 numba none of them is called.

@@ -1,4 +1,4 @@
-"""Python's objects, read by compiled code through CPython's own C functions (extra ``fast``).
+"""Python's objects, read by compiled code through CPython's own C functions (numba).
 
 Compiled code gets an object as its address, ``id``; whoever passes one keeps the object alive while it is used.
 """
