@@ -238,9 +238,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="few records, for a check that it runs")
     parser.add_argument("--only", action="append", help="cases whose name contains this; may be repeated")
-    parser.add_argument(
-        "--without-numba", action="store_true", help="as if numba were not installed"
-    )
+    parser.add_argument("--without-numba", action="store_true", help="as if numba were not installed")
     parser.add_argument("--plot", type=Path, help="draw the overheads into this file")
     arguments = parser.parse_args()
     if arguments.without_numba:

@@ -7,6 +7,7 @@ stdout.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def main(folder: str, *command: str) -> int:
     owner_gone = threading.Event()
 
     def end_with_owner() -> None:
-        sys.stdin.buffer.read(1)
+        os.read(0, 1)  # not by sys.stdin, whose lock would abort this process where the command ends first
         owner_gone.set()
         child.terminate()
         time.sleep(STOP_SECONDS)
