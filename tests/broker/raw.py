@@ -22,13 +22,18 @@ def _library() -> ctypes.CDLL:
 
 
 def produce(
-    servers: str, topic: str, partition: int, records: Iterable[tuple[bytes, bytes, int, Headers]]
+    servers: str,
+    topic: str,
+    partition: int,
+    records: Iterable[tuple[bytes, bytes, int, Headers]],
+    seconds: float = 30,
 ) -> None:
-    """Produce records, each of key, value, timestamp and headers, and wait for them."""
+    """Produce records, each of key, value, timestamp and headers, once and in order, and wait for them."""
     kafka, pointer, error = _library(), ctypes.c_void_p, ctypes.create_string_buffer(512)
     configuration = pointer(kafka.rd_kafka_conf_new())
-    kafka.rd_kafka_conf_set(configuration, b"bootstrap.servers", servers.encode(), error, len(error))
-    kafka.rd_kafka_conf_set(configuration, b"log_level", b"2", error, len(error))
+    properties = {"bootstrap.servers": servers, "enable.idempotence": "true", "log_level": "2"}
+    for option, setting in properties.items():
+        kafka.rd_kafka_conf_set(configuration, option.encode(), setting.encode(), error, len(error))
     client = pointer(kafka.rd_kafka_new(_PRODUCER, configuration, error, len(error)))
     for key, value, timestamp, headers in records:
         listed = pointer(kafka.rd_kafka_headers_new(ctypes.c_size_t(len(headers))))
@@ -46,5 +51,5 @@ def produce(
             *(kind(_HEADERS), listed, kind(_END)),
         )
         assert refused == 0, refused
-    assert kafka.rd_kafka_flush(client, 30_000) == 0
+    assert kafka.rd_kafka_flush(client, int(1_000 * seconds)) == 0
     kafka.rd_kafka_destroy(client)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from service.kafka.broker import Broker
 from service.run import worker_environment
+from tests.broker import raw
 from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery
 from tests.crash.fleet import Fleet
@@ -159,9 +160,10 @@ class Load:
 
     def _feed(self, records_per_second: float, count: int) -> None:
         """Records at an even rate, through every crash of the broker, in order and without doubles."""
+        servers = self.pipeline.broker.bootstrap_servers
         producer = Producer(
             {
-                "bootstrap.servers": self.pipeline.broker.bootstrap_servers,
+                "bootstrap.servers": servers,
                 "enable.idempotence": True,
                 "message.timeout.ms": 0,
                 "reconnect.backoff.max.ms": 500,
@@ -171,10 +173,15 @@ class Load:
         seed = random.Random(self.pipeline.name).randrange(2**31)
         topic, started = self.pipeline.topics["records"], time.monotonic()
         records = islice(self._stream.records(PARTITIONS, seed), count)
-        for index, (partition, value, headers) in enumerate(records):
+        for index, (partition, value, headers, odd) in enumerate(records):
             if not self._feeding.is_set():
                 break
-            producer.produce(topic, value, b"k%d" % partition, partition=partition, headers=headers)
+            key = b"k%d" % partition
+            if odd:
+                given = [(key, value or b"", int(1_000 * time.time()), odd)]
+                raw.produce(servers, topic, partition, given, seconds=120)
+            else:
+                producer.produce(topic, value, key, partition=partition, headers=headers)
             self.produced += 1
             producer.poll(max(0.0, started + index / records_per_second - time.monotonic()))
         assert producer.flush(60) == 0

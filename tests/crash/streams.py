@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from river import datasets
 
 from service.csv_rows import converters_of, read_rows
+from tests.broker import raw
 from tests.broker.harness import mixed_records
 from tests.crash.faults import KINDS, SUPERVISED_KINDS
 from tests.crash.models import Task
@@ -21,11 +22,12 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Fed(NamedTuple):
-    """A record of the input."""
+    """A record of the input; ``odd`` are headers whose names are any bytes, in place of the others."""
 
     partition: int
     value: bytes | None
     headers: Headers
+    odd: raw.Headers = ()
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,13 @@ def all_models() -> Stream:
             partition, past = index % partitions, index // partitions
             x = _features(rng, past)
             value = _bad(rng, x) if rng.random() < 0.01 else json.dumps(x).encode()
-            yield Fed(partition, value, _headers(rng))
+            odd = value is not None and rng.random() < 0.002
+            yield Fed(partition, value, _headers(rng), UNREADABLE if odd else ())
 
     return Stream(records, environment, rate=40)
 
+
+UNREADABLE = [(b"own", b"1"), (b"\xff\xfebad", b"2"), (b"\xed\xa0\x80", None), (b"", b"no name")]
 
 TASKS: tuple[Task, ...] = ("multiclass", "regression")
 
