@@ -31,7 +31,13 @@ def produce(
     """Produce records, each of key, value, timestamp and headers, once and in order, and wait for them."""
     kafka, pointer, error = _library(), ctypes.c_void_p, ctypes.create_string_buffer(512)
     configuration = pointer(kafka.rd_kafka_conf_new())
-    properties = {"bootstrap.servers": servers, "enable.idempotence": "true", "log_level": "2"}
+    properties = {
+        "bootstrap.servers": servers,
+        "enable.idempotence": "true",
+        "message.timeout.ms": "0",
+        "reconnect.backoff.max.ms": "500",
+        "log_level": "2",
+    }
     for option, setting in properties.items():
         kafka.rd_kafka_conf_set(configuration, option.encode(), setting.encode(), error, len(error))
     client = pointer(kafka.rd_kafka_new(_PRODUCER, configuration, error, len(error)))

@@ -179,7 +179,7 @@ class Load:
             key = b"k%d" % partition
             if odd:
                 given = [(key, value or b"", int(1_000 * time.time()), odd)]
-                raw.produce(servers, topic, partition, given, seconds=120)
+                raw.produce(servers, topic, partition, given, seconds=600)
             else:
                 producer.produce(topic, value, key, partition=partition, headers=headers)
             self.produced += 1

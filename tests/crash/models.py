@@ -17,6 +17,8 @@ from river import (
     tree,
 )
 
+from explain_core.evaluation.choice import warm
+from explain_core.models import wrap
 from service.default_models import default_model
 
 Task = Literal["multiclass", "regression"]
@@ -98,3 +100,14 @@ def name_of(seed: int, task: Task) -> str:
 def one(name: str, task: Task, seed: int) -> Any:
     """The model of that name."""
     return FAMILIES[task][name](seed)
+
+
+def compile_all() -> None:
+    """Compile what explaining them takes, into numba's cache: workers that each did it would not come to the faults."""
+    for task in FAMILIES:
+        for name in ("default", "hoeffding"):
+            warm(wrap(one(name, task, 0), "regression" if task == "regression" else "classification"))
+
+
+if __name__ == "__main__":
+    compile_all()
