@@ -24,16 +24,29 @@ except ImportError:  # the extra is not installed
 AVAILABLE = numba is not None
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """The function as machine code, kept in a cache beside the file; itself without numba."""
     if not AVAILABLE:
         return function
-    found: Callable[..., Any]
+    found: Any
     try:
-        found = numba.njit(cache=True, error_model="numpy")(function)
+        found = numba.njit(cache=True, error_model="numpy", **options)(function)
     except RuntimeError:  # there is no directory that numba may write to
-        found = numba.njit(error_model="numpy")(function)
-    return found
+        found = numba.njit(error_model="numpy", **options)(function)
+    unliteral: Any = numba.types.unliteral
+    template = found.get_call_template
+
+    def without_literals(arguments: Any, keywords: Any) -> Any:
+        return template([unliteral(kind) for kind in arguments], keywords)
+
+    # Else numba compiles the function anew for each constant that it is called with.
+    found.get_call_template = without_literals  # type: ignore[attr-defined, unused-ignore]
+    return found  # type: ignore[no-any-return]
+
+
+def inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``compiled``, for what only compiled functions call: it compiles in half the time."""
+    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 _STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
