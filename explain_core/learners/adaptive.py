@@ -1,0 +1,372 @@
+"""``HoeffdingAdaptiveTreeClassifier`` in compiled code.
+
+A branch may have an alternate, which is always a leaf: where it splits, its split takes the branch's place. The branch and what
+is below still learn the record then, as in river, before they are given back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explain_core.evaluation.kernels import compiled, inner, total
+from explain_core.learners import adwin
+from explain_core.learners import layout as at
+from explain_core.learners.arrays import Array, f8, i8, u4
+from explain_core.learners.forest import adwin_numbers
+from explain_core.learners.layout import short
+from explain_core.learners.leaves import (
+    first_highest,
+    forget,
+    learn_leaf,
+    predict_leaf,
+    weight_of,
+)
+from explain_core.learners.mersenne import poisson, state_of
+from explain_core.learners.splits import decide, distribute, widest
+from explain_core.learners.tree import POOLS, TreeLearner, repeatable
+from explain_core.learners.walks import (
+    append_child,
+    following,
+    leaf_node,
+    most_common,
+    new_node,
+    release,
+    sprout,
+)
+
+ERROR_COUNT, ERROR = range(2)
+MADE, SWITCHED, PRUNED = range(3)
+
+
+@inner
+def vote(table: Any, node: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
+    """``AdaLeafClassifier.prediction``; how many votes there are."""
+    n = predict_leaf(
+        i8(table, at.NODES)[node, at.LEAF_OF], x, f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS),
+        f8(table, at.STATS), i8(table, at.CLASSES), i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS),
+        votes, parts, places,
+    )  # fmt: skip
+    error = f8(table, at.ERRORS)[node, ERROR]
+    factor = total(votes, n) * error * error
+    if factor != 0.0 and not math.isnan(factor):
+        scale = 1.0 / factor
+        for i in range(n):
+            votes[i] *= scale
+    return n
+
+
+@inner
+def misses(table: Any, node: int, x: Any, y: int, votes: Any, parts: Any, places: Any) -> float:
+    """1 where the leaf predicts another class, else 0."""
+    n = vote(table, node, x, votes, parts, places)
+    leaf = i8(table, at.NODES)[node, at.LEAF_OF]
+    return 0.0 if n > 0 and i8(table, at.CLASSES)[leaf, first_highest(votes, n)] == y else 1.0
+
+
+@inner
+def worse(table: Any, head: Any, node: int, wrong: float) -> Any:
+    """Whether the node's error has changed, and not for the better."""
+    errors = f8(table, at.ERRORS)
+    before = errors[node, ERROR]
+    change = adwin.update(table, head, node, 0, wrong)
+    errors[node, ERROR_COUNT] += 1.0
+    errors[node, ERROR] += (1.0 / errors[node, ERROR_COUNT]) * (wrong - errors[node, ERROR])
+    if change and before > errors[node, ERROR]:
+        errors[node, :] = 0.0
+        return False
+    return change
+
+
+@inner
+def wake_all(table: Any, node: int) -> None:
+    """``_enforce_size_limit`` of a tree within its limit: see ``walks.wake``; alternates belong to it, but for the root's."""
+    nodes, leaves, alternates = i8(table, at.NODES), i8(table, at.LEAVES), i8(table, at.ALTERNATES)
+    if nodes[node, at.KIND] == at.LEAF:
+        if nodes[node, at.DEPTH] < f8(table, at.NUMBERS)[0, at.DEPTH_LIMIT]:
+            leaves[nodes[node, at.LEAF_OF], at.ACTIVE] = 1
+        return
+    child = nodes[node, at.LEFT]
+    while child >= 0:
+        wake_all(table, child)
+        if nodes[child, at.KIND] != at.LEAF and alternates[child, 0] >= 0:
+            wake_all(table, alternates[child, 0])
+        child = nodes[child, at.NEXT]
+
+
+@inner
+def replace(table: Any, parent: int, occupant: int, node: int) -> None:
+    """Put a node in the place of another one below the parent, or at the root."""
+    nodes, splits = i8(table, at.NODES), f8(table, at.SPLITS)
+    if parent < 0:
+        i8(table, at.TREES)[0, at.ROOT] = node
+        return
+    nodes[node, at.NEXT] = nodes[occupant, at.NEXT]
+    splits[node, at.KEY] = splits[occupant, at.KEY]
+    nodes[occupant, at.NEXT] = -1
+    if nodes[parent, at.RIGHT] == occupant:
+        nodes[parent, at.RIGHT] = node
+    if nodes[parent, at.LEFT] == occupant:
+        nodes[parent, at.LEFT] = node
+        return
+    before = nodes[parent, at.LEFT]
+    while nodes[before, at.NEXT] != occupant:
+        before = nodes[before, at.NEXT]
+    nodes[before, at.NEXT] = node
+
+
+@inner
+def learn_node(
+    table: Any, head: Any, node: int, parent: int, occupant: int, x: Any, y: int, w: float, votes: Any, parts: Any,
+    places: Any,
+) -> Any:  # fmt: skip
+    """``AdaLeafClassifier.learn_one`` of a leaf at the occupant's place: 0, 1 for leaves awoken, 2 for a split put there."""
+    numbers, leaves, weights = f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS)
+    nodes = i8(table, at.NODES)
+    if numbers[0, at.BOOTSTRAP] != 0.0:
+        k = poisson(numbers[0, at.RATE], u4(table, at.GENERATOR), head)
+        if k > 0:
+            w *= k
+    worse(table, head, node, misses(table, node, x, y, votes, parts, places))
+    leaf = nodes[node, at.LEAF_OF]
+    learn_leaf(table, leaf, x, y, w, 0, False, votes, parts, places)
+    seen = weight_of(leaf, leaves[leaf, at.COUNT], f8(table, at.STATS), i8(table, at.CLASSES))
+    if seen - weights[leaf, at.ATTEMPTED] < numbers[0, at.GRACE]:
+        return 0
+    if nodes[node, at.DEPTH] >= numbers[0, at.DEPTH_LIMIT]:
+        forget(table, head, leaf)
+        leaves[leaf, at.ACTIVE] = 0
+        return 0
+    used = head[0, at.LEAF_POOL] - head[0, at.LEAF_POOL + 2]
+    if leaves[leaf, at.ACTIVE] == 0 or used >= numbers[0, at.LEAF_LIMIT]:
+        return 0
+    weights[leaf, at.ATTEMPTED] = seen
+    size, width = f8(table, at.STATS).shape[1], widest(table, leaf)
+    values, codes = np.empty(width * size), np.empty(width * size, np.int64)
+    starts, lengths = np.empty(width, np.int64), np.empty(width, np.int64)
+    categories, sums = np.empty(width, np.int64), np.empty(width)
+    split, observer, kind, point = decide(table, leaf, categories, values, codes, starts, lengths, sums)
+    if not split:
+        return 0
+    if observer < 0:
+        forget(table, head, leaf)
+        leaves[leaf, at.ACTIVE] = 0
+    else:
+        n = distribute(table, observer, kind, point, categories, values, codes, starts, lengths)
+        branch = new_node(table, head, -1, nodes[node, at.DEPTH])
+        sprout(table, branch, observer, kind, point, n, categories, values, codes, starts, lengths)
+        replace(table, parent, occupant, branch)
+    wake_all(table, i8(table, at.TREES)[0, at.ROOT])
+    return 1 if observer < 0 else 2
+
+
+@inner
+def prune(table: Any, head: Any, branch: int) -> None:
+    """``kill_tree_children``: give the alternates below back."""
+    nodes, alternates = i8(table, at.NODES), i8(table, at.ALTERNATES)
+    child = nodes[branch, at.LEFT]
+    while child >= 0:
+        if nodes[child, at.KIND] != at.LEAF:
+            if alternates[child, 0] >= 0:
+                release(table, head, alternates[child, 0])
+                alternates[child, 0] = -1
+                i8(table, at.COUNTERS)[0, PRUNED] += 1
+            prune(table, head, child)
+        child = nodes[child, at.NEXT]
+
+
+@inner
+def compare(table: Any, node: int, alternate: int) -> Any:
+    """1 where the alternate is better, −1 where it is worse, 0 where nothing can be said yet."""
+    errors, numbers = f8(table, at.ERRORS), f8(table, at.NUMBERS)
+    n, other = errors[node, ERROR_COUNT], errors[alternate, ERROR_COUNT]
+    if other <= numbers[0, at.DRIFT_WINDOW] or n <= numbers[0, at.DRIFT_WINDOW]:
+        return 0
+    mine, its = errors[node, ERROR], errors[alternate, ERROR]
+    bound = math.sqrt(
+        2.0 * mine * (1.0 - mine) * math.log(2.0 / numbers[0, at.SWITCH]) * (1.0 / other + 1.0 / n)
+    )
+    if bound < mine - its:
+        return 1
+    return -1 if bound < its - mine else 0
+
+
+@compiled
+def learn(table: Any, x: Any, y: int, w: float) -> Any:
+    """``HoeffdingAdaptiveTreeClassifier.learn_one``; see ``hoeffding.learn``."""
+    head, trees, counters = i8(table, at.HEAD), i8(table, at.TREES), i8(table, at.COUNTERS)
+    nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
+    length, node = 1, trees[0, at.ROOT]
+    while node >= 0 and nodes[node, at.KIND] != at.LEAF:
+        child = following(nodes, splits, node, x)
+        node = child if child >= 0 else most_common(table, node)
+        length += 1
+    if short(table, head, 2 * length + 1):
+        return -2 * length - 1
+    end, size = node, f8(table, at.STATS).shape[1]
+    votes, parts, places = np.empty(size), np.empty(size), np.empty(size, np.int64)
+    if trees[0, at.ROOT] < 0:
+        trees[0, at.ROOT] = leaf_node(table, head, 0)
+    orphans, n_orphans = np.empty(2 * length + 2, np.int64), 0
+    node, parent, changed, wrong = trees[0, at.ROOT], -1, 2, 0.0
+    while nodes[node, at.KIND] != at.LEAF:
+        if changed != 0:  # leaves may be awake again, and predict otherwise
+            wrong = misses(table, end, x, y, votes, parts, places)
+            changed = 0
+        alternate = alternates[node, 0]
+        if worse(table, head, node, wrong):
+            f8(table, at.ERRORS)[node, :] = 0.0
+            if alternate >= 0:
+                release(table, head, alternate)
+            alternate = leaf_node(table, head, nodes[node, at.DEPTH])
+            alternates[node, 0] = alternate
+            counters[0, MADE] += 1
+        elif alternate >= 0:
+            better = compare(table, node, alternate)
+            if better > 0:
+                prune(table, head, node)
+                alternates[node, 0] = -1
+                replace(table, parent, node, alternate)
+                orphans[n_orphans] = node
+                n_orphans += 1
+                counters[0, SWITCHED] += 1
+                if parent >= 0:  # at the root river's alternate learns still
+                    alternate = -1
+            elif better < 0:
+                release(table, head, alternate)
+                alternates[node, 0] = -1
+                alternate = -1
+                counters[0, PRUNED] += 1
+        if alternate >= 0:
+            occupant = trees[0, at.ROOT] if parent < 0 else node
+            changed = learn_node(table, head, alternate, parent, occupant, x, y, w, votes, parts, places)
+            if changed == 2:
+                orphans[n_orphans] = occupant
+                n_orphans += 1
+        child = following(nodes, splits, node, x)
+        if child < 0:
+            used = head[0, at.LEAF_POOL] - head[0, at.LEAF_POOL + 2]
+            if (
+                nodes[node, at.KIND] == at.MULTIWAY
+                and not math.isnan(x[nodes[node, at.COLUMN]])
+                and used < f8(table, at.NUMBERS)[0, at.LEAF_LIMIT]
+            ):
+                child = leaf_node(table, head, nodes[node, at.DEPTH] + 1)
+                append_child(nodes, splits, node, child, x[nodes[node, at.COLUMN]])
+            else:
+                child = most_common(table, node)
+        parent, node = node, child
+    if learn_node(table, head, node, parent, node, x, y, w, votes, parts, places) == 2:
+        orphans[n_orphans] = node
+        n_orphans += 1
+    for i in range(n_orphans):
+        release(table, head, orphans[i])
+    return 0
+
+
+@inner
+def add(table: Any, node: int, x: Any, out: Any, votes: Any, parts: Any, places: Any) -> None:
+    """Add a leaf's votes, by code."""
+    classes, leaf = i8(table, at.CLASSES), i8(table, at.NODES)[node, at.LEAF_OF]
+    for i in range(vote(table, node, x, votes, parts, places)):
+        out[classes[leaf, i]] += votes[i]
+
+
+@inner
+def probabilities(table: Any, x: Any, out: Any, votes: Any, parts: Any, places: Any) -> None:
+    """``predict_proba_one`` into ``out``, in the order of the codes."""
+    nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
+    order = i8(table, at.ORDER)
+    out[:] = 0.0
+    node, times = i8(table, at.TREES)[0, at.ROOT], 1
+    if node < 0:
+        return
+    while nodes[node, at.KIND] != at.LEAF:
+        if alternates[node, 0] >= 0:
+            for _ in range(times):
+                add(table, alternates[node, 0], x, out, votes, parts, places)
+        child, times = following(nodes, splits, node, x), 1
+        if child < 0:
+            child, times = most_common(table, node), 2  # river's walk comes by it twice
+        node = child
+    add(table, node, x, out, votes, parts, places)
+    n = order.shape[1]
+    for i in range(n):
+        votes[i] = out[order[0, i]]
+    whole = total(votes, n)
+    if whole != 0.0 and not math.isnan(whole):
+        scale = 1.0 / whole
+        for i in range(n):
+            out[order[0, i]] *= scale
+
+
+@compiled
+def predict(table: Any, x: Any, out: Any) -> None:
+    """``predict_proba_one`` into ``out``, in river's order of classes."""
+    order, size = i8(table, at.ORDER), f8(table, at.STATS).shape[1]
+    by_code = np.empty(size)
+    probabilities(table, x, by_code, np.empty(size), np.empty(size), np.empty(size, np.int64))
+    for i in range(len(out)):
+        out[i] = by_code[order[0, i]]
+
+
+class AdaptiveTreeLearner(TreeLearner):
+    """``river.tree.HoeffdingAdaptiveTreeClassifier`` in arrays.
+
+    River's predictions have their classes in the order of a set; of other classes than numbers that order is here the one of appearance.
+    """
+
+    kind = "hoeffding_adaptive_tree_classifier"
+    pools = {**POOLS, at.NODE_POOL: (*POOLS[at.NODE_POOL], "windows", "ends")}  # noqa: RUF012
+    _learn = staticmethod(learn)
+    _predict = staticmethod(predict)
+
+    @staticmethod
+    def takes(model: Any) -> bool:
+        """Whether the model is one that this learner repeats."""
+        from river import drift, tree
+
+        return (
+            type(model) is tree.HoeffdingAdaptiveTreeClassifier
+            and model._root is None
+            and repeatable(model, 100.0)
+            and not model.stop_mem_management
+            and type(model.drift_detector) is drift.ADWIN
+            and type(model.drift_window_threshold) in (int, float)
+            and type(model.switch_significance) is float
+            and 0.0 < model.switch_significance < 2.0
+        )
+
+    def _empty(self, model: Any) -> dict[str, Array]:
+        found = super()._empty(model)
+        numbers, head = found["numbers"], found["head"]
+        numbers[0, at.RATE] = math.exp(-1)
+        numbers[0, at.BOOTSTRAP] = model.bootstrap_sampling
+        numbers[0, at.DRIFT_WINDOW] = model.drift_window_threshold
+        numbers[0, at.SWITCH] = model.switch_significance
+        numbers[0, at.COMPARES] = 1.0
+        detector = np.array([adwin_numbers(model.drift_detector)], float)
+        words, head[0, at.POSITION] = state_of(model._rng)
+        head[0, at.NEED_BUCKETS] = 2
+        found.update(
+            generator=words,
+            counters=np.zeros((1, 3), np.int64),
+            detectors=detector,
+            errors=np.zeros((0, 2)),
+            alternates=np.zeros((0, 1), np.int64),
+            windows=np.zeros((0, at.N_WINDOW)),
+            ends=np.zeros((0, at.N_END), np.int64),
+            buckets=np.zeros((0, 2 * int(detector[0, at.MOST_BUCKETS] + 1))),
+            chains=np.zeros((0, at.N_CHAIN), np.int64),
+        )
+        return found
+
+    def ordered(self, labels: list[Any]) -> list[Any]:
+        if not all(isinstance(label, int | float) for label in labels):
+            return list(labels)
+        met: set[Any] = set()
+        for label in labels:
+            met.add(label)
+        return list(met)

@@ -1,0 +1,256 @@
+"""Whether arrays from a snapshot are those of a tree learner: every shape, index and chain, before a kernel follows one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explain_core.evaluation.kernels import compiled, inner
+from explain_core.learners import layout as at
+from explain_core.learners.arrays import Array, Arrays, f8, i8
+from explain_core.learners.columns import Columns
+
+if TYPE_CHECKING:
+    from explain_core.learners.tree import TreeLearner
+
+_BY_CLASS = {"stats": 1, "classes": 2, "seen": 1}
+"""The arrays that are as many times as wide as there is room for classes."""
+_FREE = {"order", "columns", "ranks"}
+"""The arrays that are made anew of the columns and labels."""
+
+
+def sound(
+    learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array], columns: Columns, classes: int
+) -> Arrays:
+    """The arrays, copied. Raises ``ValueError`` where they are not a state of the learner with these columns and classes."""
+
+    def no(what: str) -> ValueError:
+        return ValueError(f"{learner.kind}: {what}")
+
+    if set(arrays) != set(at.SLOTS):
+        raise no("arrays are missing, or there are others")
+    pooled = {name for names in learner.pools.values() for name in names}
+    room = arrays["stats"].shape[1] if arrays["stats"].ndim == 2 else 0
+    if room < max(classes, 2) or room > 2 * max(classes, 2):
+        raise no(f"stats: room for {room} classes, and there are {classes}")
+    for name, array in arrays.items():
+        mine = own[name]
+        if array.dtype != mine.dtype or array.ndim != mine.ndim:
+            raise no(f"{name}: not an array of {mine.ndim} dimensions and {mine.dtype}")
+        if name in _FREE:
+            continue
+        width = room * _BY_CLASS[name] if name in _BY_CLASS else mine.shape[-1]
+        if name == "leaves":
+            width = at.N_LEAF + (
+                int(arrays["head"][0, at.N_FEATURES]) if arrays["head"].shape == own["head"].shape else 0
+            )
+        if array.shape[-1] != width or (name not in pooled and len(array) != len(mine)):
+            raise no(f"{name}: its shape is {array.shape}")
+        if array.dtype == np.float64 and name != "numbers" and not np.isfinite(array).all():
+            raise no(f"{name}: a number is not finite")
+    head, names = arrays["head"][0], columns.names
+    if not 0 <= head[at.N_FEATURES] <= max(1, len(names)) or not 0 <= head[at.POSITION] <= 624:
+        raise no("head: a number is out of range")
+    if (head[at.N_FEATURES] > 0) != (len(arrays["members"]) > 0 and classes > 0):
+        raise no("head: features drawn, and no forest")
+    if head[at.N_TREES] != learner.trees:
+        raise no("head: another number of trees")
+    for pool, (first, *others) in learner.pools.items():
+        rows = len(arrays[first])
+        if head[pool] != rows or any(arrays[name].shape[1] and len(arrays[name]) != rows for name in others):
+            raise no(f"{first}: {rows} rows, and the head says {head[pool]}")
+    found = Arrays(**{name: np.array(arrays[name]) for name in at.SLOTS})
+    sizes = np.array([len(columns.codes.get(name, "")) for name in names], np.int64)
+    nominal = np.array([name in columns.codes for name in names], np.int64)
+    fault = follow(found.table, classes, sizes, nominal)
+    if fault:
+        raise no(
+            f"its {('', 'trees', 'leaves', 'free rows', 'detectors', 'members')[fault]} do not hold together"
+        )
+    return found
+
+
+@inner
+def within(value: int, n: int) -> Any:
+    return 0 <= value < n
+
+
+@inner
+def check_leaf(
+    table: Any, leaf: int, n_classes: int, sizes: Any, nominal: Any, met: Any, observed: Any, taken: Any
+) -> Any:
+    """Whether a leaf and its chains are sound, and met for the first time."""
+    head, leaves, classes = i8(table, at.HEAD), i8(table, at.LEAVES), i8(table, at.CLASSES)
+    observers, links, cells = i8(table, at.OBSERVERS), i8(table, at.LINKS), f8(table, at.CELLS)
+    if not within(leaf, len(leaves)) or met[leaf] == 1:
+        return False
+    met[leaf] = 1
+    n, drawn = leaves[leaf, at.COUNT], leaves[leaf, at.SAMPLED]
+    if not within(n, n_classes + 1) or not within(drawn, head[0, at.N_FEATURES] + 1):
+        return False
+    if not within(leaves[leaf, at.ACTIVE], 2):
+        return False
+    for i in range(n):
+        if not within(classes[leaf, i], n_classes):
+            return False
+        for j in range(i):
+            if classes[leaf, i] == classes[leaf, j]:
+                return False
+    for i in range(drawn):
+        if not within(leaves[leaf, at.N_LEAF + i], len(sizes)):
+            return False
+    observer, last, categorical = leaves[leaf, at.FIRST], -1, 0
+    while observer != -1:
+        if not within(observer, len(observers)) or observed[observer] == 1:
+            return False
+        observed[observer] = 1
+        column = observers[observer, at.FEATURE]
+        if not within(column, len(sizes)) or observers[observer, at.CATEGORICAL] != nominal[column]:
+            return False
+        categorical += nominal[column]
+        cell = observers[observer, at.HEAD_CELL]
+        while cell != -1:
+            if (
+                not within(cell, len(links))
+                or taken[cell] == 1
+                or not within(links[cell, at.CLASS], n_classes)
+            ):
+                return False
+            taken[cell] = 1
+            known = False
+            for i in range(n):
+                known = known or classes[leaf, i] == links[cell, at.CLASS]
+            value = links[cell, at.VALUES]
+            if not known or (value != -1 and nominal[column] == 0):
+                return False
+            while value != -1:
+                if not within(value, len(links)) or taken[value] == 1:
+                    return False
+                taken[value] = 1
+                category = cells[value, at.CATEGORY]
+                if not within(category, sizes[column]) or category != np.floor(category):
+                    return False
+                value = links[value, at.NEXT_CELL]
+            cell = links[cell, at.NEXT_CELL]
+        last = observer
+        observer = observers[observer, at.NEXT_OBSERVER]
+    return leaves[leaf, at.LAST] == last and leaves[leaf, at.NOMINALS] == categorical
+
+
+@inner
+def check_window(table: Any, window: int, rows: Any) -> Any:
+    """Whether a detector's chain of rows is sound, and met for the first time."""
+    ends, chains, windows = i8(table, at.ENDS), i8(table, at.CHAINS), f8(table, at.WINDOWS)
+    most, row, before, n = f8(table, at.BUCKETS).shape[1] // 2, ends[window, at.NEWEST], -1, 0
+    while row != -1:
+        if not within(row, len(chains)) or rows[row] == 1 or chains[row, at.NEWER] != before:
+            return False
+        rows[row] = 1
+        if not within(chains[row, at.BUCKET_COUNT], most):
+            return False
+        n += chains[row, at.BUCKET_COUNT]
+        before = row
+        row = chains[row, at.OLDER]
+    if before >= 0 and chains[before, at.BUCKET_COUNT] == 0:
+        return False
+    return ends[window, at.OLDEST] == before and (windows[window, at.WIDTH] > 0.0) == (n > 0)
+
+
+@inner
+def check_free(head: Any, pool: int, links: Any, column: int, met: Any) -> Any:
+    """Whether the free rows of a pool are those that were not met."""
+    row, n = head[0, pool + 1], 0
+    while row != -1:
+        if not within(row, len(met)) or met[row] == 1:
+            return False
+        met[row] = 1
+        n += 1
+        row = links[row, column]
+    return n == head[0, pool + 2] and met.sum() == len(met)
+
+
+@compiled
+def follow(table: Any, n_classes: int, sizes: Any, nominal: Any) -> Any:
+    """Which part of a learner is not sound, 0 for none: 1 trees, 2 leaves, 3 free rows, 4 detectors, 5 members."""
+    head, nodes, splits = i8(table, at.HEAD), i8(table, at.NODES), f8(table, at.SPLITS)
+    trees, members, alternates = i8(table, at.TREES), i8(table, at.MEMBERS), i8(table, at.ALTERNATES)
+    leaves, observers, links = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.LINKS)
+    ends, chains = i8(table, at.ENDS), i8(table, at.CHAINS)
+    met, leaf_met = np.zeros(len(nodes), np.int64), np.zeros(len(leaves), np.int64)
+    observed, taken = np.zeros(len(observers), np.int64), np.zeros(len(links), np.int64)
+    rows = np.zeros(len(chains), np.int64)
+    to_do, depths = np.empty(len(nodes) + 1, np.int64), np.empty(len(nodes) + 1, np.int64)
+    used = np.zeros(len(trees), np.int64)
+    for member in range(len(members)):
+        for tree in members[member]:
+            if tree != -1:
+                if tree // 2 != member or not within(tree, len(trees)) or used[tree] == 1:
+                    return 5
+                used[tree] = 1
+        if members[member, at.FOREGROUND] < 0:
+            return 5
+    for tree in range(len(trees)):
+        if trees[tree, at.ROOT] == -1:
+            continue
+        to_do[0], depths[0], n = trees[tree, at.ROOT], 0, 1
+        while n > 0:
+            n -= 1
+            node, depth = to_do[n], depths[n]
+            if (
+                not within(node, len(nodes))
+                or met[node] == 1
+                or nodes[node, at.DEPTH] != depth
+                or depth > 1000
+            ):
+                return 1
+            met[node] = 1
+            if len(alternates) > 0 and not check_window(table, node, rows):
+                return 4
+            kind = nodes[node, at.KIND]
+            if kind == at.LEAF:
+                if len(alternates) > 0 and alternates[node, 0] != -1:
+                    return 1
+                if not check_leaf(
+                    table, nodes[node, at.LEAF_OF], n_classes, sizes, nominal, leaf_met, observed, taken
+                ):
+                    return 2
+                continue
+            column = nodes[node, at.COLUMN]
+            if not within(kind, 4) or not within(column, len(sizes)):
+                return 1
+            if (kind == at.THRESHOLDED) == (nominal[column] == 1):
+                return 1
+            if len(alternates) > 0 and alternates[node, 0] != -1:
+                other = alternates[node, 0]
+                if not within(other, len(nodes)) or nodes[other, at.KIND] != at.LEAF or n >= len(nodes):
+                    return 1
+                to_do[n], depths[n] = other, depth
+                n += 1
+            child, last, count = nodes[node, at.LEFT], -1, 0
+            while child != -1:
+                if not within(child, len(nodes)) or n >= len(nodes) or count > len(nodes):
+                    return 1
+                key = splits[child, at.KEY]
+                if kind == at.MULTIWAY and (not within(key, sizes[column]) or key != np.floor(key)):
+                    return 1
+                to_do[n], depths[n] = child, depth + 1
+                n += 1
+                count += 1
+                last = child
+                child = nodes[child, at.NEXT]
+            if last != nodes[node, at.RIGHT] or count == 0 or (kind != at.MULTIWAY and count != 2):
+                return 1
+    if len(alternates) == 0:
+        for window in range(len(ends)):
+            if not check_window(table, window, rows):
+                return 4
+    if not (
+        check_free(head, at.NODE_POOL, nodes, at.NEXT, met)
+        and check_free(head, at.LEAF_POOL, leaves, at.FIRST, leaf_met)
+        and check_free(head, at.OBSERVER_POOL, observers, at.NEXT_OBSERVER, observed)
+        and check_free(head, at.CELL_POOL, links, at.NEXT_CELL, taken)
+        and check_free(head, at.BUCKET_POOL, chains, at.OLDER, rows)
+    ):
+        return 3
+    return 0

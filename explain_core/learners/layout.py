@@ -1,0 +1,116 @@
+"""How a tree learner's state lies in arrays: slots of the table, columns of the arrays, and pools of rows.
+
+Nodes, leaves, observers and cells are rows of pools and refer to each other by index, −1 for none. A leaf has a chain of
+observers, one a feature that it has met; a numeric observer has a chain of cells, one a class, and a nominal one a chain of
+classes, each with a chain of categories. What a leaf has not met takes no room. Chains keep the order in which river's
+dictionaries were filled, which is that of its sums. A row that is given back is zero but for the link to the next free one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explain_core.evaluation.kernels import inner
+
+SLOTS = (
+    "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",
+    "trees", "seen", "order", "columns", "ranks", "generator", "members", "accuracy", "detectors", "windows", "ends",
+    "buckets", "chains", "errors", "alternates", "counters",
+)  # fmt: skip
+(
+    HEAD, NUMBERS, NODES, SPLITS, LEAVES, WEIGHTS, STATS, CLASSES, OBSERVERS, CELLS, LINKS,
+    TREES, SEEN, ORDER, COLUMNS, RANKS, GENERATOR, MEMBERS, ACCURACY, DETECTORS, WINDOWS, ENDS,
+    BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS,
+) = range(len(SLOTS))  # fmt: skip
+
+# numbers: the model's parameters
+(
+    GRACE, DELTA, TAU, SHARE, FRACTION, DEPTH_LIMIT, N_SPLITS, MANNER, NB_THRESHOLD, TWO, HALF, CRITERION, BINARY,
+    PREPRUNE, STOP, LEAF_LIMIT, RATE, WEIGHTED, WARNING_ON, DRIFT_ON, BOOTSTRAP, DRIFT_WINDOW, SWITCH, COMPARES, N_NUMBERS,
+) = range(25)  # fmt: skip
+MAJORITY, BAYES, BETTER = range(3)
+"""What a leaf predicts: the majority, naive Bayes, the better of the two so far."""
+INFO_GAIN, GINI, HELLINGER = range(3)
+
+# head: counts, and how many rows of each pool a leaf may take to learn a record
+N_CLASSES, N_TREES, POSITION, POSITIVE, NEGATIVE, N_FEATURES = range(6)
+NEED_NODES, NEED_OBSERVERS, NEED_CELLS, NEED_BUCKETS, POOLS = range(6, 11)
+# from POOLS on three for each pool: rows in use or free, the first free row, how many are free
+NODE_POOL, LEAF_POOL, OBSERVER_POOL, CELL_POOL, BUCKET_POOL = range(POOLS, POOLS + 15, 3)
+N_HEAD = POOLS + 15
+
+# nodes: integers; splits: doubles
+KIND, COLUMN, LEFT, RIGHT, NEXT, LEAF_OF, DEPTH, N_NODE = range(8)
+"""Kind of the node, feature it asks for, its first and last child, the next child of its parent, its leaf, its depth."""
+THRESHOLD, KEY = range(2)
+"""The threshold or category of a split; the category for which its parent's multiway split goes here."""
+LEAF, THRESHOLDED, EQUAL, MULTIWAY = range(4)
+"""Kinds of nodes."""
+
+# leaves: integers, then the features that the leaf samples; weights: doubles
+ACTIVE, COUNT, FIRST, LAST, SAMPLED, NOMINALS, N_LEAF = range(7)
+MC_RIGHT, NB_RIGHT, ATTEMPTED = range(3)
+
+# observers
+FEATURE, CATEGORICAL, HEAD_CELL, NEXT_OBSERVER = range(4)
+# cells: doubles; links: integers
+WEIGHT, MEAN, SQUARES, LOWEST, HIGHEST, HALF_LOG = range(6)
+CATEGORY = MEAN
+CLASS, NEXT_CELL, VALUES = range(3)
+
+# columns: whether the feature is nominal, the column in this place in the order of the names, where its ranks start, and their number
+NOMINAL, BY_NAME, START, SIZE = range(4)
+
+# trees
+ROOT, INACTIVE, STOPPED, N_LEAVES, N_TREE = range(5)
+
+
+# members: a tree of a forest and the one in its background; accuracy: its right predictions and all; counters: warnings and drifts
+FOREGROUND, BACKGROUND = range(2)
+CORRECT, ALL = range(2)
+WARNINGS, DRIFTS = range(2)
+
+# detectors: ADWIN's parameters; windows, ends: a detector's doubles and integers; chains: integers of a row of buckets
+SIGNIFICANCE, CLOCK, MOST_BUCKETS, SHORTEST, PATIENCE, N_DETECTOR = range(6)
+TOTAL, VARIANCE, WIDTH, N_WINDOW = range(4)
+TICK, NEWEST, OLDEST, DRIFTED, N_END = range(5)
+BUCKET_COUNT, NEWER, OLDER, N_CHAIN = range(4)
+
+
+@inner
+def take(head: Any, pool: int, links: Any, column: int) -> Any:
+    """A row of a pool; the caller has seen that there is one."""
+    row = head[0, pool + 1]
+    if row >= 0:
+        head[0, pool + 1] = links[row, column]
+        head[0, pool + 2] -= 1
+        return row
+    head[0, pool] += 1
+    return head[0, pool] - 1
+
+
+@inner
+def give(head: Any, pool: int, links: Any, column: int, row: int) -> None:
+    """Give a row back to its pool."""
+    links[row, :] = 0
+    links[row, column] = head[0, pool + 1]
+    head[0, pool + 1] = row
+    head[0, pool + 2] += 1
+
+
+@inner
+def lacking(table: Any, head: Any, pool: int, slot: int, rows: int) -> Any:
+    """Whether fewer rows than that can be taken."""
+    return table[3 * slot + 1] - head[0, pool] + head[0, pool + 2] < rows
+
+
+@inner
+def short(table: Any, head: Any, leaves: int) -> Any:
+    """Whether there may be too few rows for so many leaves to learn one record."""
+    return (
+        lacking(table, head, NODE_POOL, NODES, leaves * head[0, NEED_NODES])
+        or lacking(table, head, LEAF_POOL, LEAVES, leaves * head[0, NEED_NODES])
+        or lacking(table, head, OBSERVER_POOL, OBSERVERS, leaves * head[0, NEED_OBSERVERS])
+        or lacking(table, head, CELL_POOL, CELLS, leaves * head[0, NEED_CELLS])
+        or lacking(table, head, BUCKET_POOL, BUCKETS, leaves * head[0, NEED_BUCKETS])
+    )

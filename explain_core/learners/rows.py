@@ -1,0 +1,196 @@
+"""Predictions of rows that differ from one another in few columns, in compiled code.
+
+A row is like the one ``like`` before it, or like the first where ``like`` is 0. Where the two differ in nothing that a node on the
+way or the leaf asks for, what is said of the one is said of the other: the bits are those of predicting each row by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explain_core.evaluation.kernels import compiled, inner, total
+from explain_core.learners import layout as at
+from explain_core.learners.adaptive import vote
+from explain_core.learners.arrays import f8, i1, i8
+from explain_core.learners.leaves import predict_leaf, uses_bayes
+from explain_core.learners.walks import following, most_common
+
+FEW = 8
+"""Columns in which rows may differ to be compared by them; rows that differ in more are predicted by themselves."""
+
+
+@inner
+def differing(rows: Any, like: int) -> Any:
+    """The columns in which each row differs from the one that it is like, after their number; −1 for more than ``FEW``."""
+    out = np.empty((len(rows), 1 + FEW), np.int64)
+    for c in range(len(rows)):
+        before = c - like if like > 0 else 0
+        n = 0 if 0 <= before < c else -1
+        for j in range(rows.shape[1] if n == 0 else 0):
+            # The same bits, or both missing.
+            if rows[c, j] != rows[before, j] and (
+                rows[c, j] == rows[c, j] or rows[before, j] == rows[before, j]
+            ):
+                if n == FEW:
+                    n = -1
+                    break
+                n += 1
+                out[c, n] = j
+        out[c, 0] = n
+    return out
+
+
+@inner
+def same(differences: Any, c: int, marks: Any, stamp: int) -> Any:
+    """Whether the row differs from the one that it is like in no column that was asked for."""
+    if differences[c, 0] < 0:
+        return False
+    untouched = True
+    for i in range(differences[c, 0]):
+        untouched = untouched and marks[differences[c, 1 + i]] != stamp
+    return untouched
+
+
+@inner
+def mark_leaf(table: Any, leaf: int, marks: Any, stamp: int) -> None:
+    """Mark the columns that the leaf's prediction depends on."""
+    numbers, leaves, observers = f8(table, at.NUMBERS), i8(table, at.LEAVES), i8(table, at.OBSERVERS)
+    if uses_bayes(
+        leaf, int(numbers[0, at.MANNER]), numbers[0, at.NB_THRESHOLD], leaves, f8(table, at.WEIGHTS),
+        f8(table, at.STATS), i8(table, at.CLASSES),
+    ):  # fmt: skip
+        observer = leaves[leaf, at.FIRST]
+        while observer >= 0:
+            marks[observers[observer, at.FEATURE]] = stamp
+            observer = observers[observer, at.NEXT_OBSERVER]
+
+
+@inner
+def leaf_votes(table: Any, node: int, x: Any, adaptive: bool, votes: Any, parts: Any, places: Any) -> Any:
+    """What a leaf predicts, in its order of classes; how many votes there are."""
+    if adaptive:
+        return vote(table, node, x, votes, parts, places)
+    return predict_leaf(
+        i8(table, at.NODES)[node, at.LEAF_OF], x, f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS),
+        f8(table, at.STATS), i8(table, at.CLASSES), i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS),
+        votes, parts, places,
+    )  # fmt: skip
+
+
+@inner
+def predict_marking(
+    table: Any, root: int, x: Any, out: Any, marks: Any, stamp: int, votes: Any, parts: Any, places: Any
+) -> None:
+    """The tree's probabilities by code, and marks at the columns that they depend on; of an adaptive tree the sum of its leaves'."""
+    nodes, splits, classes = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.CLASSES)
+    alternates = i8(table, at.ALTERNATES)
+    adaptive = len(alternates) > 0
+    out[:] = 0.0
+    node, times = root, 1
+    while True:
+        inside = nodes[node, at.KIND] != at.LEAF
+        leaf_node = node
+        if inside:
+            leaf_node = alternates[node, 0] if adaptive else -1
+        if leaf_node >= 0:
+            leaf = nodes[leaf_node, at.LEAF_OF]
+            mark_leaf(table, leaf, marks, stamp)
+            n = leaf_votes(table, leaf_node, x, adaptive, votes, parts, places)
+            for _ in range(times if inside else 1):
+                for i in range(n):
+                    out[classes[leaf, i]] += votes[i]
+        if not inside:
+            return
+        marks[nodes[node, at.COLUMN]] = stamp
+        child, times = following(nodes, splits, node, x), 1
+        if child < 0:
+            child, times = most_common(table, node), 2  # river's walk comes by it twice
+        node = child
+
+
+@inner
+def predict_tree_rows(
+    table: Any, root: int, rows: Any, like: int, differences: Any, marks: Any, stamp: int, out: Any
+) -> None:
+    """A tree's probabilities of each row, rows × codes; ``marks`` are of as many columns, and below ``stamp``."""
+    size, order = out.shape[1], i8(table, at.ORDER)
+    votes, parts, places = np.empty(size), np.empty(size), np.empty(size, np.int64)
+    unused, n, adaptive = np.empty_like(marks), order.shape[1], len(i8(table, at.ALTERNATES)) > 0
+    for first in range(max(like, 1)):
+        for c in range(first, len(rows), max(like, 1)):
+            if same(differences, c, marks, stamp):
+                out[c] = out[c - like if like > 0 else 0]
+                continue
+            of = unused
+            if like > 0 or c == 0:
+                of = marks
+                stamp += 1
+            predict_marking(table, root, rows[c], out[c], of, stamp, votes, parts, places)
+            if adaptive:
+                for i in range(n):
+                    votes[i] = out[c, order[0, i]]
+                scale = total(votes, n)
+                if scale != 0.0 and not math.isnan(scale):
+                    scale = 1.0 / scale
+                    for i in range(n):
+                        out[c, order[0, i]] *= scale
+
+
+@inner
+def outputs(table: Any) -> Any:
+    """Numbers of a prediction."""
+    return i8(table, at.HEAD)[0, at.N_CLASSES]
+
+
+@inner
+def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
+    """What any of the tree learners predicts for each row: probabilities, rows × codes."""
+    members, trees = i8(table, at.MEMBERS), i8(table, at.TREES)
+    out[:, :] = 0.0
+    differences, marks = differing(rows, like), np.zeros(rows.shape[1], np.int64)
+    if len(members) == 0:
+        if trees[0, at.ROOT] >= 0:
+            predict_tree_rows(table, trees[0, at.ROOT], rows, like, differences, marks, 0, out)
+        return
+    accuracy, numbers, order = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
+    seen, n = i1(table, at.SEEN), 0
+    entered, codes = np.zeros(out.shape[1], np.int64), np.empty(out.shape[1], np.int64)
+    votes = np.empty_like(out)
+    for member in range(len(members)):
+        tree = members[member, at.FOREGROUND]
+        for i in range(order.shape[1]):
+            if seen[tree, order[0, i]] == 1 and entered[order[0, i]] == 0:
+                entered[order[0, i]] = 1
+                codes[n] = order[0, i]
+                n += 1
+        if trees[tree, at.ROOT] < 0:
+            continue
+        predict_tree_rows(
+            table, trees[tree, at.ROOT], rows, like, differences, marks, member * (len(rows) + 1), votes
+        )
+        share = (
+            accuracy[member, at.CORRECT] / accuracy[member, at.ALL]
+            if accuracy[member, at.ALL] != 0.0
+            else 0.0
+        )
+        weight = share if share > 0.0 and numbers[0, at.WEIGHTED] != 0.0 else 1.0
+        for c in range(len(rows)):
+            for i in range(n):
+                out[c, codes[i]] += votes[c, codes[i]] * weight
+    values = np.empty(n)
+    for c in range(len(rows)):
+        for i in range(n):
+            values[i] = out[c, codes[i]]
+        whole = total(values, n)
+        if whole > 0.0:
+            for i in range(n):
+                out[c, codes[i]] /= whole
+
+
+@compiled
+def predict_rows(table: Any, rows: Any, like: int, out: Any) -> None:
+    """``tree_rows``, for Python."""
+    tree_rows(table, rows, like, out)

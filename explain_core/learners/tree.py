@@ -1,0 +1,268 @@
+"""What learners made of trees share: their arrays, and how these grow with classes, columns and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.learners import layout as at
+from explain_core.learners.arrays import Array, Arrays, grown
+from explain_core.learners.base import Learner
+from explain_core.learners.columns import Columns
+from explain_core.losses import Prediction, Task
+from explain_core.models import Row
+
+LEAF_LIMIT_OF_TREES = 10_000
+"""Leaves from which on a tree splits no more.
+
+River weighs its objects against ``max_size``, which arrays cannot repeat: a model with a smaller ``max_size`` than river's default
+is left to river.
+"""
+
+DEEPEST = 980
+"""Depth from which on a leaf splits no more, that of river's under CPython's usual limit of recursion."""
+
+MANNERS = {"mc": at.MAJORITY, "nb": at.BAYES, "nba": at.BETTER}
+CRITERIA = {"info_gain": at.INFO_GAIN, "gini": at.GINI, "hellinger": at.HELLINGER}
+
+POOLS: dict[int, tuple[str, ...]] = {
+    at.NODE_POOL: ("nodes", "splits", "errors", "alternates"),
+    at.LEAF_POOL: ("leaves", "weights", "stats", "classes"),
+    at.OBSERVER_POOL: ("observers",),
+    at.CELL_POOL: ("cells", "links"),
+    at.BUCKET_POOL: ("buckets", "chains"),
+}
+"""The arrays that have a row for each of a pool."""
+
+
+def tree_numbers(model: Any) -> Array:
+    """The parameters of a classification tree, or of those of a forest."""
+    from river.tree.splitter import GaussianSplitter
+
+    numbers = np.zeros((1, at.N_NUMBERS))
+    splitter = model.splitter or GaussianSplitter()
+    given = {
+        at.GRACE: model.grace_period,
+        at.DELTA: model.delta,
+        at.TAU: model.tau,
+        at.SHARE: model.max_share_to_split,
+        at.FRACTION: model.min_branch_fraction,
+        at.N_SPLITS: splitter.n_splits,
+        at.MANNER: MANNERS[model.leaf_prediction],
+        at.NB_THRESHOLD: model.nb_threshold,
+        at.COMPARES: model.leaf_prediction == "nba",
+        at.TWO: 2.0,
+        at.HALF: 0.5,
+        at.CRITERION: CRITERIA[model.split_criterion],
+        at.BINARY: model.binary_split,
+        at.PREPRUNE: model.merit_preprune,
+        at.STOP: model.stop_mem_management,
+        at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES,
+    }
+    for place, value in given.items():
+        numbers[0, place] = value
+    numbers[0, at.DEPTH_LIMIT] = DEEPEST if model.max_depth is None else min(model.max_depth, DEEPEST)
+    return numbers
+
+
+def repeatable(model: Any, default_size: float) -> bool:
+    """Whether the parameters of a classification tree, or of those of a forest, are among those that the kernels know."""
+    from river.tree.splitter import GaussianSplitter
+
+    nominal = model.nominal_attributes
+    counts = (model.grace_period, model.nb_threshold)
+    fractions = (model.delta, model.tau, model.max_share_to_split, model.min_branch_fraction)
+    return (
+        model.leaf_prediction in MANNERS
+        and model.split_criterion in CRITERIA
+        and (model.splitter is None or type(model.splitter) is GaussianSplitter)
+        and (nominal is None or all(isinstance(name, str) for name in nominal))
+        and model.max_size >= default_size
+        and not (model.remove_poor_attrs and model.leaf_prediction == "mc")
+        and (model.max_depth is None or type(model.max_depth) is int)
+        and all(type(value) in (int, float) and value >= 0 for value in (*counts, *fractions))
+        and 0.0 < model.delta <= 1.0
+    )
+
+
+class TreeLearner(Learner):
+    """A learner whose state is laid out as in ``layout``; a family gives its kernels and what is its own of the arrays."""
+
+    trees: int = 1
+    """Rows for trees."""
+    pools = POOLS
+    _learn: Callable[..., int]
+    _predict: Callable[..., None]
+
+    @staticmethod
+    def takes(model: Any) -> bool:
+        """Whether the model is one that this learner repeats."""
+        raise NotImplementedError
+
+    def __init__(self, model: Any, task: Task, columns: Columns | None = None) -> None:
+        super().__init__(model, task, columns or Columns(model.nominal_attributes or ()))
+        self.arrays = Arrays(**self._empty(model))
+        self._size = 0
+        self._order: list[Any] = []
+        self._out = np.empty(0)
+
+    def _empty(self, model: Any) -> dict[str, Array]:
+        """The arrays before the first record, with no room for any."""
+        head = np.zeros((1, at.N_HEAD), np.int64)
+        head[0, at.N_TREES] = self.trees
+        head[0, [at.POSITIVE, at.NEGATIVE]] = -1
+        head[0, [pool + 1 for pool in POOLS]] = -1
+        trees = np.zeros((self.trees, at.N_TREE), np.int64)
+        trees[:, at.ROOT] = -1
+        none = np.zeros((0, 0))
+        found: dict[str, Array] = dict.fromkeys(at.SLOTS, none)
+        found.update(
+            head=head,
+            numbers=tree_numbers(model),
+            nodes=np.zeros((0, at.N_NODE), np.int64),
+            splits=np.zeros((0, 2)),
+            leaves=np.zeros((0, at.N_LEAF), np.int64),
+            weights=np.zeros((0, 3)),
+            stats=np.zeros((0, 2)),
+            classes=np.zeros((0, 4), np.int64),
+            observers=np.zeros((0, 4), np.int64),
+            cells=np.zeros((0, 6)),
+            links=np.zeros((0, 3), np.int64),
+            trees=trees,
+            seen=np.zeros((self.trees, 2), np.int8),
+            order=np.zeros((1, 0), np.int64),
+            columns=np.zeros((0, 4), np.int64),
+            ranks=np.zeros((1, 0), np.int64),
+        )
+        return found
+
+    def encoded(self, x: Row) -> NDArray[np.float64]:
+        row = self.columns.row(x)
+        if self.columns.size != self._size:
+            self._fit_columns()
+        return row
+
+    def predict(self, x: Row) -> Prediction:
+        self._predict(self.arrays.table, self.encoded(x), self._out)
+        return dict(zip(self._order, self._out.tolist(), strict=True))
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        from explain_core.learners.rows import predict_rows
+
+        out = np.empty((len(rows), len(self.labels)))
+        predict_rows(self.arrays.table, np.ascontiguousarray(rows), 0, out)
+        return out
+
+    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        if not weight > 0.0:
+            raise ValueError(f"weight: {weight!r} is not above 0")
+        row = self.encoded(x)
+        if y not in self.codes:
+            self.code(y)
+            self._fit_classes()
+        table = self.arrays.table
+        while (wanted := self._learn(table, row, self.codes[y], float(weight))) < 0:
+            self._make_room(-wanted)
+
+    def _fit_classes(self) -> None:
+        """Room for the classes, and their order in predictions."""
+        arrays, n = self.arrays, len(self.labels)
+        room = arrays["stats"].shape[1]
+        if n > room:
+            wide = room
+            while wide < n:
+                wide *= 2
+            arrays["stats"] = _widened(arrays["stats"], wide)
+            classes = arrays["classes"]
+            arrays["classes"] = np.hstack(
+                [_widened(classes[:, :room], wide), _widened(classes[:, room:], wide)]
+            )
+            arrays["seen"] = _widened(arrays["seen"], wide)
+        self._order = self.ordered(self.labels)
+        arrays["order"] = np.array([[self.codes[label] for label in self._order]], np.int64)
+        head = arrays["head"]
+        head[0, at.N_CLASSES] = n
+        head[0, at.POSITIVE], head[0, at.NEGATIVE] = self.codes.get(1, -1), self.codes.get(0, -1)
+        self._out = np.zeros(n)
+        self._fit_needs()
+
+    def ordered(self, labels: list[Any]) -> list[Any]:
+        """The classes in the order of river's predictions; as they are where they cannot be compared."""
+        try:
+            return sorted(labels)
+        except TypeError:
+            return list(labels)
+
+    def _fit_columns(self) -> None:
+        """Columns and the order of categories as they are now."""
+        names, known = self.columns.names, self.columns.codes
+        columns = np.zeros((len(names), 4), np.int64)
+        columns[:, at.BY_NAME] = sorted(range(len(names)), key=names.__getitem__)
+        ranks: list[int] = []
+        for column, name in enumerate(names):
+            if name in known:
+                codes = known[name]
+                columns[column, [at.NOMINAL, at.START, at.SIZE]] = 1, len(ranks), len(codes)
+                ranks += [codes[category] for category in TreeLearner.ordered(self, list(codes))]
+        self.arrays["columns"] = columns
+        self.arrays["ranks"] = np.array([ranks], np.int64)
+        self._size = self.columns.size
+        self._fit_needs()
+
+    def _fit_needs(self) -> None:
+        """How many rows a leaf may take to learn one record."""
+        columns, head = self.arrays["columns"], self.arrays["head"]
+        nominal = int(columns[:, at.NOMINAL].sum())
+        head[0, at.NEED_NODES] = max(2, int(columns[:, at.SIZE].max(initial=0))) + 2
+        head[0, at.NEED_OBSERVERS] = len(columns)
+        head[0, at.NEED_CELLS] = len(columns) + nominal * (1 + len(self.labels))
+
+    def stored(self) -> dict[str, Array]:
+        """The arrays with the rows that are in use: with ``header`` the whole state."""
+        head, found = self.arrays["head"][0], self.arrays.items()
+        rows = {name: int(head[pool]) for pool, names in self.pools.items() for name in names}
+        return {name: array[: rows.get(name)] for name, array in found.items()}
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        from explain_core.learners.check import sound
+
+        if header["kind"] != self.kind:
+            raise ValueError(f"{self.kind}: the state is that of {header['kind']!r}")
+        columns, labels = Columns.restored(header["columns"]), list(header["labels"])
+        own = self._empty(self.wrapped)
+        if columns.nominal != self.columns.nominal or not np.array_equal(own["numbers"], arrays["numbers"]):
+            raise ValueError(f"{self.kind}: the parameters are those of another model")
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"{self.kind}: a label comes twice")
+        restored = sound(self, own, arrays, columns, len(labels))
+        self.columns, self.labels, self.arrays = columns, labels, restored
+        self.codes = {label: code for code, label in enumerate(labels)}
+        if labels:
+            self._fit_classes()
+        self._fit_columns()
+
+    def _make_room(self, leaves: int) -> None:
+        """Double the pools that have no room for so many leaves to learn a record."""
+        arrays, head = self.arrays, self.arrays["head"][0]
+        needs = {
+            at.NODE_POOL: head[at.NEED_NODES],
+            at.LEAF_POOL: head[at.NEED_NODES],
+            at.OBSERVER_POOL: head[at.NEED_OBSERVERS],
+            at.CELL_POOL: head[at.NEED_CELLS],
+            at.BUCKET_POOL: head[at.NEED_BUCKETS],
+        }
+        for pool, names in self.pools.items():
+            rows, need = len(arrays[names[0]]), int(needs[pool]) * leaves
+            if rows - head[pool] + head[pool + 2] < need:
+                for name in names:
+                    if arrays[name].shape[1]:
+                        arrays[name] = grown(arrays[name], max(2 * rows, int(head[pool]) + need))
+
+
+def _widened(array: Array, columns: int) -> Array:
+    out = np.zeros((len(array), columns), array.dtype)
+    out[:, : array.shape[1]] = array
+    return out

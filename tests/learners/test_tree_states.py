@@ -1,0 +1,119 @@
+"""A tree learner's stored state goes on as the learner does, is refused where it is damaged, and predicts rows as records."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from river import drift, forest, tree
+
+from explain_core.learners.rows import predict_rows
+from explain_core.learners.tree import TreeLearner
+from explain_core.learners.trees import tree_learner
+from tests.learners.lockstep import mixed
+from tests.learners.test_trees import EAGER
+
+QUICK = drift.ADWIN(0.3, clock=4)
+MODELS: dict[str, Any] = {
+    "tree": lambda: tree.HoeffdingTreeClassifier(**EAGER),
+    "adaptive tree": lambda: tree.HoeffdingAdaptiveTreeClassifier(
+        seed=1, drift_window_threshold=30, drift_detector=QUICK, **EAGER
+    ),
+    "forest": lambda: forest.ARFClassifier(n_models=3, seed=1, drift_detector=QUICK, warning_detector=QUICK),
+}
+STREAM = list(mixed(600, 9, task="multiclass"))
+
+
+def made(name: str) -> TreeLearner:
+    learner = tree_learner(MODELS[name](), "classification")
+    assert learner is not None
+    return learner
+
+
+def taught(name: str, n: int) -> TreeLearner:
+    learner = made(name)
+    for x, y, w in STREAM[:n]:
+        learner.learn(x, y, w)
+    return learner
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("n", [0, 1, 400])
+def test_a_restored_learner_goes_on_as_the_one_that_was_stored(name: str, n: int) -> None:
+    learner, restored = taught(name, n), made(name)
+    restored.restore(learner.header(), {key: array.copy() for key, array in learner.stored().items()})
+    for x, y, w in STREAM[n : n + 150]:
+        assert list(restored.predict(x).items()) == list(learner.predict(x).items())
+        learner.learn(x, y, w)
+        restored.learn(x, y, w)
+    assert restored.header() == learner.header()
+    for key, array in learner.stored().items():
+        assert array.tobytes() == restored.stored()[key].tobytes(), key
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
+    learner, rng = taught(name, 400), random.Random(1)
+    header, stored = learner.header(), learner.stored()
+    refused = 0
+    for _ in range(300):
+        arrays = {key: array.copy() for key, array in stored.items()}
+        key = rng.choice([key for key, array in arrays.items() if array.size])
+        flat = arrays[key].reshape(-1)
+        large = 127 if flat.itemsize == 1 else 2**31 - 1
+        flat[rng.randrange(len(flat))] = rng.choice([0, 1, 2, 3, 7, 100, large, large])
+        restored = made(name)
+        try:
+            restored.restore(header, arrays)
+        except ValueError as error:
+            assert str(error).startswith(restored.kind)
+            refused += 1
+            continue
+        for x, y, w in STREAM[400:410]:
+            restored.predict(x)
+            restored.learn(x, y, w)
+    assert refused > 50
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_state_of_other_shapes_is_refused(name: str) -> None:
+    learner = taught(name, 100)
+    for key in learner.stored():
+        arrays = dict(learner.stored())
+        arrays[key] = np.zeros((5, 17))
+        if key in ("order", "columns", "ranks") or arrays[key].dtype == learner.stored()[key].dtype:
+            continue
+        with pytest.raises(ValueError, match=key):
+            made(name).restore(learner.header(), arrays)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_are_predicted_as_records_are(name: str) -> None:
+    learner, rng = taught(name, 500), random.Random(2)
+    base = learner.columns.rows([x for x, _, _ in STREAM[:40]])
+    for like in (0, 1, 2):
+        for x in base[:20]:
+            copies, current = [x.copy()], [x.copy() for _ in range(max(like, 1))]
+            for i in range(24):
+                before = x if like == 0 else current[i % like]
+                row = before.copy()
+                for column in rng.sample(range(len(x)), 2):
+                    row[column] = base[rng.randrange(len(base)), column]
+                if like:
+                    current[i % like] = row
+                copies.append(row)
+            rows = np.array(copies[1:])
+            out = np.empty((len(rows), len(learner.labels)))
+            predict_rows(learner.arrays.table, rows, like, out)
+            for row, found in zip(rows, out, strict=True):
+                record = {
+                    name: list(learner.columns.codes[name])[int(cell)]
+                    if name in learner.columns.codes
+                    else cell
+                    for name, cell in zip(learner.columns.names, row.tolist(), strict=True)
+                    if cell == cell
+                }
+                expected = learner.predict(record)
+                assert [expected.get(label, 0.0) for label in learner.labels] == found[
+                    : len(learner.labels)
+                ].tolist()

@@ -1,0 +1,162 @@
+"""Trees as plain values, node by node: those of river, and those in a learner's arrays."""
+
+from typing import Any
+
+from river.tree.nodes import branch as branches
+from river.tree.splitter import GaussianSplitter
+
+from explain_core.learners import layout as at
+from explain_core.learners.tree import TreeLearner
+
+
+def of_river(node: Any) -> Any:
+    """A river tree from this node down."""
+    if node is None:
+        return None
+    if isinstance(node, branches.DTBranch):
+        return (*of_branch(node), of_monitor(node), of_river(getattr(node, "_alternate_tree", None)))
+    return (*of_leaf(node), of_monitor(node))
+
+
+def of_monitor(node: Any) -> Any:
+    """What an adaptive tree's node knows of its error."""
+    if not hasattr(node, "_mean_error"):
+        return None
+    error, detector = node._mean_error, node.drift_detector
+    return error.n, error.get(), detector.total, detector.width, detector.variance
+
+
+def of_branch(node: Any) -> Any:
+    if isinstance(node, branches.DTBranch):
+        children = [of_river(child) for child in node.children]
+        if isinstance(node, branches.NumericBinaryBranch):
+            return node.feature, "<=", node.threshold, node.depth, children
+        if isinstance(node, branches.NominalBinaryBranch):
+            return node.feature, "==", node.value, node.depth, children
+        keys = sorted(node._mapping, key=node._mapping.__getitem__)
+        return node.feature, "in", keys, node.depth, children
+    raise AssertionError(node)
+
+
+def of_leaf(node: Any) -> Any:
+    observers = []
+    for name, splitter in (node.splitters or {}).items():
+        if isinstance(splitter, GaussianSplitter):
+            observers.append(
+                (
+                    name,
+                    [
+                        (
+                            label,
+                            one._var.mean.n,
+                            one._var.mean._mean,
+                            one._var._S,
+                            splitter._min_per_class[label],
+                            splitter._max_per_class[label],
+                        )
+                        for label, one in splitter._att_dist_per_class.items()
+                    ],
+                )
+            )
+        else:
+            observers.append(
+                (
+                    name,
+                    [
+                        (label, list(one.items()))
+                        for label, one in splitter._att_dist_per_class.items()
+                        if one
+                    ],
+                )
+            )
+    right = getattr(node, "_mc_correct_weight", 0.0), getattr(node, "_nb_correct_weight", 0.0)
+    drawn = getattr(node, "feature_indices", [])
+    return (
+        node.is_active(),
+        node.depth,
+        list(node.stats.items()),
+        right,
+        node.last_split_attempt_at,
+        drawn,
+        observers,
+    )
+
+
+class Reader:
+    """Reads a learner's trees."""
+
+    def __init__(self, learner: TreeLearner) -> None:
+        self.names, self.labels = learner.columns.names, learner.labels
+        self.categories = {name: list(codes) for name, codes in learner.columns.codes.items()}
+        self.arrays = {name: array.tolist() for name, array in learner.arrays.items().items()}
+
+    def tree(self, row: int) -> Any:
+        return self.node(self.arrays["trees"][row][at.ROOT])
+
+    def node(self, index: int) -> Any:
+        if index < 0:
+            return None
+        node = self.arrays["nodes"][index]
+        monitor, alternate = None, None
+        if self.arrays["alternates"]:
+            total, variance, width = self.arrays["windows"][index]
+            monitor = *self.arrays["errors"][index], total, width, variance
+            alternate = self.node(self.arrays["alternates"][index][0])
+        if node[at.KIND] == at.LEAF:
+            return (*self.leaf(node[at.LEAF_OF], node[at.DEPTH]), monitor)
+        return (*self.branch(index, node), monitor, alternate)
+
+    def branch(self, index: int, node: list[int]) -> Any:
+        children, keys, child = [], [], node[at.LEFT]
+        while child >= 0:
+            children.append(self.node(child))
+            keys.append(self.arrays["splits"][child][at.KEY])
+            child = self.arrays["nodes"][child][at.NEXT]
+        name, point = self.names[node[at.COLUMN]], self.arrays["splits"][index][at.THRESHOLD]
+        depth = node[at.DEPTH]
+        if node[at.KIND] == at.THRESHOLDED:
+            return name, "<=", point, depth, children
+        if node[at.KIND] == at.EQUAL:
+            return name, "==", self.categories[name][int(point)], depth, children
+        return name, "in", [self.categories[name][int(key)] for key in keys], depth, children
+
+    def leaf(self, index: int, depth: int) -> Any:
+        leaf, weights = self.arrays["leaves"][index], self.arrays["weights"][index]
+        observers, observer = [], leaf[at.FIRST]
+        while observer >= 0:
+            column, nominal, cell, following = self.arrays["observers"][observer]
+            found: list[Any] = []
+            while cell >= 0:
+                of, after, value = self.arrays["links"][cell]
+                if nominal:
+                    pairs = []
+                    while value >= 0:
+                        weight, category = self.arrays["cells"][value][:2]
+                        pairs.append((self.categories[self.names[column]][int(category)], weight))
+                        value = self.arrays["links"][value][at.NEXT_CELL]
+                    if pairs:
+                        found.append((self.labels[of], pairs))
+                else:
+                    found.append((self.labels[of], *self.arrays["cells"][cell][: at.HALF_LOG]))
+                cell = after
+            observers.append((self.names[column], found))
+            observer = following
+        n = leaf[at.COUNT]
+        stats = list(
+            zip(
+                [self.labels[code] for code in self.arrays["classes"][index][:n]],
+                self.arrays["stats"][index][:n],
+                strict=True,
+            )
+        )
+        drawn = [self.names[column] for column in leaf[at.N_LEAF : at.N_LEAF + leaf[at.SAMPLED]]]
+        right = weights[at.MC_RIGHT], weights[at.NB_RIGHT]
+        return (
+            leaf[at.ACTIVE] == 1,
+            depth,
+            stats,
+            right,
+            weights[at.ATTEMPTED],
+            drawn,
+            observers,
+        )
