@@ -1,0 +1,102 @@
+"""``python -m benchmarks.learners --data DIR``: predict + learn of river's models, and of the learners that repeat them in arrays.
+
+Both follow the same stream in one process, block by block, by turns. A ratio is the median over blocks of river's time to the
+learner's in the same round. Time is that of the thread, which others on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from explain_core.learners.adaptive import AdaptiveTreeLearner
+from explain_core.learners.forest import ForestLearner
+from explain_core.learners.hoeffding import HoeffdingTreeLearner
+from explain_core.models import Model, wrap
+
+Records = list[tuple[dict[str, Any], Any]]
+
+
+def families() -> dict[str, tuple[Callable[[], Any], type[Any], float]]:
+    """River's models, the learners, and the goals: how many times faster."""
+    from river import forest, tree
+
+    return {
+        "Hoeffding tree": (tree.HoeffdingTreeClassifier, HoeffdingTreeLearner, 9.0),
+        "adaptive tree": (
+            lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1),
+            AdaptiveTreeLearner,
+            15.0,
+        ),
+        "adaptive random forest, 10 trees": (lambda: forest.ARFClassifier(seed=1), ForestLearner, 35.0),
+    }
+
+
+def streams(n: int, data: Path | None) -> dict[str, Records]:
+    from river.datasets import synth
+
+    found: dict[str, Records] = {
+        "agrawal, d = 9": list(synth.Agrawal(classification_function=0, seed=42, perturbation=0.1).take(n))
+    }
+    if data is not None:
+        from experiments.data import load
+
+        elec2 = load("elec2", data)
+        rows = zip(elec2.rows(), elec2.y.tolist(), strict=True)
+        found["elec2, d = 8"] = [(x, int(y)) for (x, y), _ in zip(rows, range(n), strict=False)]
+    return found
+
+
+def seconds(model: Model, block: Records) -> float:
+    gc.collect()
+    start = time.thread_time()
+    for x, y in block:
+        model.predict(x)
+        model.learn(x, y)
+    return time.thread_time() - start
+
+
+def measure(
+    make: Callable[[], Any], kind: type[Any], records: Records, block: int
+) -> tuple[float, float, float]:
+    """Microseconds per record of river and of the learner, and the median ratio; the first block warms up."""
+    models: list[Model] = [wrap(make(), "classification"), kind(make(), "classification")]
+    rounds = []
+    for at in range(0, len(records) - block + 1, block):
+        part = records[at : at + block]
+        turn = (at // block) % 2
+        taken = [0.0, 0.0]
+        for i in (turn, 1 - turn):
+            taken[i] = seconds(models[i], part)
+        rounds.append(taken)
+    rounds = rounds[1:]
+    ours = [statistics.median(one[i] for one in rounds) / block * 1e6 for i in (0, 1)]
+    return ours[0], ours[1], statistics.median(one[0] / one[1] for one in rounds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learners", description=__doc__)
+    parser.add_argument("--data", type=Path, help="directory with elec2.csv.gz; without it agrawal alone")
+    parser.add_argument("--block", type=int, default=2000, help="records of a block (default 2000)")
+    parser.add_argument(
+        "--blocks", type=int, default=6, help="blocks, the first of which is not counted (default 6)"
+    )
+    arguments = parser.parse_args()
+    print("| predict + learn, µs a record | stream | river | arrays | ratio | goal |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for stream, records in streams(arguments.block * arguments.blocks, arguments.data).items():
+        for name, (make, kind, goal) in families().items():
+            river, arrays, ratio = measure(make, kind, records, arguments.block)
+            print(
+                f"| {name} | {stream} | {river:,.0f} | {arrays:,.1f} | {ratio:.1f}× | ≥ {goal:.0f}× |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
