@@ -44,11 +44,7 @@ MADE, SWITCHED, PRUNED = range(3)
 @inner
 def vote(table: Any, node: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """``AdaLeafClassifier.prediction``; how many votes there are."""
-    n = predict_leaf(
-        i8(table, at.NODES)[node, at.LEAF_OF], x, f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS),
-        f8(table, at.STATS), i8(table, at.CLASSES), i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS),
-        votes, parts, places,
-    )  # fmt: skip
+    n = predict_leaf(table, i8(table, at.NODES)[node, at.LEAF_OF], x, votes, parts, places)
     error = f8(table, at.ERRORS)[node, ERROR]
     factor = total(votes, n) * error * error
     if factor != 0.0 and not math.isnan(factor):

@@ -83,15 +83,13 @@ def compress(head: Any, ends: Any, chains: Any, buckets: Any, window: int, most:
 
 @inner
 def cut(
-    windows: Any, parameters: Any, window: int, kind: int, u0: float, n0: float, u1: float, n1: float
+    strictness: float, shortest: float, variance: float, u0: float, n0: float, u1: float, n1: float
 ) -> Any:
     """Whether the means of the two parts of the window differ too much."""
-    shortest, width = parameters[kind, at.SHORTEST], windows[window, at.WIDTH]
     if n1 < shortest or n0 < shortest:
         return False
-    strictness = math.log(2.0 * math.log(width) / parameters[kind, at.SIGNIFICANCE])
     recip = 1.0 / (n0 - shortest + 1.0) + 1.0 / (n1 - shortest + 1.0)
-    bound = math.sqrt(2.0 * recip * (windows[window, at.VARIANCE] / width) * strictness)
+    bound = math.sqrt(2.0 * recip * variance * strictness)
     bound += 2.0 / 3.0 * strictness * recip
     return abs(u0 / n0 - u1 / n1) > bound
 
@@ -102,6 +100,8 @@ def differs(
 ) -> Any:
     """Whether the window can be cut in two whose means differ too much."""
     n0, n1, u0, u1 = 0.0, windows[window, at.WIDTH], 0.0, windows[window, at.TOTAL]
+    variance = windows[window, at.VARIANCE] / n1
+    strictness = math.log(2.0 * math.log(n1) / parameters[kind, at.SIGNIFICANCE])
     row, size = ends[window, at.NEWEST], 1.0
     while chains[row, at.OLDER] >= 0:
         row = chains[row, at.OLDER]
@@ -114,7 +114,7 @@ def differs(
             u1 -= buckets[row, i]
             if chains[row, at.NEWER] < 0 and i == chains[row, at.BUCKET_COUNT] - 1:
                 return False
-            if cut(windows, parameters, window, kind, u0, n0, u1, n1):
+            if cut(strictness, parameters[kind, at.SHORTEST], variance, u0, n0, u1, n1):
                 return True
         row = chains[row, at.NEWER]
         size *= 0.5

@@ -33,11 +33,7 @@ def predict_tree(table: Any, root: int, x: Any, votes: Any, parts: Any, places: 
         return -1, 0
     nodes = i8(table, at.NODES)
     node = descend(table, nodes, f8(table, at.SPLITS), root, x)
-    n = predict_leaf(
-        nodes[node, at.LEAF_OF], x, f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS),
-        f8(table, at.STATS), i8(table, at.CLASSES), i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS),
-        votes, parts, places,
-    )  # fmt: skip
+    n = predict_leaf(table, nodes[node, at.LEAF_OF], x, votes, parts, places)
     return node, n
 
 

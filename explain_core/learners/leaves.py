@@ -112,11 +112,11 @@ def share_of(links: Any, cells: Any, first: int, category: float) -> float:
 
 
 @inner
-def bayes(
-    leaf: int, x: Any, two: float, leaves: Any, stats: Any, classes: Any, observers: Any, cells: Any, links: Any,
-    votes: Any, parts: Any, places: Any,
-) -> Any:  # fmt: skip
+def bayes(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """``do_naive_bayes_prediction`` into ``votes``, in the leaf's order of classes; how many there are."""
+    leaves, stats, classes = i8(table, at.LEAVES), f8(table, at.STATS), i8(table, at.CLASSES)
+    observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
+    two = f8(table, at.NUMBERS)[0, at.TWO]
     n = leaves[leaf, at.COUNT]
     whole = weight_of(leaf, n, stats, classes)
     if n == 0 or whole == 0.0:
@@ -178,31 +178,25 @@ def first_highest(votes: Any, n: int) -> Any:
 
 
 @inner
-def uses_bayes(
-    leaf: int, manner: int, threshold: float, leaves: Any, weights: Any, stats: Any, classes: Any
-) -> Any:
+def uses_bayes(table: Any, leaf: int) -> Any:
     """Whether the leaf predicts by naive Bayes."""
+    leaves, weights, numbers = i8(table, at.LEAVES), f8(table, at.WEIGHTS), f8(table, at.NUMBERS)
+    manner = numbers[0, at.MANNER]
     if leaves[leaf, at.ACTIVE] == 0 or manner == at.MAJORITY:
         return False
     if manner == at.BETTER:
         return weights[leaf, at.NB_RIGHT] >= weights[leaf, at.MC_RIGHT]
-    return weight_of(leaf, leaves[leaf, at.COUNT], stats, classes) >= threshold
+    weight = weight_of(leaf, leaves[leaf, at.COUNT], f8(table, at.STATS), i8(table, at.CLASSES))
+    return weight >= numbers[0, at.NB_THRESHOLD]
 
 
 @inner
-def predict_leaf(
-    leaf: int, x: Any, numbers: Any, leaves: Any, weights: Any, stats: Any, classes: Any, observers: Any, cells: Any,
-    links: Any, votes: Any, parts: Any, places: Any,
-) -> Any:  # fmt: skip
+def predict_leaf(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """The leaf's ``prediction`` into ``votes``, in its order of classes; how many there are."""
-    if uses_bayes(
-        leaf, int(numbers[0, at.MANNER]), numbers[0, at.NB_THRESHOLD], leaves, weights, stats, classes
-    ):
-        return bayes(
-            leaf, x, numbers[0, at.TWO], leaves, stats, classes, observers, cells, links, votes, parts, places
-        )
-    n = leaves[leaf, at.COUNT]
-    majority(leaf, n, stats, classes, votes)
+    if uses_bayes(table, leaf):
+        return bayes(table, leaf, x, votes, parts, places)
+    n = i8(table, at.LEAVES)[leaf, at.COUNT]
+    majority(leaf, n, f8(table, at.STATS), i8(table, at.CLASSES), votes)
     return n
 
 
@@ -261,10 +255,9 @@ def note(table: Any, head: Any, leaf: int, x: Any) -> None:
 
 
 @inner
-def observe(
-    head: Any, cells: Any, links: Any, observers: Any, observer: int, value: float, y: int, w: float
-) -> None:
+def observe(table: Any, head: Any, observer: int, value: float, y: int, w: float) -> None:
     """The observer's ``update``."""
+    observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
     cell, new = cell_of(head, cells, links, observers, observer, y)
     if observers[observer, at.CATEGORICAL] == 1:
         before, last = links[cell, at.VALUES], -1
@@ -328,7 +321,6 @@ def draw_features(table: Any, head: Any, leaf: int, x: Any) -> None:
 def update_observers(table: Any, head: Any, leaf: int, x: Any, y: int, w: float) -> None:
     """``HTLeaf.update_splitters`` with all features of the record, or with those that the leaf samples."""
     leaves, observers, columns = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.COLUMNS)
-    cells, links = f8(table, at.CELLS), i8(table, at.LINKS)
     drawn = head[0, at.N_FEATURES] > 0
     if drawn and leaves[leaf, at.SAMPLED] == 0:
         draw_features(table, head, leaf, x)
@@ -356,7 +348,7 @@ def update_observers(table: Any, head: Any, leaf: int, x: Any, y: int, w: float)
             leaves[leaf, at.LAST] = observer
             leaves[leaf, at.NOMINALS] += columns[column, at.NOMINAL]
         expected = observers[observer, at.NEXT_OBSERVER]
-        observe(head, cells, links, observers, observer, value, y, w)
+        observe(table, head, observer, value, y, w)
 
 
 @inner
@@ -371,7 +363,7 @@ def learn_leaf(
         f8(table, at.STATS),
         i8(table, at.CLASSES),
     )
-    active, manner = leaves[leaf, at.ACTIVE] == 1, int(numbers[0, at.MANNER])
+    active = leaves[leaf, at.ACTIVE] == 1
     n = leaves[leaf, at.COUNT]
     if active and numbers[0, at.COMPARES] != 0.0:
         if n == 0:
@@ -380,14 +372,11 @@ def learn_leaf(
             majority(leaf, n, stats, classes, votes)
             if classes[leaf, first_highest(votes, n)] == y:
                 weights[leaf, at.MC_RIGHT] += w
-        voted = bayes(
-            leaf, x, numbers[0, at.TWO], leaves, stats, classes, i8(table, at.OBSERVERS), f8(table, at.CELLS),
-            i8(table, at.LINKS), votes, parts, places,
-        )  # fmt: skip
+        voted = bayes(table, leaf, x, votes, parts, places)
         if voted > 0 and classes[leaf, first_highest(votes, voted)] == y:
             weights[leaf, at.NB_RIGHT] += w
         note(table, head, leaf, x)
-    elif predicted and uses_bayes(leaf, manner, numbers[0, at.NB_THRESHOLD], leaves, weights, stats, classes):
+    elif predicted and uses_bayes(table, leaf):
         note(table, head, leaf, x)
     place = 0
     while place < n and classes[leaf, place] != y:

@@ -57,11 +57,8 @@ def same(differences: Any, c: int, marks: Any, stamp: int) -> Any:
 @inner
 def mark_leaf(table: Any, leaf: int, marks: Any, stamp: int) -> None:
     """Mark the columns that the leaf's prediction depends on."""
-    numbers, leaves, observers = f8(table, at.NUMBERS), i8(table, at.LEAVES), i8(table, at.OBSERVERS)
-    if uses_bayes(
-        leaf, int(numbers[0, at.MANNER]), numbers[0, at.NB_THRESHOLD], leaves, f8(table, at.WEIGHTS),
-        f8(table, at.STATS), i8(table, at.CLASSES),
-    ):  # fmt: skip
+    leaves, observers = i8(table, at.LEAVES), i8(table, at.OBSERVERS)
+    if uses_bayes(table, leaf):
         observer = leaves[leaf, at.FIRST]
         while observer >= 0:
             marks[observers[observer, at.FEATURE]] = stamp
@@ -73,11 +70,7 @@ def leaf_votes(table: Any, node: int, x: Any, adaptive: bool, votes: Any, parts:
     """What a leaf predicts, in its order of classes; how many votes there are."""
     if adaptive:
         return vote(table, node, x, votes, parts, places)
-    return predict_leaf(
-        i8(table, at.NODES)[node, at.LEAF_OF], x, f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS),
-        f8(table, at.STATS), i8(table, at.CLASSES), i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS),
-        votes, parts, places,
-    )  # fmt: skip
+    return predict_leaf(table, i8(table, at.NODES)[node, at.LEAF_OF], x, votes, parts, places)
 
 
 @inner
