@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from river import drift, forest, tree
 from river.datasets import synth
+from river.tree.nodes import htc_nodes
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.learners import layout as at
@@ -254,3 +255,22 @@ def test_a_hoeffding_adaptive_tree_is_rivers(parameters: str, stream: str) -> No
         ("restless", "flipping"),
         ("restless", "turning"),
     )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tree.HoeffdingTreeClassifier(leaf_prediction="nb"),
+        lambda: tree.HoeffdingAdaptiveTreeClassifier(leaf_prediction="nb", seed=1),
+        lambda: forest.ARFClassifier(leaf_prediction="nb", n_models=3, seed=1),
+    ],
+    ids=["tree", "adaptive tree", "forest"],
+)
+def test_the_order_of_one_sum_is_noticed(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(x: Any, stats: Any, splitters: dict[Any, Any]) -> Any:
+        return bayes(x, stats, dict(reversed(splitters.items())))
+
+    bayes = htc_nodes.do_naive_bayes_prediction
+    monkeypatch.setattr(htc_nodes, "do_naive_bayes_prediction", backwards)
+    with pytest.raises(AssertionError, match="record"):
+        run(make, tree_learner, "classification", clusters(300))
