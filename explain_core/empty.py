@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from explain_core.losses import Loss, Prediction
 from explain_core.smoothing import Array, decay
+from explain_core.state import State, Value, check
+
+
+class EmptyState(State, frozen=True):
+    """Weight and mean; the mean is probabilities by label, a number, or nothing yet."""
+
+    weights: float
+    mean: list[tuple[Value, float]] | float | None
 
 
 class EmptyModel:
@@ -42,6 +51,26 @@ class EmptyModel:
         new._mean = {
             label: rest * known.get(label, 0.0) + step * prediction.get(label, 0.0) for label in order
         }
+        return new
+
+    def state(self) -> EmptyState:
+        mean = self._mean
+        return EmptyState(self._weights, list(mean.items()) if isinstance(mean, Mapping) else mean)
+
+    def restored(self, state: EmptyState) -> EmptyModel:
+        """This empty model with what another has seen. Raises ``StateError`` where that is no mean."""
+        numbers = (
+            [state.weights, *(p for _, p in state.mean)]
+            if isinstance(state.mean, list)
+            else [state.weights, state.mean or 0.0]
+        )
+        check(
+            all(map(math.isfinite, numbers)) and state.weights >= 0.0,
+            "empty model: numbers that are not finite",
+        )
+        new = EmptyModel.__new__(EmptyModel)
+        new._decay, new._weights = self._decay, state.weights
+        new._mean = dict(state.mean) if isinstance(state.mean, list) else state.mean
         return new
 
     def within(self, row: Array, labels: Sequence[Any]) -> EmptyModel | None:
@@ -100,6 +129,13 @@ class _Within(EmptyModel):
         return new
 
 
+class PerformanceState(State, frozen=True):
+    """The empty model, and the smoothed loss of model and empty model for each loss."""
+
+    empty: EmptyState
+    means: list[tuple[float, float]]
+
+
 class Performance:
     """Smoothed loss of a model and of its empty model, per loss: what the model is worth.
 
@@ -128,6 +164,21 @@ class Performance:
         ]
         self._empty = after
         return own
+
+    def state(self) -> PerformanceState:
+        return PerformanceState(self._empty.state(), list(self._means))
+
+    def restore(self, state: PerformanceState) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is one of other losses."""
+        check(
+            len(state.means) == len(self.losses),
+            f"performance: of {len(state.means)} losses instead of {len(self.losses)}",
+        )
+        check(
+            all(math.isfinite(mean) for pair in state.means for mean in pair),
+            "performance: losses that are not finite",
+        )
+        self._empty, self._means = self._empty.restored(state.empty), list(state.means)
 
     def of(self, loss: str) -> tuple[float, float]:
         """Smoothed loss of the model and of the empty model."""

@@ -98,6 +98,10 @@ class Players:
                 self._met[name] = None
                 self._players.append(Player(name, self._groups[name]))
 
+    def seen(self) -> list[str]:
+        """The features met so far, in order of appearance: with the arguments, the whole state."""
+        return list(self._seen)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Players) and vars(self) == vars(other)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from explain_core.random import Generator
+from explain_core.state import Count, State, Value, check, check_row
 
 Row = Mapping[str, Any]
 Kind = Literal["geometric", "uniform"]
@@ -37,6 +38,15 @@ class Reservoir(Protocol):
         """Take an observation in. The mapping is kept, not copied: it must not change afterwards."""
 
 
+class ReservoirState(State, frozen=True):
+    """Rows in the order of their slots, and the generator; of a uniform reservoir also Algorithm L's W and skip."""
+
+    rng: Count
+    rows: list[dict[str, Value]]
+    w: float | None = None
+    skip: Count | None = None
+
+
 class GeometricReservoir:
     """The newest observation always enters, in place of a uniformly drawn slot.
 
@@ -57,6 +67,14 @@ class GeometricReservoir:
         self.rows: list[Row] = []
         self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
         self._rng = Generator(seed)
+
+    def state(self) -> ReservoirState:
+        return ReservoirState(self._rng.state, [dict(row) for row in self.rows])
+
+    def restore(self, state: ReservoirState) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is none of such a reservoir."""
+        check(state.skip is None, "reservoir: a uniform one instead of a geometric one")
+        _restore(self, state)
 
     def add(self, row: Row) -> None:
         if len(self.rows) < self.size:
@@ -89,6 +107,18 @@ class UniformReservoir:
         self._w = 1.0
         self._skip = 0
 
+    def state(self) -> ReservoirState:
+        return ReservoirState(self._rng.state, [dict(row) for row in self.rows], self._w, self._skip)
+
+    def restore(self, state: ReservoirState) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is none of such a reservoir."""
+        check(
+            state.skip is not None and state.w is not None and 0.0 <= state.w <= 1.0,
+            "reservoir: a geometric one instead of a uniform one",
+        )
+        _restore(self, state)
+        self._w, self._skip = state.w or 0.0, state.skip or 0
+
     def add(self, row: Row) -> None:
         if len(self.rows) < self.size:
             self.rows.append(row)
@@ -110,7 +140,18 @@ class UniformReservoir:
         self._skip = math.floor(math.log(1.0 - self._rng.uniform()) / log) if log else 2**62
 
 
-def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> Reservoir:
+def _restore(reservoir: GeometricReservoir | UniformReservoir, state: ReservoirState) -> None:
+    check(
+        len(state.rows) <= reservoir.size,
+        f"reservoir: {len(state.rows)} rows and room for {reservoir.size}",
+    )
+    for row in state.rows:
+        check_row("reservoir", row)
+    reservoir.rows = list(state.rows)
+    reservoir._rng = Generator(state.rng)
+
+
+def make_reservoir(kind: Kind, size: int = 100, seed: int = 0) -> GeometricReservoir | UniformReservoir:
     """The reservoir of that kind. Raises ``ValueError`` for an unknown kind or a size below 1.
 
     >>> make_reservoir("uniform", size=7).size

@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.evaluation import kernels
+from explain_core.state import Block, State, array, block, check, finite
 
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
 SLOWER, SHRINKAGE, FEW = 0.1, 0.9, 2.42
 """See ``Smoother``."""
+
+
+class SmootherState(State, frozen=True):
+    """``cells`` (4 × losses × columns) and ``sums`` (5)."""
+
+    cells: Block
+    sums: Block
 
 
 class Smoother:
@@ -96,6 +104,18 @@ class Smoother:
         if missing > 0:
             past = np.zeros((*self.cells.shape[:-1], 1)) if like is None else like.cells
             self.cells = np.concatenate([self.cells, np.repeat(past, missing, axis=-1)], axis=-1)
+
+    def state(self) -> SmootherState:
+        return SmootherState(block(self.cells), block(self.sums))
+
+    def restore(self, state: SmootherState, columns: int) -> None:
+        """Take a stored state of so many columns on. Raises ``StateError`` where it is none of this shape."""
+        cells = array("smoother", state.cells, "<f8", (4, *self.cells.shape[1:-1], columns))
+        sums = array("smoother", state.sums, "<f8", (5,))
+        finite("smoother", cells)
+        finite("smoother", sums)
+        check(0.0 <= sums[0] < 2.0**63, "smoother: a number of records that is none")
+        self.cells, self.sums = cells, sums
 
     @property
     def n(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from explain_core import losses as known_losses
-from explain_core.empty import EmptyModel
+from explain_core.empty import EmptyModel, EmptyState
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Part, Plan
@@ -19,7 +19,22 @@ from explain_core.models import Model, Row, check_prediction, wrap
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
-from explain_core.smoothing import Array, Band, Smoother, half_width
+from explain_core.smoothing import Array, Band, Smoother, SmootherState, half_width
+from explain_core.state import Count, Pack, State, StateError, Unpack, check
+
+
+class EstimatorState(State, frozen=True):
+    """Features met, generator and smoothed values; what is None belongs to other estimators."""
+
+    features: list[str]
+    rng: Count
+    values: SmootherState
+    switched: SmootherState | None = None
+    own: SmootherState | None = None
+    empty: EmptyState | None = None
+    trees: bytes | None = None
+    """Of conditional removal: river's, stored by foreign code."""
+
 
 AnyLoss = str | Loss | Callable[[Any, Any], float]
 
@@ -125,6 +140,23 @@ class IncrementalEstimator:
     @cached_property
     def _alone(self) -> Together:
         return Together([self])
+
+    def state(self, pack: Pack) -> EstimatorState:
+        """What a snapshot holds, but for model and shared reservoir; ``pack`` stores what is of foreign code."""
+        return EstimatorState(self.players.seen(), self._rng.state, self._smoother.state())
+
+    def restore(self, state: EstimatorState, unpack: Unpack) -> None:
+        """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such an estimator."""
+        check(len(set(state.features)) == len(state.features), f"{self.name}: a feature twice")
+        try:
+            players = self.players.after(dict.fromkeys(state.features))
+        except ValueError as error:
+            raise StateError(f"{self.name}: {error}") from None
+        check(
+            players.seen() == state.features, f"{self.name}: other features than {', '.join(players.seen())}"
+        )
+        self._smoother.restore(state.values, len(players))
+        self.players, self._rng = players, Generator(state.rng)
 
     @property
     def ready(self) -> bool:

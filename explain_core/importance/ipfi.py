@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from explain_core.evaluation.plan import Part
-from explain_core.importance.base import IncrementalEstimator, at_least_one
+from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.players import Players
 from explain_core.smoothing import Array, ratio
+from explain_core.state import Pack, StateError, Unpack
 
 PFIKind = Literal["difference", "ratio"]
 
@@ -46,6 +48,20 @@ class IncrementalPFI(IncrementalEstimator):
         if kind == "ratio":
             self._switched = self._new_smoother(len(self.players))
             self._own = self._new_smoother(1)
+
+    def state(self, pack: Pack) -> EstimatorState:
+        state = super().state(pack)
+        if self.kind == "ratio":
+            state = msgspec.structs.replace(state, switched=self._switched.state(), own=self._own.state())
+        return state
+
+    def restore(self, state: EstimatorState, unpack: Unpack) -> None:
+        super().restore(state, unpack)
+        if self.kind == "ratio":
+            if state.switched is None or state.own is None:
+                raise StateError("ipfi: differences instead of ratios")
+            self._switched.restore(state.switched, len(self.players))
+            self._own.restore(state.own, 1)
 
     def _metadata(self) -> dict[str, Any]:
         return super()._metadata() | {"kind": self.kind}

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from explain_core.empty import EmptyModel, mean_prediction
 from explain_core.evaluation.plan import Part
-from explain_core.importance.base import IncrementalEstimator, at_least_one
+from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row, check_prediction
 from explain_core.players import Players
 from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining
 from explain_core.smoothing import Array
+from explain_core.state import Pack, StateError, Unpack, check
 
 Empty = Literal["ema", "reservoir"]
 Removal = Literal["marginal", "conditional"]
@@ -69,6 +71,23 @@ class IncrementalSAGE(IncrementalEstimator):
         )
         self._y0 = EmptyModel(self._alpha)
         self._after: EmptyModel | None = None  # y₀ once it has seen the record that is being explained
+
+    def state(self, pack: Pack) -> EstimatorState:
+        return msgspec.structs.replace(
+            super().state(pack),
+            empty=self._y0.state(),
+            trees=pack(self._trees) if self._trees else None,
+        )
+
+    def restore(self, state: EstimatorState, unpack: Unpack) -> None:
+        super().restore(state, unpack)
+        if state.empty is None or (state.trees is None) != (self._trees is None):
+            raise StateError("isage: a state of another removal, or without the empty model")
+        self._y0 = self._y0.restored(state.empty)
+        if state.trees is not None:
+            trees = unpack(state.trees)
+            check(isinstance(trees, Conditional), "isage: its trees are no trees")
+            self._trees = trees
 
     def _check(self, x: Row) -> None:
         if self._trees:

@@ -9,17 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.learners.arrays import Array, Arrays
-from explain_core.learners.columns import Columns
+from explain_core.learners.columns import Columns, ColumnsState
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row
+from explain_core.state import Block, State, Value, block, check
+
+
+class LearnerState(State, frozen=True):
+    """A learner as data; the parameters are those of the river model that it is made from."""
+
+    kind: str
+    columns: ColumnsState
+    labels: list[Value]
+    arrays: dict[str, Block]
 
 
 class Learner(Model):
     """A model that learns in flat arrays, made from a river model that has learnt nothing.
 
     It repeats river's arithmetic, operation by operation, so that predictions have the same bits and the same order of labels;
-    a record's features are taken in the order of the columns, whatever the order in the record. ``arrays`` and ``header``
-    are the whole state.
+    a record's features are taken in the order of the columns, whatever the order in the record. ``state()`` is all that it knows.
     """
 
     kind: ClassVar[str]
@@ -57,12 +66,32 @@ class Learner(Model):
     def takes_weight(self) -> bool:
         return True
 
-    def header(self) -> dict[str, Any]:
-        """What belongs to the state besides the arrays, as plain types."""
-        return {"kind": self.kind, "columns": self.columns.state(), "labels": list(self.labels)}
+    def state(self) -> LearnerState:
+        return LearnerState(
+            self.kind,
+            self.columns.state(),
+            list(self.labels),
+            {name: block(array) for name, array in self._stored().items()},
+        )
 
-    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take a stored state on. Raises ``ValueError``, and nothing has changed, where it is not one of this learner."""
+    def restore(self, state: LearnerState) -> None:
+        """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such a model."""
+        check(
+            state.kind == self.kind,
+            f"model: the state of a {state.kind} learner instead of a {self.kind} one",
+        )
+        check(len(set(state.labels)) == len(state.labels), "model: a class twice")
+        self.columns.restore(state.columns)
+        self.labels = list(state.labels)
+        self.codes = {label: code for code, label in enumerate(self.labels)}
+        self._adopt(state.arrays)
+
+    def _stored(self) -> dict[str, Array]:
+        """The arrays that are state, without the room that is left in them."""
+        raise NotImplementedError
+
+    def _adopt(self, blocks: dict[str, Block]) -> None:
+        """Take stored arrays on for the columns and labels that are there. Raises ``StateError`` where they do not fit."""
         raise NotImplementedError
 
     def code(self, label: Any) -> int:

@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.models import Row
+from explain_core.state import State, Value, check
 
 NAN = float("nan")
+
+
+class ColumnsState(State, frozen=True):
+    """Features in order of appearance, those that are numbers, and the categories of the others in the order of their codes."""
+
+    names: list[str]
+    numeric: list[str]
+    categories: dict[str, list[Value]]
 
 
 class Columns:
@@ -138,30 +147,32 @@ class Columns:
             f"feature {name!r}: {value!r} is a {type(value).__name__}, and the feature was {before} before"
         )
 
-    def state(self) -> dict[str, Any]:
-        """The columns as plain types."""
-        return {
-            "nominal": sorted(self.nominal),
-            "names": list(self.names),
-            "numeric": [name for name in self.names if name in self._numeric],
-            "categories": {name: list(codes) for name, codes in self.codes.items()},
-        }
+    def state(self) -> ColumnsState:
+        return ColumnsState(
+            list(self.names),
+            [name for name in self.names if name in self._numeric],
+            {name: list(codes) for name, codes in self.codes.items()},
+        )
 
-    @classmethod
-    def restored(cls, state: dict[str, Any]) -> Columns:
-        """The columns of a ``state``. Raises ``ValueError`` where it is none."""
-        names, categories, numeric = state["names"], state["categories"], state["numeric"]
-        if len(set(names)) < len(names) or not {*numeric, *categories} <= set(names):
-            raise ValueError("columns: names that are doubled, or not among the columns")
-        if not set(numeric).isdisjoint(categories):
-            raise ValueError("columns: a feature that is both a number and nominal")
-        columns = cls(state["nominal"])
-        columns.add(names)
-        for name, known in categories.items():
-            columns.codes[name] = {category: code for code, category in enumerate(known)}
-            if len(columns.codes[name]) < len(known):
-                raise ValueError(f"columns: feature {name!r} has a category twice")
-            columns.size += len(known)
-        columns._numeric = set(numeric)
-        columns._lay_out()
-        return columns
+    def restore(self, state: ColumnsState) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is none."""
+        known = set(state.names)
+        check(len(known) == len(state.names), "columns: a feature twice")
+        check(
+            {*state.numeric, *state.categories} <= known and not known & self.nominal - {*state.categories},
+            "columns: a kind of a feature that is no column, or a nominal one without categories",
+        )
+        check(
+            set(state.numeric).isdisjoint(state.categories),
+            "columns: a feature that is both number and nominal",
+        )
+        self.names, self.index = list(state.names), {name: i for i, name in enumerate(state.names)}
+        self.codes = {
+            name: {category: code for code, category in enumerate(known)}
+            for name, known in state.categories.items()
+        }
+        for name, categories in state.categories.items():
+            check(len(self.codes[name]) == len(categories), f"columns: feature {name!r} has a category twice")
+        self.size = len(self.names) + sum(map(len, self.codes.values()))
+        self._numeric = set(state.numeric)
+        self._lay_out()

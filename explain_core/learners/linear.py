@@ -15,6 +15,7 @@ from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
+from explain_core.state import Block, array, check, finite, within
 
 _LINKS: dict[type, int] = {
     linear_model.LogisticRegression: kernels.SIGMOID,
@@ -326,8 +327,77 @@ class LinearLearner(Learner):
         ]
         return sorted(range(len(ways)), key=ways.__getitem__)
 
-    def header(self) -> dict[str, Any]:
-        return super().header() | {"n_keys": self._n_keys}
+    def _stored(self) -> dict[str, Array]:
+        self._lay_out()
+        arrays, rows = self.arrays, len(self.labels) if self._link == kernels.SOFTMAX else 1
+        keys = self._n_keys
+        return {
+            "columns": arrays["columns"],
+            "moments": arrays["moments"],
+            "places": arrays["places"],
+            "ranked": arrays["ranks"][1, : self._head[kernels.N_RANKED]],
+            "weights": arrays["weights"][:rows, :keys],
+            "intercepts": arrays["intercepts"],
+            "target": arrays["target"],
+            "present": arrays["present"][:rows, : 1 + keys],
+        }
+
+    def _adopt(self, blocks: dict[str, Block]) -> None:
+        softmax = self._link == kernels.SOFTMAX
+        names = self.columns.names
+        n, rows = len(names), len(self.labels) if softmax else 1
+        check(softmax or self.labels == ([] if self._regression else [False, True]), "model: other classes")
+        check(set(blocks) == set(self._stored()), "model: arrays of another version")
+        columns = array("columns", blocks["columns"], "<i8", (n, 3))
+        places = array("places", blocks["places"], "<i8", (None,))
+        moments = array("moments", blocks["moments"], "<f8", (n, 3))
+        weights = array("weights", blocks["weights"], "<f8", (rows, None))
+        keys = weights.shape[1]
+        ranked = array("ranked", blocks["ranked"], "<i8", (None,))
+        intercepts = array("intercepts", blocks["intercepts"], "<f8", (1,))
+        target = array("target", blocks["target"], "<f8", (3,))
+        present = array("present", blocks["present"], "<i8", (rows, 1 + keys if softmax else 0))
+        for name, numbers_ in (("moments", moments), ("intercepts", intercepts), ("target", target)):
+            finite(name, numbers_)
+        check(
+            bool((moments[:, [0, 2]] >= 0.0).all() and target[0] >= 0.0 and target[2] >= 0.0),
+            "moments: negative",
+        )
+        check(keys <= len(places), "weights: more than there are places for")
+        finite("weights", weights, or_nan=softmax)
+        within("places", places, -1, keys)
+        within("ranked", ranked, 0, keys)
+        check(len(np.unique(ranked)) == len(ranked), "ranked: a key twice")
+        within("columns", columns[:, 1:], 0, len(places) + 1)
+        for j, name in enumerate(names):
+            codes = self.columns.codes.get(name)
+            kind, place, room = columns[j].tolist()
+            wanted = self._kind(name, codes is not None)
+            used = 0 if wanted == kernels.IGNORED else 1 if codes is None else len(codes)
+            check(
+                kind == wanted and used <= room and place + room <= len(places), f"columns: feature {name!r}"
+            )
+            check(bool((places[place : place + used] >= 0).all()), f"places: feature {name!r} has no key")
+        if softmax:
+            within("present", present[:, 0], 0, keys + 1)
+            within("present", present[:, 1:], 0, max(keys, 1))
+        arrays, head = self.arrays, self._head
+        arrays["columns"], arrays["places"], arrays["moments"] = columns, places, moments
+        arrays["intercepts"], arrays["target"] = intercepts, target
+        rooms = max(rows, len(arrays["weights"])), max(keys, arrays["weights"].shape[1])
+        arrays["weights"] = _with(weights, rooms, np.nan if softmax else 0.0)
+        arrays["present"] = _with(present, (rooms[0], 1 + rooms[1] if softmax else 0), 0)
+        ranks = np.full((2, rooms[1]), -1, np.int64)
+        ranks[1, : len(ranked)] = ranked
+        ranks[0, ranked] = np.arange(len(ranked))
+        arrays["ranks"] = ranks
+        arrays["sequence"] = np.array(self._sequence(), np.int64)
+        head[kernels.N_COLUMNS], head[kernels.N_LABELS] = n, len(self.labels) if softmax else 0
+        head[kernels.N_RANKED] = len(ranked)
+        self._n_keys, self._size = keys, self.columns.size
+        self._make_room(keys, n)
+        if softmax:
+            self._out = np.empty((1, len(self.labels)))
 
 
 def _with(array: Array, shape: tuple[int, int], value: float) -> Array:

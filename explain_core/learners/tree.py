@@ -14,6 +14,7 @@ from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
+from explain_core.state import Block, StateError, array, check
 
 LEAF_LIMIT_OF_TREES = 10_000
 """Leaves from which on a tree splits no more.
@@ -108,6 +109,7 @@ class TreeLearner(Learner):
         self._size = 0
         self._order: list[Any] = []
         self._out = np.empty(0)
+        self._fit_columns()
 
     def _empty(self, model: Any) -> dict[str, Array]:
         """The arrays before the first record, with no room for any."""
@@ -220,27 +222,29 @@ class TreeLearner(Learner):
         head[0, at.NEED_OBSERVERS] = len(columns)
         head[0, at.NEED_CELLS] = len(columns) + nominal * (1 + len(self.labels))
 
-    def stored(self) -> dict[str, Array]:
-        """The arrays with the rows that are in use: with ``header`` the whole state."""
+    def _stored(self) -> dict[str, Array]:
         head, found = self.arrays["head"][0], self.arrays.items()
         rows = {name: int(head[pool]) for pool, names in self.pools.items() for name in names}
         return {name: array[: rows.get(name)] for name, array in found.items()}
 
-    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+    def _adopt(self, blocks: dict[str, Block]) -> None:
         from explain_core.learners.check import sound
 
-        if header["kind"] != self.kind:
-            raise ValueError(f"{self.kind}: the state is that of {header['kind']!r}")
-        columns, labels = Columns.restored(header["columns"]), list(header["labels"])
         own = self._empty(self.wrapped)
-        if columns.nominal != self.columns.nominal or not np.array_equal(own["numbers"], arrays["numbers"]):
-            raise ValueError(f"{self.kind}: the parameters are those of another model")
-        if len(set(labels)) < len(labels):
-            raise ValueError(f"{self.kind}: a label comes twice")
-        restored = sound(self, own, arrays, columns, len(labels))
-        self.columns, self.labels, self.arrays = columns, labels, restored
-        self.codes = {label: code for code, label in enumerate(labels)}
-        if labels:
+        check(blocks.keys() == own.keys(), f"{self.kind}: arrays are missing, or there are others")
+        arrays = {
+            name: array(name, block, own[name].dtype.str, (None,) * own[name].ndim)
+            for name, block in blocks.items()
+        }
+        check(
+            np.array_equal(own["numbers"], arrays["numbers"]),
+            f"{self.kind}: the parameters are those of another model",
+        )
+        try:
+            self.arrays = sound(self, own, arrays, self.columns, len(self.labels))
+        except ValueError as error:
+            raise StateError(str(error)) from None
+        if self.labels:
             self._fit_classes()
         self._fit_columns()
 

@@ -5,7 +5,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from explain_core.learners.base import Learner
+import msgspec
+
+from explain_core.learners.base import Learner, LearnerState
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 
@@ -73,16 +75,28 @@ def step(learner: Learner, river: Model, record: Labelled, at: int = 0) -> None:
     learner.learn(x, y, weight)
 
 
+def stored(learner: Learner, fresh: Learner) -> Learner:
+    """``fresh``, an unlearnt learner of the same model, with the state of the learner after a way through bytes."""
+    raw = msgspec.msgpack.encode(learner.state())
+    fresh.restore(msgspec.msgpack.decode(raw, type=LearnerState))
+    assert msgspec.msgpack.encode(fresh.state()) == raw
+    return fresh
+
+
 def run(
     make: Callable[[], Any],
     learner_of: Callable[[Any, Task], Learner | None],
     task: Task,
     stream: Iterable[Labelled],
 ) -> tuple[Learner, Model]:
-    """Both after the whole stream; each prediction was the same."""
+    """Both after the whole stream; each prediction was the same. The learner is stored and restored seven times on the way."""
     river = wrap(make(), task)
     learner = learner_of(make(), task)
     assert learner is not None, "river itself would learn"
     for at, record in enumerate(stream):
+        if at % (RECORDS // 7) == 0:
+            fresh = learner_of(make(), task)
+            assert fresh is not None
+            learner = stored(learner, fresh)
         step(learner, river, record, at)
     return learner, river

@@ -22,14 +22,21 @@ def agrawal(n: int, **parameters: Any) -> Iterator[Labelled]:
 
 def clusters(n: int) -> Iterator[Labelled]:
     stream = synth.RandomRBF(seed_model=1, seed_sample=2, n_classes=4, n_features=6, n_centroids=20)
-    return ((x, f"class {y}", 1.0) for x, y in stream.take(n))
+    return (({f"x{i}": value for i, value in x.items()}, f"class {y}", 1.0) for x, y in stream.take(n))
 
 
 def tied(n: int) -> Iterator[Labelled]:
     """Features that are copies of each other, and a constant."""
     for x, y, w in clusters(n):
         yield (
-            {"a": x[0], "b": x[0], "c": 1.0, "d": round(x[1], 1), "e": round(x[1], 1), "s": str(x[2] > 0.5)},
+            {
+                "a": x["x0"],
+                "b": x["x0"],
+                "c": 1.0,
+                "d": round(x["x1"], 1),
+                "e": round(x["x1"], 1),
+                "s": str(x["x2"] > 0.5),
+            },
             y,
             w,
         )

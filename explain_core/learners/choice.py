@@ -1,0 +1,30 @@
+"""Which learner stands for a river model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explain_core.evaluation.kernels import AVAILABLE
+from explain_core.learners.base import Learner
+from explain_core.losses import Task
+
+
+def learner_of(model: Any, task: Task) -> Learner | None:
+    """A learner that does what the river model would do, to the last bit; None where river itself must learn.
+
+    The model must have learnt nothing, and be of exactly the types and parameters that a learner repeats.
+
+    >>> from river import linear_model
+    >>> learner = learner_of(linear_model.LogisticRegression(), "classification")
+    >>> learner.kind if learner else "river"
+    'linear'
+    >>> from river.dummy import NoChangeClassifier
+    >>> learner_of(NoChangeClassifier(), "classification") is None
+    True
+    """
+    if not AVAILABLE:
+        return None
+    from explain_core.learners.linear import linear_learner
+    from explain_core.learners.trees import tree_learner
+
+    return linear_learner(model, task) or tree_learner(model, task)

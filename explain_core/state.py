@@ -1,0 +1,96 @@
+"""State as data: numbers, strings, lists and arrays, and nothing else.
+
+Each class that has a state says what it is by a ``msgspec.Struct`` beside it, offers it by ``state()`` and takes it on by
+``restore()``. Decoding can build nothing but these types, and takes memory in proportion to the bytes; ``restore`` checks what
+types cannot say, lengths, ranges and indices, before anything is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Value = str | int | float | bool
+"""A feature's value, or a label."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+Pack = Callable[[Any], bytes]
+"""Stores an object of foreign code, which only that code understands."""
+
+Unpack = Callable[[bytes], Any]
+
+
+class StateError(ValueError):
+    """A stored state that is not one of this object."""
+
+
+class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what classes store."""
+
+
+class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """An array of numbers: type, shape, and its cells in C order, little-endian."""
+
+    dtype: Literal["<f8", "<i8", "<i4", "|i1", "<u8", "<u4"]
+    shape: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]], msgspec.Meta(max_length=3)]
+    data: bytes
+
+
+def block(array: NDArray[Any]) -> Block:
+    """The array as data."""
+    return Block(array.dtype.str, list(array.shape), array.tobytes())  # type: ignore[arg-type]
+
+
+def array(name: str, block: Block, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """The block as an array of one's own. Raises ``StateError`` where type or shape differ; None stands for any length.
+
+    >>> array("weights", block(np.zeros((2, 3))), "<f8", (2, None)).shape
+    (2, 3)
+    >>> array("weights", Block("<f8", [2, 3], b""), "<f8", (2, None))
+    Traceback (most recent call last):
+    explain_core.state.StateError: weights: 0 bytes for 2 × 3 cells of <f8
+    """
+    if block.dtype != dtype or len(block.shape) != len(shape):
+        raise StateError(
+            f"{name}: {len(block.shape)} dimensions of {block.dtype} instead of {len(shape)} of {dtype}"
+        )
+    if any(wanted not in (None, found) for wanted, found in zip(shape, block.shape, strict=True)):
+        raise StateError(f"{name}: of shape {block.shape} instead of {list(shape)}")
+    cells = 1
+    for length in block.shape:
+        cells *= length
+    if cells * np.dtype(dtype).itemsize != len(block.data):
+        size = " × ".join(map(str, block.shape))
+        raise StateError(f"{name}: {len(block.data)} bytes for {size} cells of {dtype}")
+    return np.frombuffer(block.data, dtype).reshape(block.shape).copy()
+
+
+def finite(name: str, values: NDArray[np.float64], *, or_nan: bool = False) -> None:
+    """Raise ``StateError`` where a number is infinite, or none."""
+    good = ~np.isinf(values) if or_nan else np.isfinite(values)
+    if not good.all():
+        raise StateError(f"{name}: numbers that are not finite")
+
+
+def within(name: str, values: NDArray[Any], low: int, high: int) -> None:
+    """Raise ``StateError`` where an index is not in [low, high)."""
+    if values.size and not (values.min() >= low and values.max() < high):
+        raise StateError(f"{name}: an index outside of [{low}, {high})")
+
+
+def check(condition: bool, text: str) -> None:
+    """Raise ``StateError`` with the text unless the condition holds."""
+    if not condition:
+        raise StateError(text)
+
+
+def check_row(name: str, row: Mapping[str, Any]) -> None:
+    """Raise ``StateError`` where a record has a value that none has."""
+    for feature, value in row.items():
+        if isinstance(value, float) and not np.isfinite(value):
+            raise StateError(f"{name}: feature {feature!r} is {value}")
