@@ -6,13 +6,25 @@ from service.run import PINNED
 
 os.environ.update(PINNED)
 
-from river import linear_model, naive_bayes, tree
+from river import ensemble, forest, linear_model, naive_bayes, tree
 
 from explain_core.evaluation.choice import warm
+from explain_core.learners.choice import learner_of
+from explain_core.losses import Task
 from explain_core.models import wrap
 
-# One model of each evaluator and task: trees, linear, and any other.
-for model in (tree.HoeffdingTreeClassifier, linear_model.LogisticRegression, naive_bayes.GaussianNB):
-    warm(wrap(model(), "classification"))
-for model in (tree.HoeffdingTreeRegressor, linear_model.LinearRegression):
-    warm(wrap(model(), "regression"))
+# One model of each learner, evaluator and task.
+MODELS: dict[Task, tuple[object, ...]] = {
+    "classification": (
+        linear_model.LogisticRegression(),
+        tree.HoeffdingTreeClassifier(),
+        tree.HoeffdingAdaptiveTreeClassifier(),
+        forest.ARFClassifier(),
+        ensemble.BaggingClassifier(tree.HoeffdingTreeClassifier()),
+        naive_bayes.GaussianNB(),
+    ),
+    "regression": (linear_model.LinearRegression(), tree.HoeffdingTreeRegressor()),
+}
+for task, models in MODELS.items():
+    for model in models:
+        warm(learner_of(model, task) or wrap(model, task))

@@ -34,8 +34,15 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
     from explain_core.evaluation.trees import TreesEvaluator
     from explain_core.evaluation.votes import voting
 
-    if name in ("auto", "arrays") and isinstance(model, Learner):
+    if isinstance(model, Learner) and name in ("auto", "arrays"):
         return LearnedEvaluator(model)
+    if isinstance(model, Learner) != (name == "arrays") and name not in ("auto", "generic"):
+        kind = (
+            "learns in arrays: use auto, arrays"
+            if isinstance(model, Learner)
+            else "does not learn in arrays: use auto"
+        )
+        raise ValueError(f"evaluator: {name}, and {type(model.wrapped).__name__} {kind} or generic")
     if name == "trees" or (name == "auto" and voting(model.wrapped) is not None):
         return TreesEvaluator(model)
     if name == "linear" or (name == "auto" and linear(model.wrapped) is not None):
@@ -48,12 +55,14 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
 
 
 def warm(model: Model) -> None:
-    """Compile what explaining the model takes, or load it from numba's cache, so that no record waits for it.
+    """Compile what learning and explaining take, or load it from numba's cache, so that no record waits for it.
 
-    Some 20 s of computing where the cache is empty, else one or two; nothing without numba.
+    A learner is taught three records: give one of its own. Some 20 s of computing where the cache is empty, else one or two;
+    nothing without numba.
     """
     from river import linear_model, tree
 
+    from explain_core.importance.base import Together
     from explain_core.importance.ipfi import IncrementalPFI
     from explain_core.importance.isage import IncrementalSAGE
 
@@ -65,6 +74,16 @@ def warm(model: Model) -> None:
         ("linear", "regression"): linear_model.LinearRegression,
     }
     if not AVAILABLE:
+        return
+    if isinstance(model, Learner):
+        pfi = IncrementalPFI(model, task=task, size=1)
+        both = Together(
+            [pfi, IncrementalSAGE(model, task=task, reservoir=pfi.reservoir, evaluator=pfi.evaluator)]
+        )
+        for y in (0, 1, 0):
+            both.explain_one({"a": float(y), "b": 1.0 - y}, y)
+            model.learn({"a": float(y), "b": 1.0 - y}, y)
+        model.restore(model.state())
         return
     small = kinds.get((name, task), kinds["trees", task])()
     for estimator in (IncrementalPFI, IncrementalSAGE):

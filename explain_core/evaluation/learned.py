@@ -15,14 +15,13 @@ from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
+from explain_core.learners.tree import TreeLearner
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
 
 Array = NDArray[np.float64]
 
-EXPLAIN: dict[str, Callable[..., bool]] = {"linear": kernels.explain_linear}
-"""What explains each kind of learner."""
 
 _OWN = {GeometricReservoir, UniformReservoir}
 
@@ -35,7 +34,9 @@ class LearnedEvaluator(GenericEvaluator):
 
     def __init__(self, model: Learner) -> None:
         super().__init__(model)
-        self._explain = EXPLAIN[model.kind]
+        self._explain: Callable[..., bool] = (
+            kernels.explain_trees if isinstance(model, TreeLearner) else kernels.explain_linear
+        )
         self._rows: dict[int, _Rows] = {}
         self._bound: dict[int, _Bound] = {}
         self._regression = model.task == "regression"
@@ -47,6 +48,7 @@ class LearnedEvaluator(GenericEvaluator):
         bound = self._bound.get(id(plan))
         if bound is None or bound.plan is not plan:
             bound = self._bound[id(plan)] = _Bound(plan)
+            self.model.columns.add(name for player in plan.players for name in player.features)
         rows = self._rows.get(id(plan.reservoir))
         if rows is None:
             rows = self._rows[id(plan.reservoir)] = _Rows(plan.reservoir, self.model)
@@ -93,7 +95,6 @@ class _Bound:
     def _lay_out(self, learner: Learner, matrix: Array) -> None:
         plan, labels = self.plan, self._labels
         assert plan.codes is not None
-        learner.columns.add(name for player in plan.players for name in player.features)
         columns = [[learner.columns.index[name] for name in player.features] for player in plan.players]
         width = matrix.shape[1]
         members = np.array([column for of_one in columns for column in of_one], np.int64)

@@ -8,7 +8,9 @@ import pytest
 from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 
 from explain_core.evaluation.choice import warm
+from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
+from service.default_models import default_model
 from service.kafka.broker import Broker
 from tests.broker.apicurio import Apicurio
 from tests.broker.harness import Factory, Pipeline, Process
@@ -24,10 +26,11 @@ CONFIG = {
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     for model, task in (
+        (default_model("binary"), "classification"),
         (HoeffdingTreeClassifier(), "classification"),
         (HoeffdingTreeRegressor(), "regression"),
     ):
-        warm(wrap(model, task))  # workers find the compiled evaluators in numba's cache
+        warm(learner_of(model, task) or wrap(model, task))  # workers find the machine code in numba's cache
     with Broker(config=CONFIG) as running:
         yield running
 

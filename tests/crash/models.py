@@ -18,6 +18,8 @@ from river import (
 )
 
 from explain_core.evaluation.choice import warm
+from explain_core.learners.choice import learner_of
+from explain_core.losses import Task as CoreTask
 from explain_core.models import wrap
 from service.default_models import default_model
 
@@ -106,7 +108,9 @@ def compile_all() -> None:
     """Compile what explaining them takes, into numba's cache: workers that each did it would not come to the faults."""
     for task in FAMILIES:
         for name in ("default", "hoeffding"):
-            warm(wrap(one(name, task, 0), "regression" if task == "regression" else "classification"))
+            kind: CoreTask = "regression" if task == "regression" else "classification"
+            model = one(name, task, 0)
+            warm(learner_of(model, kind) or wrap(model, kind))
 
 
 if __name__ == "__main__":
