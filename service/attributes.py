@@ -74,6 +74,10 @@ NAMED = {
         "river.forest.online_extra_trees.ExtraTrees._detection_mode_drop",
         "river.forest.online_extra_trees.ExtraTrees._detection_mode_off",
     },
+    ("river.tree.splitter.nominal_splitter_reg.NominalSplitterReg", "_update_estimator"): {
+        "river.tree.splitter.nominal_splitter_reg.NominalSplitterReg._update_estimator_multivariate",
+        "river.tree.splitter.nominal_splitter_reg.NominalSplitterReg._update_estimator_univariate",
+    },
     ("river.neighbors.base.BaseNN", "dist_func"): {
         "river._river_rust.vectordict.euclidean_distance_dict",
         "river._river_rust.vectordict.euclidean_distance_tuple",

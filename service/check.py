@@ -18,12 +18,12 @@ from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
-from service.models import load_model
+from service.models import foreign_code, load_model
 from service.records import BadRecord, Decoder, InputRecord
 from service.registry import Registry
 from service.settings import Settings
 from service.show import print_rows
-from service.signatures import RISK, read_keys
+from service.signatures import RISK, check_trust, read_keys
 
 SAMPLE = 100
 SHOWN_LABELS = 5
@@ -96,12 +96,16 @@ def _model(settings: Settings) -> Finding:
 
 def _signatures(settings: Settings) -> Finding:
     try:
-        keys = read_keys(settings.checkpoint)
+        keys, foreign = read_keys(settings.checkpoint), foreign_code(settings)
+        check_trust(keys, foreign)
     except UserError as error:
         return Finding("snapshots", False, str(error))
+    signed = f"signed by a key in {settings.checkpoint.hmac_key_file}; " if keys.keys else ""
+    if not foreign:
+        return Finding("snapshots", True, f"{signed}data alone: reading one runs no code")
     if keys.allow_unsigned:
         return Finding("snapshots", None, f"unsigned ones are accepted (checkpoint.allow_unsigned): {RISK}")
-    return Finding("snapshots", True, f"signed by a key in {settings.checkpoint.hmac_key_file}")
+    return Finding("snapshots", True, f"{signed}{foreign} is stored by its own code")
 
 
 def _registry(settings: Settings) -> Finding:

@@ -6,11 +6,14 @@ import importlib
 import inspect
 from typing import Any
 
+from explain_core.learners.base import Learner, LearnerState
+from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
+from explain_core.state import Pack, State, Unpack, check
 from service.default_models import default_model
 from service.errors import UserError
-from service.settings import ModelSettings
+from service.settings import ModelSettings, Settings
 
 
 def load_model(settings: ModelSettings, seed: int) -> Model:
@@ -29,7 +32,8 @@ def load_model(settings: ModelSettings, seed: int) -> Model:
     )
     task: Task = "regression" if settings.task == "regression" else "classification"
     try:
-        model = wrap(made, task)
+        learner = None if settings.static or settings.learner == "river" else learner_of(made, task)
+        model = learner or wrap(made, task)
     except ValueError as error:
         raise UserError(
             f"model.factory: {settings.factory} with model.task {settings.task}: {error}"
@@ -40,6 +44,49 @@ def load_model(settings: ModelSettings, seed: int) -> Model:
             "set model.static to true to explain it as it is"
         )
     return model
+
+
+class ModelData(State, frozen=True):
+    """A model in a snapshot: a learner as data, or what its own code stored; neither for a static model, which the settings name."""
+
+    learner: LearnerState | None = None
+    foreign: bytes | None = None
+
+
+def model_data(model: Model, static: bool, pack: Pack) -> ModelData:
+    """The model as data; ``pack`` stores one that is no learner."""
+    if static:
+        return ModelData()
+    return ModelData(model.state()) if isinstance(model, Learner) else ModelData(foreign=pack(model))
+
+
+def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) -> Model:
+    """A new model of the settings with a stored state. Raises ``StateError`` where that is one of another kind of model."""
+    kinds = static, isinstance(fresh, Learner) and not static, not isinstance(fresh, Learner) and not static
+    check(
+        kinds == (data == ModelData(), data.learner is not None, data.foreign is not None),
+        "model: of another kind",
+    )
+    if isinstance(fresh, Learner) and data.learner is not None:
+        fresh.restore(data.learner)
+    elif data.foreign is not None:
+        found = unpack(data.foreign)
+        same = type(found) is type(fresh) and type(found.wrapped) is type(fresh.wrapped)
+        check(same, f"model: it is no {type(fresh.wrapped).__name__}")
+        return found  # type: ignore[no-any-return]
+    return fresh
+
+
+def foreign_code(settings: Settings) -> str | None:
+    """What of a partition's state only its own code can read, in words; None where a snapshot is data alone."""
+    found = []
+    if not settings.model.static:
+        model = load_model(settings.model, settings.seed)
+        if not isinstance(model, Learner):
+            found.append(f"the model ({type(model.wrapped).__name__})")
+    if any(one.removal == "conditional" for one in settings.explainers):
+        found.append("isage with removal: conditional")
+    return " and ".join(found) or None
 
 
 def trusted_modules(settings: ModelSettings) -> list[str]:

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from explain_core import losses as known_losses
-from explain_core.empty import Performance
+from explain_core.empty import Performance, PerformanceState
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
-from explain_core.importance.base import IncrementalEstimator, teams
+from explain_core.importance.base import EstimatorState, IncrementalEstimator, teams
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row, check_prediction
 from explain_core.random import derive_seed
-from explain_core.reservoirs import Reservoir, make_reservoir
+from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
 from explain_core.smoothing import alpha_of
+from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
-from service.models import load_model
+from service.models import ModelData, load_model, model_data, restored_model
 from service.records import BadRecord, Decoder, InputRecord, Sample
 from service.settings import ExplainerSettings, Settings
 from service.sizes import ExplanationSize
-from service.windows import Windows
+from service.windows import Windows, WindowsData
 
 MAX_CLASSES = 1_000
 """More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
@@ -37,6 +40,26 @@ MAX_CLASSES = 1_000
 ESTIMATORS: dict[str, type[IncrementalEstimator]] = {"ipfi": IncrementalPFI, "isage": IncrementalSAGE}
 
 DEFAULT_ALPHA = 0.001
+
+
+class PartitionData(State, frozen=True):
+    """Everything that the records of a partition have made, as a snapshot holds it; the settings are not in it."""
+
+    partition: Count
+    epoch: Count
+    next_offset: Count
+    records: Count
+    rejected: Count
+    notices: list[str]
+    fold_digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    chains: dict[str, tuple[Count, Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]]]
+    labels: list[Value]
+    kinds: dict[str, Literal["string", "number"]]
+    model: ModelData
+    reservoirs: list[ReservoirState]
+    explainers: dict[str, EstimatorState]
+    performance: PerformanceState
+    windows: WindowsData | None
 
 
 class FoldError(UserError):
@@ -52,7 +75,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
             "seed": True,
             "topics": {"records"},
             "record": True,
-            "model": {"factory", "params", "task", "static"},
+            "model": {"factory", "params", "task", "static", "learner"},
             "explainers": True,
             "explain": True,
             "emit": True,
@@ -64,7 +87,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
 class PartitionState:
     """Model, explainers and everything else that the records of one partition have made.
 
-    The whole object is the snapshot. The settings are not in it: ``bind`` gives them to a restored state.
+    ``state()`` is what a snapshot holds; a new object takes it on by ``restore()``.
     """
 
     def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
@@ -80,14 +103,14 @@ class PartitionState:
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
         self.labels: dict[Any, int] = {}
-        self.kinds: dict[str, str] = {}
+        self.kinds: dict[str, Literal["string", "number"]] = {}
         self.model: Model = load_model(settings.model, derive_seed(seed, "model"))
         if settings.record.weight is not None and not settings.model.static and not self.model.takes_weight:
             raise UserError(
                 f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
             )
         self.evaluator = self._chosen(settings)
-        self.reservoirs: dict[tuple[str, int], Reservoir] = {}
+        self.reservoirs: dict[tuple[str, int], GeometricReservoir | UniformReservoir] = {}
         self.explainers = {
             one.name or one.kind: self._explainer(settings, one, seed) for one in settings.explainers
         }
@@ -97,17 +120,11 @@ class PartitionState:
             list(used) or [known_losses.get(known_losses.DEFAULT[task])], _alpha(first)
         )
         self.windows = Windows(settings, derive_seed(seed, "drift")) if settings.drift.enabled else None
-        self.bind(settings)
-
-    def bind(self, settings: Settings) -> None:
-        """Take the settings on: at the start, and after the state came out of a snapshot."""
         self._settings = settings
         self._decoder = Decoder(settings.record, settings.model.task)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
         self._topic = settings.topics.records
-        if self.windows is not None:
-            self.windows.bind(settings)
         self._teams = teams(self.explainers.values())
         self._every = settings.explain.every
         self._emit_every = settings.emit.every
@@ -201,9 +218,9 @@ class PartitionState:
 
     def _accept_features(self, x: Row) -> None:
         kinds = self.kinds
-        fresh: dict[str, str] = {}
+        fresh: dict[str, Literal["string", "number"]] = {}
         for name, value in x.items():
-            kind = "string" if type(value) is str else "number"
+            kind: Literal["string", "number"] = "string" if type(value) is str else "number"
             before = kinds.get(name)
             if before is None:
                 if name in self._group_names:
@@ -348,8 +365,54 @@ class PartitionState:
         except ValueError as error:
             raise UserError(f"explainers: {one.name or one.kind}: {error}") from None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+    def state(self, pack: Pack) -> PartitionData:
+        """The state as data; ``pack`` stores what only foreign code understands."""
+        return PartitionData(
+            partition=self.partition,
+            epoch=self.epoch,
+            next_offset=self.next_offset,
+            records=self.records,
+            rejected=self.rejected,
+            notices=list(self.notices),
+            fold_digest=self.fold_digest,
+            chains={name: (chain.seq, chain.digest) for name, chain in self.chains.items()},
+            labels=list(self.labels),
+            kinds=dict(self.kinds),
+            model=model_data(self.model, self._static, pack),
+            reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
+            explainers={name: explainer.state(pack) for name, explainer in self.explainers.items()},
+            performance=self.performance.state(),
+            windows=None if self.windows is None else self.windows.state(),
+        )
+
+    def restore(self, data: PartitionData, unpack: Unpack) -> None:
+        """Take a stored state on, before the first record.
+
+        Raises ``StateError`` where it is none of these settings; the object is of no use then.
+        """
+        check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
+        check(len(set(data.labels)) == len(data.labels) <= MAX_CLASSES, "labels: one twice, or too many")
+        check(list(data.explainers) == list(self.explainers), "explainers: others")
+        check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
+        check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
+        self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
+        self.records, self.rejected, self.notices = data.records, data.rejected, list(data.notices)
+        self.fold_digest = data.fold_digest
+        for name, (seq, digest) in data.chains.items():
+            self.chains[name].seq, self.chains[name].digest = seq, digest
+        self.labels = {label: code for code, label in enumerate(data.labels)}
+        self.kinds = dict(data.kinds)
+        self.model = restored_model(self.model, data.model, self._static, unpack)
+        self.evaluator = self._chosen(self._settings)
+        for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
+            reservoir.restore(kept)
+        for name, explainer in self.explainers.items():
+            explainer.model, explainer.evaluator = self.model, self.evaluator
+            explainer.restore(data.explainers[name], unpack)
+        self.performance.restore(data.performance)
+        if self.windows is not None and data.windows is not None:
+            self.windows.restore(data.windows, len(self.labels), unpack)
+        self._teams = teams(self.explainers.values())
 
 
 def _alpha(explainer: ExplainerSettings | None) -> float:

@@ -376,14 +376,10 @@ _NAMES = frozenset(
         ("random", "Random"),
         ("service.attributes", "method_of"),
         ("service.attributes", "partial_of"),
-        ("service.messages", "Chain"),
-        ("service.partition", "PartitionState"),
         ("service.slim", "gaussian_of"),
         ("service.slim", "node_of"),
         ("service.slim", "search_tree_of"),
         ("service.slim", "splitter_of"),
-        ("service.windows", "Window"),
-        ("service.windows", "Windows"),
         ("statistics", "NormalDist"),
     }
 )

@@ -14,7 +14,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from service.settings import Settings
-from service.signatures import read_keys
 
 if TYPE_CHECKING:
     from service.http.site import Site
@@ -41,7 +40,6 @@ def run(
     A worker that fails ends the others too: the platform that runs the sidecar starts it again.
     """
     settings.servers  # noqa: B018  the messages about a missing address or key, before any process
-    read_keys(settings.checkpoint)
     with _site(settings, workers) as site:
         return _supervise(site, config, workers, until_caught_up)
 

@@ -168,6 +168,10 @@ class ModelSettings(_Section):
     params: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the factory.")
     task: Literal["binary", "multiclass", "regression"] = Field("binary", description="What the label is.")
     static: bool = Field(False, description="Explain the model, never teach it.")
+    learner: Literal["auto", "river"] = Field(
+        "auto",
+        description="auto: river's models that are known learn in flat arrays, to the same bits and many times faster; river: river itself learns.",
+    )
     modules: list[str] = Field(
         default_factory=list,
         description="Modules of your own whose classes a snapshot may hold, besides the factory's.",
@@ -259,7 +263,7 @@ class ExplainSettings(_Section):
     warm_up: int | None = Field(
         None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
     )
-    evaluator: Literal["auto", "generic", "batch", "linear", "trees"] = Field(
+    evaluator: Literal["auto", "generic", "batch", "linear", "trees", "arrays"] = Field(
         "auto",
         description="How the model is evaluated on perturbed copies; auto takes the fastest that knows the model.",
     )

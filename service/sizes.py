@@ -6,12 +6,15 @@ Every bound is a function of the settings and the state, so that a replay decide
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import orjson
 
-from explain_core.importance.base import IncrementalEstimator
 from service.errors import UserError
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from explain_core.importance.base import IncrementalEstimator
 
 HEADROOM = 16_384
 """Bytes for what surrounds a message's content, at the most: headers, what is said of a dead letter, fields of fixed length, Kafka's frame."""

@@ -1,7 +1,9 @@
 """Snapshots: a partition's state as bytes, in chunks, under a manifest that is checked before anything is loaded.
 
-The bytes are zstd over a pickle. What a topic holds is not trusted: sha256 (and an HMAC where a key is set) is verified
-before decompression, the size before memory is taken, and the unpickler knows an allow-list of names only.
+The bytes are zstd over MessagePack of ``service.partition.PartitionData``. What a topic holds is not trusted: sha256 (and an HMAC
+where a key is set) is verified before decompression, the size before memory is taken; decoding can build nothing but numbers,
+strings, lists and arrays, and each part checks what it takes on. A model that is no learner is the exception, bytes that only its
+own code understands: they are loaded from a trusted snapshot alone, by an unpickler that knows an allow-list of names.
 """
 
 from __future__ import annotations
@@ -9,19 +11,22 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
-from collections.abc import Collection
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from explain_core.state import StateError, Unpack
 from service.errors import SnapshotError
 from service.models import trusted_modules
-from service.partition import PartitionState
+from service.partition import PartitionData, PartitionState
 from service.pickles import dumps, loads
 from service.settings import Settings
+from service.signatures import RISK
 
 CHUNK_BYTES = 700_000
 """Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
@@ -53,8 +58,8 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    schema_: Literal["checkpoint/1"] = Field(
-        "checkpoint/1", alias="schema", description="Name and version of this schema."
+    schema_: Literal["checkpoint/2"] = Field(
+        "checkpoint/2", alias="schema", description="Name and version of this schema."
     )
     app_id: str = Field(description="The sidecar's app_id.", examples=["explanation-sidecar"])
     topic: str = Field(description="Records topic.", examples=["records"])
@@ -109,7 +114,12 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate_json(value)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
+            first = error.errors(include_url=False)[0]
+            if first["loc"] == ("schema",) and first["input"] == "checkpoint/1":
+                raise SnapshotError(
+                    "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, as a pickle, and this one reads "
+                    "data alone. Return to that version; or begin a new epoch with a new model: explain-sidecar reset --partition P --yes"
+                ) from None
             raise SnapshotError(
                 f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
             ) from None
@@ -122,6 +132,8 @@ class Snapshot(BaseModel):
 
     manifest: Manifest
     chunks: list[bytes]
+    trusted: bool = False
+    """Whether what only foreign code understands may be loaded: the manifest is signed, or the settings take the risk."""
 
     @property
     def size(self) -> int:
@@ -132,13 +144,13 @@ class Snapshot(BaseModel):
 def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
     """A new state. Raises ``SnapshotError`` where it could not be stored, or be restored later: now nothing is lost."""
     state = PartitionState(settings, partition, epoch, start)
-    loads(dumps(state), trusted_modules(settings.model))
+    decode(encode(state), settings, partition, epoch, partial(loads, modules=trusted_modules(settings.model)))
     return state
 
 
 def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
     """The snapshot of a state as it is now. Raises ``SnapshotError`` for one so large that it would not be restored."""
-    raw = dumps(state)
+    raw = encode(state)
     if len(raw) > MAX_RAW_BYTES:
         raise SnapshotError(
             f"{topic} partition {state.partition}: the state has {len(raw)} bytes and a snapshot at most {MAX_RAW_BYTES}; nothing was lost, "
@@ -179,11 +191,8 @@ def verify(snapshot: Snapshot) -> bytes:
     return packed
 
 
-def load(snapshot: Snapshot, modules: Collection[str] = ()) -> PartitionState:
-    """The state in a snapshot, after everything about it was verified.
-
-    ``modules`` are those of the user's own model classes, which the settings name.
-    """
+def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
+    """The state in a snapshot, after everything about it was verified."""
     packed = verify(snapshot)
     manifest = snapshot.manifest
     where = f"snapshot of partition {manifest.partition}"
@@ -193,10 +202,38 @@ def load(snapshot: Snapshot, modules: Collection[str] = ()) -> PartitionState:
         raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
     except zstandard.ZstdError as error:
         raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
-    state = loads(raw, modules)
-    if not isinstance(state, PartitionState):
-        raise SnapshotError(f"{where}: it holds a {type(state).__name__}, not a state")
+    unpack = partial(loads, modules=trusted_modules(settings.model)) if snapshot.trusted else _refuse
+    return decode(raw, settings, manifest.partition, manifest.epoch, unpack)
+
+
+def encode(state: PartitionState) -> bytes:
+    """The state as MessagePack of ``PartitionData``. Raises ``SnapshotError`` for foreign code that cannot be stored."""
+    return ENCODER.encode(state.state(dumps))
+
+
+def decode(raw: bytes, settings: Settings, partition: int, epoch: int, unpack: Unpack) -> PartitionState:
+    """The state in MessagePack. Raises ``SnapshotError`` where the bytes are none of these settings, partition and epoch."""
+    where = f"snapshot of partition {partition}"
+    try:
+        data = DECODER.decode(raw)
+        state = PartitionState(settings, partition, epoch)
+        state.restore(data, unpack)
+    except (msgspec.MsgspecError, StateError, RecursionError, UnicodeDecodeError) as error:
+        raise SnapshotError(f"{where}: it is no state of this version and these settings: {error}") from None
+    if (state.partition, state.epoch) != (partition, epoch):
+        raise SnapshotError(f"{where}: it holds partition {state.partition} in epoch {state.epoch}")
     return state
+
+
+def _refuse(packed: bytes) -> Any:
+    raise SnapshotError(
+        f"snapshot: it holds {len(packed)} bytes of a model that only its own code can read, and no trusted signature; set "
+        f"checkpoint.hmac_key_file; checkpoint.allow_unsigned=true accepts it, but then {RISK}"
+    )
+
+
+ENCODER = msgspec.msgpack.Encoder()
+DECODER = msgspec.msgpack.Decoder(PartitionData)
 
 
 @functools.cache

@@ -8,36 +8,86 @@ the leap was the clock's that led to the current period: a new window begins wit
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import msgspec
 import orjson
-import zstandard
 
 from explain_core import losses as known_losses
 from explain_core.drift import dbshap
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.random import derive_seed
-from service.models import trusted_modules
+from explain_core.state import Count, State, StateError, Unpack, Value, check, check_row
+from service.models import ModelData, load_model, model_data, restored_model, trusted_modules
 from service.pickles import dumps, loads
 from service.records import Sample
 from service.settings import Settings
 from service.sizes import HEADROOM
 
+Rows = list[tuple[dict[str, Any], Any]]
+
+STORED_ROWS = list[tuple[dict[str, Value], Value]]
+"""Records and truths, as JSON may hold them."""
+
+
+class WindowData(State, frozen=True):
+    """A window in a snapshot; ``rows`` is JSON, ``STORED_ROWS``."""
+
+    number: Count
+    model: ModelData | None
+    period: int
+    late: Count
+    rows: bytes
+    loss: float
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+class WindowsData(State, frozen=True):
+    """The current window and the one before."""
+
+    current: WindowData | None
+    baseline: WindowData | None
+
 
 class Window:
     """Records, and the model from before the first of them: it has learnt from none of what it will be judged by."""
 
-    def __init__(self, number: int, model: bytes | None, period: int) -> None:
+    def __init__(self, number: int, model: ModelData | None, period: int) -> None:
         self.number = number
         self.model = model
         self.period = period
         self.records = 0
         self.late = 0
-        self.rows: list[tuple[dict[str, Any], Any]] | bytes = []
+        self.rows: Rows | bytes = []
         self.loss = 0.0
         self.first: tuple[int, int] = (0, 0)
         self.last: tuple[int, int] = (0, 0)
+
+    def state(self) -> WindowData:
+        packed = self.rows if isinstance(self.rows, bytes) else orjson.dumps(self.rows)
+        return WindowData(
+            self.number, self.model, self.period, self.late, packed, self.loss, self.first, self.last
+        )
+
+    @classmethod
+    def restored(cls, data: WindowData, task: str, classes: int) -> Window:
+        """The window of a stored state, with its rows to be added to. Raises ``StateError`` where they are none."""
+        try:
+            rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"windows: rows: {error}") from None
+        for x, y in rows:
+            check_row("windows", x)
+            numeric = isinstance(y, int | float) and not isinstance(y, bool)
+            check(numeric and (task == "regression" or y in range(classes)), f"windows: a truth {y!r}")
+        check(math.isfinite(data.loss), "windows: a loss that is not finite")
+        window = cls(data.number, data.model, data.period)
+        window.late, window.loss, window.first, window.last = data.late, data.loss, data.first, data.last
+        window.records, window.rows = len(rows), list(rows)
+        return window
 
     def add(self, offset: int, sample: Sample, y: Any, loss: float) -> None:
         assert isinstance(self.rows, list)
@@ -50,11 +100,10 @@ class Window:
 
     def close(self) -> None:
         """Make it small: the rows wait as bytes for the end of the next window."""
-        self.rows = zstandard.compress(orjson.dumps(self.rows))
+        self.rows = orjson.dumps(self.rows)
 
-    def read(self) -> list[tuple[dict[str, Any], Any]]:
-        packed = self.rows
-        return orjson.loads(zstandard.decompress(packed)) if isinstance(packed, bytes) else packed
+    def read(self) -> Rows:
+        return orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
 
     def bounds(self) -> dict[str, Any]:
         return {
@@ -75,16 +124,32 @@ class Windows:
         self.seed = seed
         self.current: Window | None = None
         self.baseline: Window | None = None
-        self.bind(settings)
-
-    def bind(self, settings: Settings) -> None:
         drift, regression = settings.drift, settings.model.task == "regression"
         self._loss = known_losses.get(drift.loss or ("squared" if regression else "zero_one"))
         self._settings = drift
         identity = 6 * settings.record.max_string if settings.record.id else 0
         self._max_bytes = settings.emit.max_bytes - HEADROOM - identity
         self._static = settings.model.static
-        self._modules = trusted_modules(settings.model)
+        self._task = settings.model.task
+        self._model = settings.model
+
+    def state(self) -> WindowsData:
+        return WindowsData(
+            *(None if window is None else window.state() for window in (self.current, self.baseline))
+        )
+
+    def restore(self, data: WindowsData, classes: int, unpack: Unpack) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is none."""
+        self.current, self.baseline = (
+            None if window is None else Window.restored(window, self._task, classes)
+            for window in (data.current, data.baseline)
+        )
+        for window in (self.current, self.baseline):
+            if window is not None and window.model is not None:
+                self._frozen(window, unpack)
+        if self.baseline is not None:
+            check(self.baseline.records > 0, "windows: a closed one without records")
+            self.baseline.close()
 
     def before(self, sample: Sample, model: Model) -> dict[str, Any] | None:
         """Note that a record comes, before the model learns from it; what the window says that it ends, if it does."""
@@ -112,7 +177,7 @@ class Windows:
     def _begin(self, model: Model, period: int) -> None:
         number = self.baseline.number + 1 if self.baseline else 0
         # The first window's model has learnt from nothing: there is nothing to say about it.
-        frozen = None if self._static or number == 0 else zstandard.compress(dumps(model))
+        frozen = None if self._static or number == 0 else model_data(model, False, dumps)
         self.current = Window(number, frozen, period)
 
     def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
@@ -154,10 +219,10 @@ class Windows:
             }
         return {"sentence": sentence, "change": details}
 
-    def _frozen(self, window: Window) -> Model:
+    def _frozen(self, window: Window, unpack: Unpack | None = None) -> Model:
         assert window.model is not None
-        model: Model = loads(zstandard.decompress(window.model), self._modules)
-        return model
+        return restored_model(load_model(self._model, self.seed), window.model, False, unpack or self._loads)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+    def _loads(self, packed: bytes) -> Any:
+        """What this process has packed itself, or has checked."""
+        return loads(packed, trusted_modules(self._model))

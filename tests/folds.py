@@ -2,10 +2,14 @@
 
 import itertools
 import json
+from functools import partial
 
+from service.models import trusted_modules
 from service.partition import PartitionState
+from service.pickles import loads
 from service.records import InputRecord
 from service.settings import Settings
+from service.snapshot import decode
 from tests.streams import mixed_stream
 
 SMALL = [
@@ -45,6 +49,11 @@ def fold(state, objects):
     """The outputs of folding these values, from the state's next offset on."""
     steps = (state.step(record(offset, value)) for offset, value in enumerate(objects, state.next_offset))
     return list(itertools.chain.from_iterable(steps))
+
+
+def restored(raw, known):
+    """The state in ``encode``'s bytes, as a worker with these settings has it."""
+    return decode(raw, known, 3, 0, partial(loads, modules=trusted_modules(known.model)))
 
 
 def messages(outputs, destination="explanations"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
 import tempfile
@@ -26,7 +25,6 @@ from service.demo.flights import ORIGINS, flights
 from service.demo.summary import summary
 from service.errors import UserError
 from service.kafka import child
-from service.kafka.jars import cache_folder
 from service.kafka.topics import Topics
 from service.produce import write
 from service.run import worker_environment
@@ -105,7 +103,6 @@ def _settings(servers: str, file: Path) -> Settings:
 kafka: {{bootstrap_servers: "{servers}"}}
 topics: {{records: flights, explanations: flights-explanations, drift: flights-drift,
          checkpoints: flights-checkpoints, dead_letters: flights-dead-letters}}
-checkpoint: {{hmac_key_file: "{_key_file()}"}}
 record: {{label: late, timestamp: scheduled, features: [carrier, dest, dep_hour, arr_hour, distance,
          temp, dewp, humid, wind_speed, precip, pressure, visib]}}
 emit: {{every: 250}}
@@ -114,18 +111,6 @@ log: {{level: warning}}
 """
     )
     return load_settings(file, environ={})
-
-
-def _key_file() -> Path:
-    """The demo's own key, made once: on a broker that stays, the next demo goes on from snapshots of this one."""
-    file = cache_folder() / "demo.keys"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        suppress(FileExistsError),
-        os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as new,
-    ):
-        new.write(secrets.token_hex(32) + "\n")
-    return file
 
 
 def _spawn(stack: ExitStack, module: str, *arguments: str) -> Popen[bytes]:
@@ -251,8 +236,6 @@ def _farewell(console: Console, running: str | None) -> None:
         console.print("\nTo look around in it: explain-sidecar demo --follow", highlight=False)
     console.print(
         "\nFor a topic of yours:\n"
-        "  python -c 'import secrets; print(secrets.token_hex(32))' > snapshot.keys\n"
-        "  export EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=snapshot.keys\n"
         f"  export {SERVERS}=HOST:9092 EXPLAIN_TOPICS__RECORDS=TOPIC EXPLAIN_RECORD__LABEL=FIELD\n"
         "  explain-sidecar check   can it work there, and which features are found?\n"
         "  explain-sidecar run     keep a model and its explanations\n"

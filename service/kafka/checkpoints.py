@@ -177,13 +177,14 @@ class SnapshotReader:
         value = self._values.get(MANIFEST)
         if value is None:
             raise SnapshotError(f"{self._where}: there is no manifest; the topic was written to by others")
-        self._keys.check(value, signature_of(message))
+        trusted = self._keys.check(value, signature_of(message))
         manifest = Manifest.decode(value)
         wanted = [str(index) for index in range(len(manifest.chunk_sizes))]
         missing = [index for index in wanted if index not in self._values]
         if missing:
             raise SnapshotError(f"{self._where}: chunk {missing[0]} of {len(wanted)} is missing; it is torn")
-        return Snapshot(manifest=manifest, chunks=[self._values[index] for index in wanted])
+        chunks = [self._values[index] for index in wanted]
+        return Snapshot(manifest=manifest, chunks=chunks, trusted=trusted)
 
 
 def signature_of(message: Message) -> bytes | None:

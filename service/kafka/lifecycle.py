@@ -22,7 +22,6 @@ from service.kafka.past import Past, Read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
 from service.messages import Output
-from service.models import trusted_modules
 from service.partition import PartitionState, fold_settings
 from service.records import InputRecord
 from service.settings import Settings
@@ -351,8 +350,7 @@ class OwnedPartition:
         if difference:
             self._settings_changed(manifest, difference)
             return
-        state = load(snapshot, trusted_modules(settings.model))
-        state.bind(settings)
+        state = load(snapshot, settings)
         # What came out of a snapshot is no garbage: without this the collector visits all of it three times before it lets it rest.
         gc.freeze()
         if (state.partition, state.epoch, state.next_offset, state.fold_digest.hex()) != (

@@ -35,10 +35,11 @@ from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
 from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
 from service.kafka.watch import TopicWatch
+from service.models import foreign_code
 from service.partition import fold_settings
 from service.records import InputRecord
 from service.settings import Settings
-from service.signatures import RISK, read_keys
+from service.signatures import RISK, check_trust, read_keys
 from service.snapshot import take
 from service.spans import spans_of
 
@@ -56,6 +57,13 @@ class Worker:
         self._settings = settings
         self._alive = alive
         self._errors = ErrorLog()
+        self._keys = read_keys(settings.checkpoint)
+        foreign = foreign_code(settings)
+        check_trust(self._keys, foreign)
+        if foreign and self._keys.allow_unsigned:
+            log.warning(
+                "unsigned snapshots of %s are accepted (checkpoint.allow_unsigned): %s", foreign, RISK
+            )
         topics = Topics(settings, errors=self._errors)
         described = topics.prepare()
         self._topic = described["records"]
@@ -67,9 +75,6 @@ class Worker:
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
-        self._keys = read_keys(settings.checkpoint)
-        if self._keys.allow_unsigned:
-            log.warning("unsigned snapshots are accepted (checkpoint.allow_unsigned): %s", RISK)
         self._fold_settings = fold_settings(settings)
         self._consumer = group_consumer(settings, slot, self._errors)
         # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.

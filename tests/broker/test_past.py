@@ -383,7 +383,8 @@ def test_a_sidecar_without_a_key_gets_one(pipeline: Factory, tmp_path) -> None:
     """Its unsigned snapshot is accepted only as long as the setting says so."""
     keys = tmp_path / "keys"
     keys.write_text("the-first-key-of-the-sidecar\n")
-    line = pipeline(1, EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="false")
+    model = {"EXPLAIN_MODEL__FACTORY": "river.dummy:PriorClassifier"}  # its own code stores it
+    line = pipeline(1, EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="false", **model)
     line.feed(mixed_records(1, 100))
     process = line.worker(until_caught_up=True)
     assert process.wait() == 2 and "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE" in process.log()

@@ -179,7 +179,7 @@ def test_the_dashboard_in_the_repository_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize(
     ("model", "evaluator"),
-    [({}, "linear"), ({"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}, "trees")],
+    [({}, "arrays"), ({"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}, "arrays")],
 )
 def test_no_kernel_is_compiled_when_a_model_is_explained_on_a_read_only_file_system(
     image: str, model: dict[str, str], evaluator: str

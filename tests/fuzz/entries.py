@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
+import pytest
 
 from service.errors import SettingsError, SnapshotError, UserError
 from service.kafka.checkpoints import Pointer
@@ -15,8 +16,8 @@ from service.pickles import dumps, loads
 from service.records import InputRecord
 from service.settings import Settings, load_settings
 from service.signatures import Keys
-from service.snapshot import Manifest, Snapshot, load, take
-from tests.folds import fold, new_state, values
+from service.snapshot import Manifest, Snapshot, decode, encode, load, take
+from tests.folds import SMALL, fold, new_state, values
 from tests.folds import settings as fold_settings
 
 tried: Counter[str] = Counter()
@@ -59,7 +60,7 @@ def records(task: str, stream: list[tuple[bytes | None, list[bytes]]]) -> None:
         assert all_of_them.next_offset == offset + 1
     assert all_of_them.fold_digest == good_alone.fold_digest
     assert (all_of_them.labels, all_of_them.kinds) == (good_alone.labels, good_alone.kinds)
-    assert dumps(all_of_them.model) == dumps(good_alone.model)
+    assert all_of_them.state(dumps).model == good_alone.state(dumps).model
 
 
 def essence(output: Output) -> dict[str, Any]:
@@ -123,10 +124,27 @@ def _stored() -> Snapshot:
 def _state_of_a_tree() -> bytes:
     state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier"})
     fold(state, values(60))
-    return dumps(state)
+    return dumps(state.model)
+
+
+def _states() -> dict[str, tuple[Settings, bytes]]:
+    """Settings with many parts, and a state of each task that has them."""
+    drift = {"enabled": True, "window": 20, "bootstrap": 2}
+    explainers = [
+        *SMALL,
+        {"kind": "isage", "name": "u", "n_samples": 1, "reservoir": {"size": 5, "kind": "uniform"}},
+    ]
+    found = {}
+    for task in ("binary", "multiclass", "regression"):
+        sections: dict[str, Any] = {"task": task, "drift": drift, "explainers": explainers}
+        state = new_state(**sections)
+        fold(state, values(50, task))
+        found[task] = fold_settings(**sections), encode(state)
+    return found
 
 
 STORED = _stored()
+STATES = _states()
 CHUNK = STORED.chunks[0]
 PICKLE = _state_of_a_tree()
 MANIFEST = STORED.manifest.encode()
@@ -144,11 +162,22 @@ def pickle(raw: bytes) -> None:
         assert len(str(error)) < 2_000
 
 
+def state(task: str, raw: bytes) -> None:
+    """It is refused in words, or is a state that folds on, or stops in words."""
+    tried["states"] += 1
+    known = STATES[task][0]
+    try:
+        restored = decode(raw, known, 3, 0, lambda packed: pytest.fail("foreign code was read"))
+        fold(restored, values(3, task, seed=2))
+    except UserError as error:
+        assert len(str(error)) < 5_000
+
+
 def chunk(packed: bytes) -> None:
     """One that is not the stored one is refused."""
     tried["snapshots"] += 1
     try:
-        load(Snapshot(manifest=STORED.manifest, chunks=[packed]))
+        load(Snapshot(manifest=STORED.manifest, chunks=[packed]), fold_settings())
     except SnapshotError:
         return
     assert packed == CHUNK
@@ -165,7 +194,7 @@ def manifest(value: bytes) -> None:
         assert value == MANIFEST
     try:
         decoded = Manifest.decode(value)
-        load(Snapshot(manifest=decoded, chunks=STORED.chunks))
+        load(Snapshot(manifest=decoded, chunks=STORED.chunks), fold_settings())
     except UserError:
         return
     assert (decoded.sha256, decoded.raw_size) == (STORED.manifest.sha256, STORED.manifest.raw_size)

@@ -174,6 +174,14 @@ def test_any_pickle_is_refused_or_is_objects_alone(number: int) -> None:
         entries.pickle(mutated(entries.PICKLE, rng))
 
 
+@fuzz(0.15)
+@given(st.sampled_from(sorted(entries.STATES)), st.integers(0, 2**64))
+def test_any_state_is_refused_in_words_or_folds(task: str, number: int) -> None:
+    rng = random.Random(number)
+    for _ in range(BATCH):
+        entries.state(task, mutated(entries.STATES[task][1], rng))
+
+
 @fuzz(0.1)
 @given(st.integers(0, 2**64))
 def test_any_altered_snapshot_is_refused(number: int) -> None:

@@ -167,9 +167,11 @@ def test_run_without_brokers_says_how_to_name_them() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_run_without_a_key_names_both_remedies() -> None:
-    done = _run("run", EXPLAIN_KAFKA__BOOTSTRAP_SERVERS="127.0.0.1:1")
-    assert done.returncode == 2 and done.stderr.startswith("error: checkpoint.hmac_key_file is not set")
+def test_run_without_a_key_names_both_remedies_where_the_model_is_stored_by_its_own_code() -> None:
+    environ = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    done = _run("run", EXPLAIN_MODEL__FACTORY="river.naive_bayes:GaussianNB", **environ)
+    assert done.returncode == 2 and "error: checkpoint.hmac_key_file is not set" in done.stderr
+    assert "GaussianNB" in done.stderr
     for remedy in ("EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=", "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"):
         assert remedy in done.stderr
 

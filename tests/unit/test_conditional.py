@@ -8,8 +8,8 @@ import pytest
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.random import Generator
 from explain_core.removal.conditional import Conditional
-from service.snapshot import load, take
-from tests.folds import fold, messages, new_state, settings
+from service.snapshot import encode
+from tests.folds import fold, messages, new_state, restored, settings
 
 
 def stream(kind, n, seed=0, flip=False):
@@ -211,8 +211,7 @@ def test_in_the_service_a_partition_continues_from_a_snapshot_with_its_trees():
     found = []
     for end in (10, 400, 700, 900):
         found += fold(half, given[half.next_offset : end])
-        half = load(take(half, known.app_id, "records", "topic-id", {}))
-        half.bind(known)
+        half = restored(encode(half), known)
     assert found == expected
     trees = half.explainers["isage"]._trees._trees
     assert trees["b"]._model.n_leaves > 1

@@ -322,7 +322,7 @@ BOMBS = {
 @pytest.mark.parametrize(("raw", "size"), BOMBS.values(), ids=BOMBS.keys())
 def test_a_snapshot_that_is_a_bomb_is_refused(stored: Snapshot, raw: bytes, size: int | None) -> None:
     with pytest.raises(SnapshotError):
-        load(repacked(stored, raw, size))
+        load(repacked(stored, raw, size), settings())
 
 
 def test_the_assembler_of_this_test_makes_pickles_that_load() -> None:

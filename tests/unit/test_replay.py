@@ -6,14 +6,15 @@ from service.kafka.checkpoints import Place, Pointer, point
 from service.kafka.lifecycle import Cluster, OwnedPartition, RecoveryError, Target
 from service.kafka.transaction import Ends
 from service.partition import PartitionState
+from service.signatures import Keys
 from tests.folds import fold, settings, values
 
 
 def replayed(state, published, **recovery):
     """A partition whose replay has ended in one state, while the committed offset is of the other."""
-    pointer = Pointer.decode(point("id", published, Place(Ends(0, 1), 0)).encode())
+    pointer = Pointer.decode(point("id", published, Place(Ends(0, 1), 0, {})).encode())
     chosen = settings(recovery=recovery)
-    partition = OwnedPartition(Cluster(chosen, "id", (), *[None] * 3), published.partition)
+    partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 4), published.partition)
     partition.phase, partition.state = "replaying", state
     partition._target = Target(published.next_offset, pointer.fold_digest, pointer.chains)
     partition._after_replay(state.next_offset)

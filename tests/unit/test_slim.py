@@ -18,7 +18,7 @@ def test_private_generators_are_left_out_of_trees():
         task="multiclass", model={"factory": "river.forest:ARFClassifier"}, explain={"every": 50}
     )
     fold(state, values(300, "multiclass", numeric=True))
-    assert 8 * len(dumps(state)) < len(pickle.dumps(state))
+    assert 8 * len(dumps(state.model)) < len(pickle.dumps(state.model))
 
 
 def test_a_search_tree_of_a_sorted_stream_is_stored_whatever_its_depth():
@@ -75,11 +75,11 @@ def test_nodes_are_stored_as_their_values_and_their_names_once():
     )
     fold(state, values(300, "multiclass", numeric=True))
     trees = [
-        [node for tree in one.model.wrapped.models for node in tree._root.iter_dfs()]
-        for one in (state, loads(dumps(state)))
+        [node for tree in model.wrapped.models for node in tree._root.iter_dfs()]
+        for model in (state.model, loads(dumps(state.model)))
     ]
     assert len(trees[0]) > 30
     for before, after in zip(*trees, strict=True):
         assert type(after) is type(before)
         assert list(vars(after)) == list(vars(before))
-    assert dumps(state).count(b"_last_split_attempt_at") == 1
+    assert dumps(state.model).count(b"_last_split_attempt_at") == 1

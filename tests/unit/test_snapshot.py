@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 
+import msgspec
 import pytest
 import zstandard
 from river import stats
@@ -14,16 +15,16 @@ from river.utils import pandas as a_river_module
 from service import snapshot as snapshots
 from service.attributes import method_of
 from service.errors import SettingsError, SnapshotError, UserError
-from service.models import trusted_modules
 from service.partition import fold_settings
 from service.pickles import dumps, loads
 from service.settings import CheckpointSettings
-from service.signatures import Keys, read_keys
+from service.signatures import Keys, check_trust, read_keys
 from service.snapshot import (
     CHUNK_BYTES,
     Manifest,
     Snapshot,
     begin,
+    encode,
     load,
     take,
 )
@@ -77,9 +78,8 @@ def taken(state, known):
 
 
 def restored(state, known):
-    other = load(taken(state, known), trusted_modules(known.model))
-    other.bind(known)
-    return other
+    snapshot = taken(state, known)
+    return load(snapshot.model_copy(update={"trusted": True}), known)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,11 @@ def test_a_manifest_says_what_its_chunks_hold(large, stored):
     assert manifest.chunk_sizes == [len(chunk) for chunk in stored.chunks]
     assert len(stored.chunks) >= 2 and max(manifest.chunk_sizes) <= CHUNK_BYTES
     assert manifest.sha256 == hashlib.sha256(packed).hexdigest()
-    assert manifest.raw_size == len(dumps(large)) and stored.size == len(packed)
+    assert manifest.raw_size == len(encode(large)) and stored.size == len(packed)
     assert (manifest.partition, manifest.next_offset, manifest.records, manifest.epoch) == (3, 40, 40, 0)
     assert manifest.fold_digest == large.fold_digest.hex()
     assert manifest.settings == fold_settings(settings())
-    assert load(stored).fold_digest == large.fold_digest
+    assert load(stored, settings()).fold_digest == large.fold_digest
 
 
 DAMAGES = {
@@ -205,16 +205,16 @@ DAMAGES = {
 def test_chunks_that_are_not_those_of_the_manifest_are_refused_before_anything_is_loaded(
     stored, damage, monkeypatch
 ):
-    monkeypatch.setattr(snapshots, "loads", lambda *_: pytest.fail("it was loaded"))
+    monkeypatch.setattr(snapshots, "decode", lambda *_: pytest.fail("it was decoded"))
     with pytest.raises(SnapshotError, match=r"partition 3 at offset 40: .*(torn|altered)"):
-        load(Snapshot(manifest=stored.manifest, chunks=DAMAGES[damage](stored.chunks)))
+        load(Snapshot(manifest=stored.manifest, chunks=DAMAGES[damage](stored.chunks)), settings())
 
 
 @pytest.mark.parametrize("size", [0, 10, 2**31])
 def test_a_size_that_is_not_the_content_s_is_refused_before_memory_is_taken(stored, size, monkeypatch):
-    monkeypatch.setattr(snapshots, "loads", lambda *_: pytest.fail("it was loaded"))
+    monkeypatch.setattr(snapshots, "decode", lambda *_: pytest.fail("it was decoded"))
     with pytest.raises(SnapshotError, match="its size is not that of the manifest"):
-        load(with_manifest(stored, raw_size=size))
+        load(with_manifest(stored, raw_size=size), settings())
 
 
 def packed_as(stored, packed, raw_size):
@@ -231,7 +231,7 @@ def test_a_snapshot_that_unpacks_to_more_than_the_limit_is_refused(stored, monke
     bomb = zstandard.compress(bytes(2_000_000))
     assert len(bomb) < 1_000
     with pytest.raises(SnapshotError, match="above 1000000"):
-        load(packed_as(stored, bomb, 2_000_000))
+        load(packed_as(stored, bomb, 2_000_000), settings())
 
 
 def test_a_state_that_has_grown_beyond_what_can_be_restored_is_not_stored(monkeypatch):
@@ -245,14 +245,31 @@ def test_a_state_that_has_grown_beyond_what_can_be_restored_is_not_stored(monkey
 @pytest.mark.parametrize("packed", [b"", b"text", zstandard.compress(bytes(1_000))[:-3]])
 def test_bytes_that_cannot_be_unpacked_are_refused(stored, packed):
     with pytest.raises(SnapshotError, match=r"snapshot of partition 3: its (bytes|size)"):
-        load(packed_as(stored, packed, 1_000))
+        load(packed_as(stored, packed, 1_000), settings())
 
 
-@pytest.mark.parametrize("state", [{"partition": 3}, None, "text"])
-def test_a_snapshot_of_something_else_is_refused(stored, state):
-    raw = pickle.dumps(state)
-    with pytest.raises(SnapshotError, match=f"holds a {type(state).__name__}, not a state"):
-        load(packed_as(stored, zstandard.compress(raw), len(raw)))
+@pytest.mark.parametrize(
+    "raw",
+    [
+        msgspec.msgpack.encode({"partition": 3}),
+        msgspec.msgpack.encode(None),
+        b"",
+        pickle.dumps({"partition": 3}),
+    ],
+)
+def test_a_snapshot_of_something_else_is_refused(stored, raw):
+    with pytest.raises(SnapshotError, match="no state of this version and these settings"):
+        load(packed_as(stored, zstandard.compress(raw), len(raw)), settings())
+
+
+def test_a_model_of_its_own_code_is_read_from_a_trusted_snapshot_alone():
+    known = settings(model={"factory": "tests.models:Majority", "modules": ["tests.models"]})
+    state = new_state(model={"factory": "tests.models:Majority"})
+    snapshot = taken(state, known)
+    assert not snapshot.trusted
+    with pytest.raises(SnapshotError, match=r"only its own code can read.*hmac_key_file.*run code"):
+        load(snapshot, known)
+    assert load(snapshot.model_copy(update={"trusted": True}), known).fold_digest == state.fold_digest
 
 
 @pytest.mark.parametrize("raw", [b"", b"text", b"\x80\x05", pickle.dumps([1, 2])[:-1]])
@@ -265,7 +282,7 @@ def test_bytes_that_are_no_pickle_are_refused(raw):
     ("change", "words"),
     [
         (lambda text: text[:-1], "JSON"),
-        (lambda text: text.replace(b'"checkpoint/1"', b'"checkpoint/2"'), "schema"),
+        (lambda text: text.replace(b'"checkpoint/2"', b'"checkpoint/3"'), "schema"),
         (lambda text: text.replace(b'"partition":3', b'"partition":-3'), "partition"),
         (lambda text: text.replace(b'"records":40', b'"more":1,"records":40'), "more"),
         (lambda text: text.replace(b'"epoch":0,', b""), "epoch"),
@@ -280,6 +297,12 @@ def test_bytes_that_are_no_manifest_of_this_version_are_refused(stored, change, 
         Manifest.decode(change(text))
 
 
+def test_a_snapshot_of_an_earlier_version_is_refused_with_the_remedy(stored):
+    old = stored.manifest.encode().replace(b"checkpoint/2", b"checkpoint/1")
+    with pytest.raises(SnapshotError, match=r"an earlier version.*explain-sidecar reset"):
+        Manifest.decode(old)
+
+
 def test_a_manifest_is_accepted_under_any_of_the_keys_and_refused_without_one():
     value, keys = b"manifest", Keys((b"new key", b"old key"))
     keys.check(value, keys.sign(value))
@@ -288,8 +311,7 @@ def test_a_manifest_is_accepted_under_any_of_the_keys_and_refused_without_one():
     for signature in (None, *foreign):
         with pytest.raises(SnapshotError, match="signature"):
             keys.check(value, signature)
-        with pytest.raises(SnapshotError, match="signature"):
-            Keys().check(value, signature)
+        assert not Keys().check(value, signature)
     assert Keys().sign(value) is None
 
 
@@ -304,9 +326,13 @@ def test_unsigned_manifests_are_accepted_where_the_setting_says_so_and_never_tho
         without_key.check(value, signature)
 
 
-def test_without_a_key_nothing_starts_unless_the_risk_is_accepted(tmp_path):
+def test_without_a_key_foreign_code_does_not_start_unless_the_risk_is_accepted(tmp_path):
+    without = read_keys(CheckpointSettings())
+    check_trust(without, None)
     with pytest.raises(SettingsError, match=r"HMAC_KEY_FILE=.*anyone who can write.*ALLOW_UNSIGNED=true"):
-        read_keys(CheckpointSettings())
+        check_trust(without, "the model (Own)")
+    check_trust(Keys(allow_unsigned=True), "the model (Own)")
+    check_trust(Keys((b"a key of sixteen",)), "the model (Own)")
     assert read_keys(CheckpointSettings(allow_unsigned=True)) == Keys(allow_unsigned=True)
     file = tmp_path / "keys"
     file.write_text("a-key-that-signs-from-now\n\nthe-key-of-yesterday\n")
@@ -429,8 +455,8 @@ def test_classes_of_the_modules_that_the_settings_name_are_allowed_and_their_fun
     with pytest.raises(
         SnapshotError, match=r"tests\.models\.Majority is not on the allow-list.*model\.modules"
     ):
-        loads(dumps(state))
-    assert loads(dumps(state), ["tests.models"]).model.wrapped.counts == state.model.wrapped.counts
+        loads(dumps(state.model))
+    assert loads(dumps(state.model), ["tests.models"]).wrapped.counts == state.model.wrapped.counts
     with pytest.raises(SnapshotError, match="not on the allow-list"):
         loads(hostile(Named("tests.models", "bagging")), ["tests.models"])
 

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from explain_core.drift import RiskChange
-from service.pickles import dumps, loads
-from tests.folds import fold, messages, new_state, settings
+from service.snapshot import encode
+from tests.folds import fold, messages, new_state, restored, settings
 
 QUICK = {"enabled": True, "window": 200, "bootstrap": 20}
 
@@ -77,9 +77,8 @@ def test_a_restored_state_goes_on_across_the_end_of_a_window(at):
     assert len(messages(expected, "drift")) == 2
     state = new_state(drift=QUICK)
     before = fold(state, rows[:at])
-    restored = loads(dumps(state))
-    restored.bind(settings(drift=QUICK))
-    assert before + fold(restored, rows[at:]) == expected
+    again = restored(encode(state), settings(drift=QUICK))
+    assert before + fold(again, rows[at:]) == expected
 
 
 def test_a_window_of_event_time_ends_before_the_first_record_of_the_next_and_counts_who_is_late():
