@@ -63,8 +63,8 @@ def test_every_object_fits_the_schema_of_kubernetes(values: dict[str, Any], tmp_
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     run("helm", "lint", "--strict", CHART, "-f", str(tmp_path / "values.yaml"))
     objects = rendered(values, tmp_path)
-    expected = {"StatefulSet", "Service", "ConfigMap", "PodDisruptionBudget"}
-    assert set(objects) == (expected if values is MINIMAL else expected | CUSTOM | {"NetworkPolicy"})
+    expected = {"StatefulSet", "Service", "ConfigMap", "PodDisruptionBudget", "NetworkPolicy"}
+    assert set(objects) == (expected if values is MINIMAL else expected | CUSTOM)
     for kind, one in objects.items():
         if kind not in CUSTOM:
             kubernetes_validate.validate(one, KUBERNETES, strict=True)
@@ -109,6 +109,34 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" not in {one["name"] for one in dynamic}
 
 
+def test_what_is_not_asked_for_is_not_reachable(tmp_path: Path) -> None:
+    def environment(objects: dict[str, dict[str, Any]]) -> dict[str, str]:
+        container = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+        return {one["name"]: one.get("value", "") for one in container["env"]}
+
+    closed, opened = rendered(MINIMAL, tmp_path), rendered(FULL, tmp_path)
+    assert closed["NetworkPolicy"]["spec"]["ingress"] == []
+    assert closed["NetworkPolicy"]["spec"]["policyTypes"] == ["Ingress"]
+    assert opened["NetworkPolicy"]["spec"]["ingress"] == [
+        {"ports": [{"port": "http", "protocol": "TCP"}], "from": [{"namespaceSelector": {}}]}
+    ]
+    assert environment(closed)["EXPLAIN_HTTP__DASHBOARD"] == "false"
+    assert "EXPLAIN_HTTP__TOKEN" not in environment(closed)
+    assert "EXPLAIN_HTTP__DASHBOARD" not in environment(opened)
+    assert "EXPLAIN_HTTP__TOKEN" in environment(opened)
+    off = rendered({**MINIMAL, "networkPolicy": {"enabled": False}}, tmp_path)
+    assert "NetworkPolicy" not in off
+
+
+def test_a_digest_is_preferred_to_a_tag(tmp_path: Path) -> None:
+    digest = f"sha256:{'0123456789abcdef' * 4}"
+    objects = rendered({**FULL, "image": {**FULL["image"], "digest": digest}}, tmp_path)
+    image = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image == f"registry.example/sidecar@{digest}"
+    tagged = rendered(FULL, tmp_path)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert tagged == "registry.example/sidecar:1.2.3"
+
+
 def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path) -> None:
     objects = rendered(FULL, tmp_path)
     config = tmp_path / "sidecar.yaml"
@@ -137,6 +165,8 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
         ({"kafka": {"bootstrapServers": "k:9092", "membership": "fixed"}}, "membership"),
         ({"replica": 3}, "replica"),
         ({"config": {"http": {"port": 80}}}, "port"),
+        ({"config": {"http": {"dashboard": True}}, "http": {"port": 9000}}, "http.existingSecret"),
+        ({"image": {"repository": "r", "digest": "sha256:12"}}, "digest"),
         ({"checkpoint": {"existingSecret": ""}}, "config.checkpoint.allow_unsigned"),
         ({"config": {"checkpoint": {"hmac_key_file": "keys"}}}, "hmac_key_file"),
     ],
