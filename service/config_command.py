@@ -28,14 +28,22 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
 
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
     """As ``show``, and make the model once. Raises ``UserError`` where that fails."""
+    from explain_core.learners.base import Learner
     from service.models import load_model
 
     show(settings, config=config, as_json=as_json)
     # Some models print what they think of their parameters; stdout is for our data.
     with redirect_stdout(sys.stderr):
         model = load_model(settings.model, settings.seed)
+    how = (
+        "is explained as it is"
+        if settings.model.static
+        else f"learns in arrays ({model.kind})"
+        if isinstance(model, Learner)
+        else "learns by its own code"
+    )
     sys.stderr.write(
-        f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task}\n"
+        f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task} and {how}\n"
     )
 
 
