@@ -63,7 +63,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     labels: Counter[str] = Counter()
     try:
         findings.append(_model(settings))
-        findings.append(_signatures(settings))
+        findings.append(_signatures(settings, findings[0].ok is True))
         if settings.registry.url:
             findings.append(_registry(settings))
         admin = admin_client(settings, ErrorLog())
@@ -94,9 +94,10 @@ def _model(settings: Settings) -> Finding:
     return Finding("model", True, f"{type(model.wrapped).__name__} for {settings.model.task}")
 
 
-def _signatures(settings: Settings) -> Finding:
+def _signatures(settings: Settings, made: bool) -> Finding:
     try:
-        keys, foreign = read_keys(settings.checkpoint), foreign_code(settings)
+        keys = read_keys(settings.checkpoint)
+        foreign = foreign_code(settings) if made else None
         check_trust(keys, foreign)
     except UserError as error:
         return Finding("snapshots", False, str(error))

@@ -236,6 +236,11 @@ class Transaction:
                     raise Aborted("messages were not acknowledged in time")
         except KafkaException as error:
             self._failed("flush", error)
+        except SystemError as error:
+            # The client raises a fatal error amid the acknowledgements, whose calls then fail for it.
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            self._failed("flush", error.__cause__)
         if any(min(ends.first, ends.last) < 0 for ends in self._ends):
             cause = self._failure()
             if cause is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from service.demo.flights import ORIGINS
 from service.kafka.broker import Broker
 from tests.broker.harness import Factory, Process
 
@@ -70,9 +71,8 @@ def test_the_broker_and_the_sidecar_end_with_the_demo(number: signal.Signals, st
         assert demo.running() and time.monotonic() < deadline, demo.log()
         time.sleep(0.1)
     started = descendants(demo.pid)
-    assert (
-        len(started) == 6
-    )  # a keeper of the broker and one of the sidecar, the broker, the supervisor, two workers
+    # A keeper of the broker and one of the sidecar, the broker, the supervisor, a worker for each airport.
+    assert len(started) == 4 + len(ORIGINS)
     os.kill(demo.pid, number)
     assert demo.wait() == status, demo.log()
     deadline = time.monotonic() + 60

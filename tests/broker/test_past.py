@@ -232,9 +232,9 @@ def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(
     line.feed(mixed_records(1, 100, seed=1))
     line.wait_for(line.folded)
     assert first.stop() == 0, first.log()
+    assert "transaction is open" in line.cli("reset", "--partition", "0", status=1).stderr
     second = line.worker(until_caught_up=True)
     line.wait_for(lambda: "another program's transaction is open since offset" in second.log())
-    assert "transaction is open" in line.cli("reset", "--partition", "0", status=1).stderr
     time.sleep(SUPERSEDED_SECONDS)
     assert second.running() and "reset" not in second.log()
     other.abort_transaction(30)

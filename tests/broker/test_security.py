@@ -141,7 +141,7 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
         )
         stored += b"".join(header for _, header in message.headers() or [])
     stored += "".join(place.metadata for place in line.committed().values()).encode()
-    assert b"PartitionState" in stored
+    assert b"fold_digest" in stored
     for secret in (PASSWORD, HMAC_KEY, HTTP_TOKEN):
         assert not [text for text in said if secret in text]
         assert secret.encode() not in stored

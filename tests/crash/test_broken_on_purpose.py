@@ -252,12 +252,16 @@ def test_without_the_watch_a_topic_that_is_created_again_is_folded_by_the_old_mo
         process = line.suspect()
         line.wait_for(line.folded)
         topic = line.topics["records"]
+        process.signal(
+            signal.SIGSTOP
+        )  # so that it meets the new topic with as many records as it has folded of the old one
         line.admin.delete_topics([topic])[topic].result()
         again = NewTopic(topic, 1, 1, config={"retention.ms": "-1"})
         line.wait_for(lambda: line.admin.create_topics([again])[topic].exception() is None)
         line.inputs[0] = []
         line.wait_for(lambda: topic in line.admin.list_topics(timeout=5).topics)
         line.feed(mixed_records(1, 500, seed=1))
+        process.signal(signal.SIGCONT)
         line.wait_for(lambda: not process.running() or line.committed()[0].offset == 500)
         if process.running():
             process.stop()

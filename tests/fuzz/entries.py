@@ -122,7 +122,7 @@ def _stored() -> Snapshot:
 
 
 def _state_of_a_tree() -> bytes:
-    state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier"})
+    state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier", "learner": "river"})
     fold(state, values(60))
     return dumps(state.model)
 

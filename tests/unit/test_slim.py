@@ -15,7 +15,9 @@ from tests.folds import fold, new_state, values
 
 def test_private_generators_are_left_out_of_trees():
     state = new_state(
-        task="multiclass", model={"factory": "river.forest:ARFClassifier"}, explain={"every": 50}
+        task="multiclass",
+        model={"factory": "river.forest:ARFClassifier", "learner": "river"},
+        explain={"every": 50},
     )
     fold(state, values(300, "multiclass", numeric=True))
     assert 8 * len(dumps(state.model)) < len(pickle.dumps(state.model))
@@ -71,7 +73,9 @@ def test_a_splitter_whose_dictionaries_differ_keeps_each_of_them():
 
 def test_nodes_are_stored_as_their_values_and_their_names_once():
     state = new_state(
-        task="multiclass", model={"factory": "river.forest:ARFClassifier"}, explain={"every": 50}
+        task="multiclass",
+        model={"factory": "river.forest:ARFClassifier", "learner": "river"},
+        explain={"every": 50},
     )
     fold(state, values(300, "multiclass", numeric=True))
     trees = [
