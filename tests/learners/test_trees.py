@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from river import drift, forest, tree
 from river.datasets import synth
-from river.tree.nodes import htc_nodes
+from river.tree.nodes import hatc_nodes, htc_nodes
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.learners import layout as at
@@ -278,6 +278,7 @@ def test_the_order_of_one_sum_is_noticed(make: Callable[..., Any], monkeypatch: 
         return bayes(x, stats, dict(reversed(splitters.items())))
 
     bayes = htc_nodes.do_naive_bayes_prediction
-    monkeypatch.setattr(htc_nodes, "do_naive_bayes_prediction", backwards)
+    for module in (htc_nodes, hatc_nodes):
+        monkeypatch.setattr(module, "do_naive_bayes_prediction", backwards)
     with pytest.raises(AssertionError, match="record"):
         run(make, tree_learner, "classification", clusters(300))
