@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,9 +57,6 @@ class Learner(Model):
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Predictions for rows that ``encoded`` has made: probabilities, rows × classes in the order of the codes, or numbers, rows × 1."""
         raise NotImplementedError
-
-    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
-        return [self.predict(x) for x in rows]
 
     @property
     def takes_weight(self) -> bool:
