@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.compiling import AVAILABLE
 from explain_core.evaluation import kernels
 from explain_core.state import Block, State, array, block, check, finite
 
@@ -72,7 +73,7 @@ class Smoother:
 
     def update(self, delta: Array) -> None:
         """Take in one observation per cell."""
-        if kernels.AVAILABLE and delta.ndim == 2:
+        if AVAILABLE and delta.ndim == 2:
             kernels.smooth(self.cells, self.sums, self.rates, delta)
             return
         n, weights, squares, slow_weights, slow_squares = self.sums.tolist()

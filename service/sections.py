@@ -263,7 +263,7 @@ class ExplainSettings(_Section):
     warm_up: int | None = Field(
         None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
     )
-    evaluator: Literal["auto", "generic", "batch", "linear", "trees", "arrays"] = Field(
+    evaluator: Literal["auto", "generic", "batch", "arrays"] = Field(
         "auto",
         description="How the model is evaluated on perturbed copies; auto takes the fastest that knows the model.",
     )

@@ -105,9 +105,6 @@ class GenericEvaluator:
         """Let compiled code draw, and take the Δ of the plan's parts in, where it knows the way; else nothing has changed."""
         return False
 
-    def meet(self, x: Row) -> None:
-        """Take notice of a record that is learnt and not explained."""
-
     def __getstate__(self) -> dict[str, Any]:
         """The model alone: what is compiled from it is compiled again where it is needed."""
         return {"model": self.model}

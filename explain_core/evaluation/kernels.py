@@ -7,55 +7,19 @@ numba none of them is called.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from explain_core import losses
+from explain_core.compiling import compiled
 from explain_core.random import GAMMA, MIX_1, MIX_2
-
-try:
-    import numba  # type: ignore[import-untyped, unused-ignore]
-except ImportError:  # the extra is not installed
-    numba = None  # type: ignore[assignment, unused-ignore]
-
-AVAILABLE = numba is not None
-
-
-def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """The function as machine code, kept in a cache beside the file; itself without numba."""
-    if not AVAILABLE:
-        return function
-    found: Any
-    try:
-        found = numba.njit(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # there is no directory that numba may write to
-        found = numba.njit(error_model="numpy", **options)(function)
-    unliteral: Any = numba.types.unliteral
-    template = found.get_call_template
-
-    def without_literals(arguments: Any, keywords: Any) -> Any:
-        return template([unliteral(kind) for kind in arguments], keywords)
-
-    # Else numba compiles the function anew for each constant that it is called with.
-    found.get_call_template = without_literals  # type: ignore[attr-defined, unused-ignore]
-    return found  # type: ignore[no-any-return]
-
-
-def inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As ``compiled``, for what only compiled functions call: it compiles in half the time."""
-    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
+from explain_core.sums import total
 
 _STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
 _30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
 EPSILON = losses.EPSILON
-COMPENSATED = sys.version_info >= (3, 12)
-"""Since Python 3.12 ``sum`` of floats carries the rounding error along."""
-
 LOSSES = {name: code for code, name in enumerate(losses.NAMED)}
 """The losses that are compiled, by name."""
 
@@ -72,23 +36,6 @@ def below(state: Any, n: int) -> Any:
     z = z ^ (z >> _31)
     size = np.uint64(n)
     return np.int64(((z >> _32) * size + (((z & _LOW) * size) >> _32)) >> _32)
-
-
-@compiled
-def total(values: Any, n: int) -> float:
-    """``sum`` of the first n values."""
-    result = 0.0
-    if not COMPENSATED:
-        for i in range(n):
-            result += values[i]
-        return result
-    lost = 0.0
-    for i in range(n):
-        value = values[i]
-        t = result + value
-        lost += (result - t) + value if abs(result) >= abs(value) else (value - t) + result
-        result = t
-    return result + lost if lost != 0.0 and math.isfinite(lost) else result
 
 
 @compiled

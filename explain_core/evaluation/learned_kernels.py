@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from explain_core.compiling import compiled
 from explain_core.evaluation.kernels import (
-    compiled,
     draw_joining,
     draw_replaced,
     empty_losses,

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from explain_core.empty import EmptyModel
 from explain_core.evaluation.kernels import LOSSES
-from explain_core.evaluation.table import Array, Table
 from explain_core.losses import NAMED, Loss
 from explain_core.players import Players
 from explain_core.random import Generator
 from explain_core.reservoirs import Reservoir
-from explain_core.smoothing import Smoother
+from explain_core.smoothing import Array, Smoother
 
 
 @dataclass
@@ -55,26 +53,3 @@ class Plan:
         self.empty: Array = np.empty(0)
         """What ``held`` is kept within."""
         self.held: EmptyModel | None = None
-        self._width = -1
-        self.arguments: tuple[Any, ...] = ()
-        """What a kernel is called with, while ``image`` and ``matrix`` are these objects."""
-        self.image: Any = None
-        self.matrix: Any = None
-
-    def bind(self, table: Table) -> None:
-        """Say where the players' features are among the columns of a table."""
-        if len(table.names) == self._width:
-            return
-        columns = [[table.column(name) for name in player.features] for player in self.players]
-        self._width = len(table.names)
-        self.starts = np.cumsum([0, *map(len, columns)]).astype(np.int64)
-        self.columns = np.array([column for of_one in columns for column in of_one], np.int64)
-        self.outside = np.setdiff1d(np.arange(self._width), self.columns)
-
-    def smoothing(self) -> tuple[Any, ...]:
-        """What kernels take of iPFI, and of iSAGE; no draws stand for none."""
-        first, second = (
-            (part.n_samples, part.delta, part.smoother.cells, part.smoother.sums, part.smoother.rates)
-            for part in (self.pfi, self.sage)
-        )
-        return (*first, *second)

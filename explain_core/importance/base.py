@@ -321,7 +321,6 @@ class Together:
         for one in self.estimators:
             one._check(x)
         self._met(first.players.after(x), x)
-        first.evaluator.meet(x)
 
     def _met(self, players: Players, x: Row) -> None:
         for one in self.estimators:

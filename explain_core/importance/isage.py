@@ -143,7 +143,6 @@ class IncrementalSAGE(IncrementalEstimator):
             predictions = self.evaluator.predict_many(copies) if copies else []
             for prediction in predictions:
                 check_prediction(prediction, self.task)
-            self.evaluator.meet(x)
             return order, (predictions[k : k + m] for k in range(0, len(predictions), m))
         rows = [self._draw_row() for _ in range(m)]
         order = self._rng.permutation(len(players))

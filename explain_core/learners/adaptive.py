@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import compiled, inner, total
+from explain_core.compiling import compiled, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, i8, u4
@@ -36,6 +36,7 @@ from explain_core.learners.walks import (
     release,
     sprout,
 )
+from explain_core.sums import total
 
 ERROR_COUNT, ERROR = range(2)
 MADE, SWITCHED, PRUNED = range(3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.evaluation.kernels import inner
+from explain_core.compiling import inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.layout import give, take

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.evaluation.kernels import AVAILABLE, compiled
+from explain_core.compiling import AVAILABLE, compiled
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import compiled, inner
+from explain_core.compiling import compiled, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, f8, i8
 from explain_core.learners.columns import Columns

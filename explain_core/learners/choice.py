@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain_core.evaluation.kernels import AVAILABLE
+from explain_core.compiling import AVAILABLE
 from explain_core.learners.base import Learner
 from explain_core.losses import Task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import compiled, inner, total
+from explain_core.compiling import compiled, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, i1, i8, u4
@@ -18,6 +18,7 @@ from explain_core.learners.tree import TreeLearner, repeatable
 from explain_core.learners.walks import release
 from explain_core.losses import Prediction
 from explain_core.models import Row
+from explain_core.sums import total
 
 
 @inner

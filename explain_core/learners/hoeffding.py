@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import compiled, inner
+from explain_core.compiling import compiled, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i1, i8
 from explain_core.learners.layout import short

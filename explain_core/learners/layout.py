@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain_core.evaluation.kernels import inner
+from explain_core.compiling import inner
 
 SLOTS = (
     "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",

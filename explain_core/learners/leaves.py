@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import COMPENSATED, inner, total
+from explain_core.compiling import inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8, u4
 from explain_core.learners.layout import give, take
 from explain_core.learners.mersenne import sample
+from explain_core.sums import COMPENSATED, total
 
 HALF_LOG_TAU = 0.5 * math.log(math.tau)
 

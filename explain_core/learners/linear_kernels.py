@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import compiled, total
+from explain_core.compiling import compiled
 from explain_core.learners.arrays import f8, i8
+from explain_core.sums import total
 
 (
     HEAD,

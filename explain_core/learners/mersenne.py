@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import inner
+from explain_core.compiling import inner
 from explain_core.learners.arrays import Array
 from explain_core.learners.layout import POSITION
 

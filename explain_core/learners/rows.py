@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import compiled, inner, total
+from explain_core.compiling import compiled, inner
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import vote
 from explain_core.learners.arrays import f8, i1, i8
 from explain_core.learners.leaves import predict_leaf, uses_bayes
 from explain_core.learners.walks import following, most_common
+from explain_core.sums import total
 
 FEW = 8
 """Columns in which rows may differ to be compared by them; rows that differ in more are predicted by themselves."""

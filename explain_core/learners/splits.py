@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.evaluation.kernels import inner, total
+from explain_core.compiling import inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.leaves import weight_of
+from explain_core.sums import total
 
 SQRT_2 = math.sqrt(2.0)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.evaluation.kernels import COMPENSATED, inner
+from explain_core.compiling import inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.layout import give, take
 from explain_core.learners.leaves import drop_leaf, forget, new_leaf, weight_of
+from explain_core.sums import COMPENSATED
 
 
 @inner
