@@ -1,15 +1,15 @@
 """Named places at which a test lets a worker crash, stop or stall; without the environment variable nothing happens there.
 
 ``SIDECAR_CRASH_POINT=commit.before:3`` ends the process by SIGKILL when it comes before a commit for the third time;
-``commit.before:3:stop`` stops it by SIGSTOP, ``commit.before:3:stall=2.5`` holds its loop for 2.5 s while the Kafka client's
-threads go on.
+``commit.before:3:stop`` stops it by SIGSTOP, ``commit.before:3:stall=2.5`` holds its loop for 2.5 s, or until SIGUSR2 comes,
+while the Kafka client's threads go on.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable
 
 VARIABLE = "SIDECAR_CRASH_POINT"
@@ -48,9 +48,12 @@ def armed(wanted: str) -> Callable[[str], None]:
             return
         left -= 1
         if left == 0:
+            released = threading.Event()
+            if verb == "stall":
+                signal.signal(signal.SIGUSR2, lambda *_: released.set())
             os.write(2, f"crash point {name} reached\n".encode())
             if verb == "stall":
-                time.sleep(float(seconds))
+                released.wait(float(seconds))
             else:
                 os.kill(os.getpid(), signal.SIGSTOP if verb else signal.SIGKILL)
 

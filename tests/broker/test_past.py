@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import signal
 import time
 
 import pytest
@@ -75,8 +76,9 @@ def test_reset_is_refused_while_the_sidecar_runs(line: Pipeline) -> None:
 
 
 def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
-    first = _held_reset(line)
+    first = _held_reset(line, 120)
     assert "or another reset" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
+    first.signal(signal.SIGUSR2)
     assert first.wait() == 0, first.log()
     before = len(line.explanations())
     line.feed(mixed_records(1, 20, seed=1))
@@ -85,7 +87,7 @@ def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
 
 
 def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
-    reset = _held_reset(line)
+    reset = _held_reset(line, 20)
     worker = line.worker()
     line.wait_for(lambda: _members(line) == 2)
     assert reset.wait() == 1, reset.log()
@@ -96,9 +98,9 @@ def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> Non
     line.verify()
 
 
-def _held_reset(line: Pipeline) -> Process:
-    """A reset that holds for a while before it commits."""
-    hold = {"SIDECAR_CRASH_POINT": "reset.before:1:stall=20"}
+def _held_reset(line: Pipeline, seconds: int) -> Process:
+    """A reset that holds before it commits, so long or until SIGUSR2."""
+    hold = {"SIDECAR_CRASH_POINT": f"reset.before:1:stall={seconds}"}
     process = Process(["-m", "service.cli", "reset", "--partition", "0", "--yes"], line.environment | hold)
     line.wait_for(lambda: "crash point" in process.log())
     return process

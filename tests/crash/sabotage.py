@@ -1,5 +1,6 @@
 """Protections switched off, one at a time, in the process of a test's worker: what they protect from must then be seen."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,15 @@ def no_digest_check() -> None:
         self.committed_offset = target.offset
 
     OwnedPartition._diverged = broken  # type: ignore[method-assign]
+
+
+def no_chain_check() -> None:
+    differences = Target.differences
+
+    def broken(self: Target, state: PartitionState) -> list[str]:
+        return differences(dataclasses.replace(self, chains={}), state)
+
+    Target.differences = broken  # type: ignore[method-assign]
 
 
 def no_checksum() -> None:
@@ -103,6 +113,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
         offsets_outside_the_transaction,
         metadata_of_a_consumer_that_never_joined,
         no_digest_check,
+        no_chain_check,
         no_checksum,
         restore_without_replay,
         aborted_outputs_not_sent_again,

@@ -110,7 +110,16 @@ def test_metadata_of_a_consumer_that_never_joined_lets_a_zombie_commit(broker: B
     assert any("explanations" in difference for difference in broken.differences())
 
 
-def test_without_the_digest_check_a_model_that_is_not_deterministic_breaks_the_chain(broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        pytest.param("no_digest_check", "Unpredictable", id="a model that is not deterministic"),
+        pytest.param("no_chain_check", "Wavering", id="explanations that are not deterministic"),
+    ],
+)
+def test_without_the_check_of_digests_what_is_not_deterministic_breaks_the_chain(
+    broker: Broker, name: str, model: str
+) -> None:
     statuses = {}
 
     def scenario(line: Line) -> None:
@@ -119,9 +128,9 @@ def test_without_the_digest_check_a_model_that_is_not_deterministic_breaks_the_c
         statuses[line.broken] = line.suspect(until_caught_up=True).wait()
 
     intact, broken = both(
-        broker, "no_digest_check", scenario, EXPLAIN_MODEL__FACTORY="tests.broker.custom_models:Unpredictable"
+        broker, name, scenario, EXPLAIN_MODEL__FACTORY=f"tests.broker.custom_models:{model}"
     )
-    assert statuses == {None: 1, "no_digest_check": 0}
+    assert statuses == {None: 1, name: 0}
     assert intact.differences(fold=False) == []
     assert any("digest chain breaks" in difference for difference in broken.differences(fold=False))
 
