@@ -50,12 +50,6 @@ class Generator:
             order[i], order[j] = order[j], order[i]
         return order
 
-    def __getstate__(self) -> int:
-        return self.state
-
-    def __setstate__(self, state: int) -> None:
-        self.state = state
-
 
 def derive_seed(*parts: object) -> int:
     """A 64-bit seed from any printable parts: the same parts give the same seed on every machine.

@@ -65,12 +65,6 @@ class Chain:
         self.seq += 1
         return self.digest.hex()
 
-    def __getstate__(self) -> tuple[int, bytes]:
-        return self.seq, self.digest
-
-    def __setstate__(self, state: tuple[int, bytes]) -> None:
-        self.seq, self.digest = state
-
 
 def sealed(body: dict[str, Any], chain: Chain) -> bytes:
     """The message's JSON with its digest as the last key."""

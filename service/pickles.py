@@ -30,7 +30,6 @@ from numpy._core.numeric import _frombuffer  # type: ignore[attr-defined]
 from numpy.random import MT19937, BitGenerator, _pickle
 from river._river_rust.vectordict import VectorDict
 
-from explain_core import losses
 from service import slim
 from service.attributes import (
     FACTORIES,
@@ -142,7 +141,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
     def _trusts(self, kind: type) -> bool:
         """Whether its objects may be made without their constructor."""
         package = kind.__module__.partition(".")[0]
-        return package in _OURS or kind.__module__ in self._modules or kind in (NormalDist, object)
+        return package in _PACKAGES or kind.__module__ in self._modules or kind in (NormalDist, object)
 
     def _reduce(self) -> None:
         arguments = self.stack.pop()
@@ -296,7 +295,6 @@ _TUPLES: dict[int | None, Any] = {
     2: _InPython.dispatch[pickle.TUPLE2[0]],
     3: _InPython.dispatch[pickle.TUPLE3[0]],
 }
-_OURS = frozenset({"river", "explain_core", "service"})
 _NOT_OURS = type | FunctionType | BuiltinFunctionType | MethodType | functools.partial | np.ufunc  # type: ignore[type-arg]
 """What has no state of a partition: to set one would change the program."""
 
@@ -361,7 +359,6 @@ _NAMES = frozenset(
         ("collections", "defaultdict"),
         ("collections", "deque"),
         ("datetime", "date"),
-        ("explain_core.losses", "get"),
         ("datetime", "datetime"),
         ("datetime", "timedelta"),
         ("numbers", "Number"),
@@ -377,9 +374,7 @@ _NAMES = frozenset(
         ("service.attributes", "method_of"),
         ("service.attributes", "partial_of"),
         ("service.slim", "gaussian_of"),
-        ("service.slim", "node_of"),
         ("service.slim", "search_tree_of"),
-        ("service.slim", "splitter_of"),
         ("statistics", "NormalDist"),
     }
 )
@@ -393,28 +388,11 @@ def _fits(*kinds: Any) -> Callable[..., bool]:
     return lambda *arguments: len(arguments) == len(kinds) and all(map(isinstance, arguments, kinds))
 
 
-def _fits_node(kind: Any = None, names: Any = None, *values: Any) -> bool:
-    kind = bare(kind)
-    if not (
-        isinstance(kind, type) and kind in slim.NODES and type(names) is tuple and len(names) == len(values)
-    ):
-        return False
-    return not any(isinstance(value, Named) for value in values)
-
-
-def _fits_splitter(n_splits: Any = None, *flat: Any) -> bool:
-    _check_keys(flat[::6])
-    return type(n_splits) is int and len(flat) % 6 == 0
-
-
 _CALLS: dict[Any, Callable[..., bool]] = {
     slim.search_tree_of: _fits(list, list, list, list, bool),
     slim.gaussian_of: _fits(*[int | float] * 3),
-    slim.node_of: _fits_node,
-    slim.splitter_of: _fits_splitter,
     method_of: _fits(object, str),
     partial_of: _fits(object, tuple, dict),
-    losses.get: _fits(str),
     VectorDict: lambda data, default, mask, copy: (
         type(data) is dict and default is None and mask is None and type(copy) is bool
     ),
@@ -442,7 +420,6 @@ _CALLS: dict[Any, Callable[..., bool]] = {
 _FROM_PARTS = (method_of, partial_of)
 _WITH_CALLABLES = (
     *_FROM_PARTS,
-    slim.node_of,
     collections.defaultdict,
     _reconstruct,
     _pickle.__bit_generator_ctor,

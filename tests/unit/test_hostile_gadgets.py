@@ -55,7 +55,7 @@ SCALER = name("river.preprocessing.scale_target", "TargetStandardScaler")
 SWINN = name("river.neighbors.ann.swinn", "SWINN")
 FUNC = name("river.compose.func", "FuncTransformer")
 RANDOM = name("random", "Random")
-NODE, LEAF = name("service.slim", "node_of"), name("river.tree.nodes.htc_nodes", "LeafMajorityClass")
+LEAF = name("river.tree.nodes.htc_nodes", "LeafMajorityClass")
 
 
 def long(value: int) -> bytes:
@@ -153,7 +153,7 @@ GADGETS: dict[str, bytes] = {
     "a class in a frozen set": whole(MARK + DICT_CLASS + b"\x91"),
     "a class in a deque": whole(call(name("collections", "deque")) + VAR + b"a"),
     "a class in a default mapping": whole(call(DEFAULTDICT, DICT_CLASS) + text("a") + VAR + b"s"),
-    "a class in a node": whole(call(NODE, LEAF, tuple_of(text("stats")), VAR)),
+    "a class in a node": whole(attribute(LEAF, "stats", VAR)),
     "a class where a mapping takes none": whole(call(name("collections", "Counter"), VAR)),
     "a class as an object's argument": whole(new(VAR, DICT_CLASS)),
     "the class of learners of another class": whole(attribute(name("river.ensemble.streaming_random_patches", "SRPClassifier"), "_base_learner_class", VAR)),
@@ -168,8 +168,8 @@ GADGETS: dict[str, bytes] = {
     "__reduce_ex__": whole(attribute(VAR, "__reduce_ex__", number(1))),
     "__deepcopy__": whole(attribute(VAR, "__deepcopy__", number(1))),
     "__class__": whole(attribute(VAR, "__class__", TREE)),
-    "a node's method": whole(call(NODE, LEAF, tuple_of(text("learn_one")), number(1))),
-    "a node's property": whole(call(NODE, LEAF, tuple_of(text("total_weight")), number(1))),
+    "a node's method": whole(attribute(LEAF, "learn_one", number(1))),
+    "a node's property": whole(attribute(LEAF, "total_weight", number(1))),
     "a model's method": whole(attribute(name("explain_core.models", "Model"), "predict", number(1))),
     "a state's method": whole(attribute(name("service.partition", "PartitionState"), "step", number(1))),
     "an attribute by way of __setstate__": whole(attribute(name("river.preprocessing.scale", "StandardScaler"), "learn_one", number(1))),

@@ -69,7 +69,8 @@ GETATTR = name("builtins", "getattr")
 TREE = name("river.tree.hoeffding_tree_classifier", "HoeffdingTreeClassifier")
 VAR = name("river.stats.var", "Var")
 LEAF = name("river.tree.nodes.htc_nodes", "LeafMajorityClass")
-NODE, SPLITTER = name("service.slim", "node_of"), name("service.slim", "splitter_of")
+GAUSSIAN = name("service.slim", "gaussian_of")
+SPLITTER = name("river.tree.splitter.gaussian_splitter", "GaussianSplitter")
 LIST, STR = name("builtins", "list"), name("builtins", "str")
 FLOAT_DTYPE = call(name("numpy", "dtype"), text("f8"), b"\x89", b"\x88")
 OBJECT_DTYPE = call(name("numpy", "dtype"), text("O"), b"\x89", b"\x88")
@@ -157,13 +158,13 @@ CORPUS: dict[str, bytes] = {
     "an add of its own": whole(build(new(TREE), mapping((text("add"), VAR))) + MARK + number(1) + b"\x90"),
     "an item of what is no mapping": whole(new(TREE) + text("a") + number(1) + b"s"),
     "attributes under names that are no strings": whole(build(new(TREE), mapping((number(1), number(1))))),
-    "a node that is a whole tree": whole(call(NODE, TREE, tuple_of(text("n_models")), number(1))),
-    "a node of another class": whole(call(NODE, LEAF, tuple_of(text("__class__")), TREE)),
-    "a node's attribute that has no name": whole(call(NODE, LEAF, tuple_of(number(1)), number(1))),
-    "a node with more names than values": whole(call(NODE, LEAF, tuple_of(text("a"), text("b")), number(1))),
-    "a node without a class": whole(call(NODE)),
-    "a splitter that lacks a value": whole(call(SPLITTER, number(10), number(1), number(1))),
-    "a splitter without its number of splits": whole(call(SPLITTER)),
+    "a tree with an attribute of a forest": whole(build(new(TREE), mapping((text("n_models"), number(1))))),
+    "a node of another class": whole(build(new(LEAF), mapping((text("__class__"), TREE)))),
+    "a node's attribute that has no name": whole(build(new(LEAF), mapping((number(1), number(1))))),
+    "a node whose state has no names": whole(build(new(LEAF), tuple_of(text("a"), text("b")))),
+    "a node of an argument of its own": whole(call(LEAF, b"N", number(1))),
+    "a distribution that lacks a value": whole(call(GAUSSIAN, number(10), number(1))),
+    "a distribution of texts": whole(call(GAUSSIAN, text("a"), text("b"), text("c"))),
     # Memory that numpy or river would take on trust.
     "floats that are pointers": whole(build(FLOAT_DTYPE, tuple_of(number(3), text("<"), b"N", b"N", b"N", number(-1), number(-1), number(63)))),
     "pointers that are bytes": whole(build(OBJECT_DTYPE, tuple_of(number(3), text("|"), b"N", b"N", b"N", number(-1), number(-1), number(0)))),
@@ -193,7 +194,7 @@ CORPUS: dict[str, bytes] = {
     "a key that takes for ever to hash": whole(DICT + shared(60, b"\x86") + b"Ns"),
     "a member that takes for ever to hash": whole(MARK + shared(60, b"\x86") + b"\x91"),
     "the text of what doubles itself": whole(call(STR, shared(60, b"\x86"))),
-    "a splitter's class that takes for ever to hash": whole(call(SPLITTER, number(10), shared(60, b"\x86"), *[number(1)] * 5)),
+    "a splitter's class that takes for ever to hash": whole(build(new(SPLITTER), mapping((text("_min_per_class"), DICT + shared(60, b"\x86") + b"Ns")))),
     "a stack that is empty": whole(b"0" * 10),
     "a mark that is missing": whole(b"e"),
     "a memo that is empty": whole(b"h\x07"),
