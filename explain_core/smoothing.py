@@ -74,7 +74,7 @@ class Smoother:
     def update(self, delta: Array) -> None:
         """Take in one observation per cell."""
         if AVAILABLE and delta.ndim == 2:
-            kernels.smooth(self.cells, self.sums, self.rates, delta)
+            kernels.smoothed(self.cells, self.sums, self.rates, delta)
             return
         n, weights, squares, slow_weights, slow_squares = self.sums.tolist()
         decay, slow_decay, keep = self.rates.tolist()

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled
+from explain_core.compiling import compiled, inner
 from explain_core.evaluation.kernels import (
     draw_joining,
     draw_replaced,
     empty_losses,
     joined_delta,
+    put,
     replaced_delta,
     settle,
 )
@@ -37,16 +38,18 @@ PFI_DRAWS, SAGE_DRAWS, LOSSES, PLAYERS, SAGE_PLAYERS = range(5)
 """Of ``counts``: inner draws of iPFI and of iSAGE, 0 for none, and the shapes of what they smooth."""
 
 
-@compiled
+@inner
 def replaced_copies(plan: Any, x: Any) -> Any:
     """The record, and iPFI's copies of it where that is asked for; ``state`` has drawn."""
     m, rows = i8(plan, COUNTS)[0, PFI_DRAWS], f8(plan, ROWS)
     if m == 0:
-        return x.reshape(1, len(x)).copy()
+        alone = np.empty((1, len(x)))
+        put(x, alone[0])
+        return alone
     return draw_replaced(u8(plan, STATE)[0], x, rows, len(rows), i8(plan, STARTS)[0], i8(plan, MEMBERS)[0], m)
 
 
-@compiled
+@inner
 def joining_copies(plan: Any, x: Any) -> Any:
     """iSAGE's copies, each but the first m like the one m before; none where it is not asked for. ``state`` has drawn."""
     m, rows, starts = i8(plan, COUNTS)[0, SAGE_DRAWS], f8(plan, ROWS), i8(plan, STARTS)[0]
@@ -59,7 +62,7 @@ def joining_copies(plan: Any, x: Any) -> Any:
     )  # fmt: skip
 
 
-@compiled
+@inner
 def in_order(out: Any, labels: Any) -> Any:
     """The columns of the labels."""
     found = np.empty((len(out), len(labels)))
@@ -69,7 +72,7 @@ def in_order(out: Any, labels: Any) -> Any:
     return found
 
 
-@compiled
+@inner
 def explained(plan: Any, first: Any, second: Any, y: float) -> Any:
     """Take in what follows from the predictions for both kinds of copies, rows × classes in the order of their codes.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled
+from explain_core.compiling import compiled, inner
 from explain_core.learners.arrays import f8, i8
 from explain_core.sums import total
 
@@ -52,7 +52,7 @@ SIGMOID, IDENTITY, SOFTMAX = range(3)
 LOG, SQUARED, ABSOLUTE = range(3)
 
 
-@compiled
+@inner
 def scales(table: Any) -> Any:
     """The standard deviation of each scaled column, 0 where it is not known."""
     head, columns, moments = i8(table, HEAD)[0], i8(table, COLUMNS), f8(table, MOMENTS)
@@ -67,7 +67,7 @@ def scales(table: Any) -> Any:
     return out
 
 
-@compiled
+@inner
 def terms(table: Any, x: Any, scale: Any, keys: Any, values: Any) -> int:
     """The terms of a row, and their number.
 
@@ -111,7 +111,7 @@ def terms(table: Any, x: Any, scale: Any, keys: Any, values: Any) -> int:
     return n
 
 
-@compiled
+@inner
 def raw(table: Any, keys: Any, values: Any, n: int, out: Any) -> None:
     """The sum of each output before the link."""
     head, weights, intercepts = i8(table, HEAD)[0], f8(table, WEIGHTS), f8(table, INTERCEPTS)[0]
@@ -140,7 +140,7 @@ def raw(table: Any, keys: Any, values: Any, n: int, out: Any) -> None:
         out[c] = total(steps, m)
 
 
-@compiled
+@inner
 def linked(table: Any, out: Any) -> None:
     """The prediction from the sums, in place."""
     head = i8(table, HEAD)[0]
@@ -166,14 +166,14 @@ def linked(table: Any, out: Any) -> None:
         out[0] = out[0] * deviation(target, f8(table, PARAMETERS)[0, HALF]) + target[1]
 
 
-@compiled
+@inner
 def deviation(target: Any, half: float) -> float:
     """Standard deviation of the target, from its count, mean and sum of squares."""
     variance = target[2] / (target[0] - 1.0) if target[0] > 1.0 else 0.0
     return math.pow(variance, half)
 
 
-@compiled
+@inner
 def outputs(table: Any) -> Any:
     """Numbers of a prediction."""
     head = i8(table, HEAD)[0]
@@ -242,7 +242,7 @@ def learn(table: Any, x: Any, y: float, w: float) -> None:
         weights[0, keys[i]] -= parameters[RATE] * step
 
 
-@compiled
+@inner
 def slope(loss: int, y: float, r: float, parameters: Any) -> Any:
     """Gradient of the loss by the sum."""
     if loss == SQUARED:
@@ -258,7 +258,7 @@ def slope(loss: int, y: float, r: float, parameters: Any) -> Any:
     return weight * -y / (math.exp(z) + 1.0)
 
 
-@compiled
+@inner
 def learn_softmax(table: Any, y: int, keys: Any, values: Any, n: int) -> None:
     """A step of each label that is known, and of the true one."""
     head, parameters = i8(table, HEAD)[0], f8(table, PARAMETERS)[0]

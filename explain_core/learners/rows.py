@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.compiling import compiled, inner
+from explain_core.evaluation.kernels import put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import vote
 from explain_core.learners.arrays import f8, i1, i8
@@ -116,7 +117,7 @@ def predict_tree_rows(
     for first in range(max(like, 1)):
         for c in range(first, len(rows), max(like, 1)):
             if same(differences, c, marks, stamp):
-                out[c] = out[c - like if like > 0 else 0]
+                put(out[c - like if like > 0 else 0], out[c])
                 continue
             of = unused
             if like > 0 or c == 0:
