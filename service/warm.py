@@ -5,12 +5,38 @@ It must run in the workers' environment: the machine code is for the processor t
 
 from __future__ import annotations
 
+import fcntl
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from explain_core.evaluation.choice import warm
-from service.models import load_model
-from service.settings import load_settings
+from service.kafka.jars import cache_folder
+from service.settings import ModelSettings, load_settings
+
+
+def warm_up(settings: ModelSettings) -> None:
+    """Compile what the model of these settings needs, once for all processes that ask at the same time."""
+    with _turn(cache_folder()):
+        from explain_core.evaluation.choice import warm
+        from service.models import load_model
+
+        warm(load_model(settings, seed=0))
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Begin at once where nobody is within, else when the first one is out; at once too where the folder cannot be written to."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((folder / "compiling").open("w"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
 
 if __name__ == "__main__":
-    warm(load_model(load_settings(Path(sys.argv[1])).model, seed=0))
+    warm_up(load_settings(Path(sys.argv[1])).model)

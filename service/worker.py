@@ -13,13 +13,12 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from explain_core.evaluation.choice import warm
 from service.errors import SettingsError, UserError
 from service.kafka.loop import Worker
 from service.kafka.report import report_each_second
 from service.logs import set_up_logging
-from service.models import load_model
 from service.settings import load_settings
+from service.warm import warm_up
 
 HANG_SECONDS = 45.0
 """A loop that shows no sign of life for this long hangs in a client call; the process is ended so that it can start anew.
@@ -76,7 +75,7 @@ def main() -> int:
     try:
         settings = load_settings(arguments.config)
         set_up_logging(settings.log, worker=arguments.slot)
-        warm(load_model(settings.model, seed=0))  # here no partition waits for it
+        warm_up(settings.model)  # here no partition waits for it
         worker = Worker(settings, arguments.slot, life)
 
         def stop(number: int, frame: FrameType | None) -> None:

@@ -62,8 +62,8 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
             servers = broker.bootstrap_servers
         config = stack.enter_context(tempfile.TemporaryDirectory()) + "/demo.yaml"
         settings = _settings(servers, Path(config))
-        # The broker's start, the compiler and the tables take seconds each, and none waits for another.
-        compiler = _spawn(stack, "service.warm", config)
+        # The broker's start, the compiler and the tables take seconds each, and none waits for another; the workers do, for the compiler.
+        _spawn(stack, "service.warm", config)
         reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY)
         if broker is not None:
             stack.enter_context(broker)
@@ -73,7 +73,6 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
         keyed = ((one["origin"].encode(), ORIGINS.index(one["origin"]), one) for one in records)
         write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
         steps.done(f"fed to topic {settings.topics.records}, a partition for each of {', '.join(ORIGINS)}")
-        compiler.wait()
         run = ["--config", config, "run", "--workers", str(WORKERS), *["--until-caught-up"] * (not follow)]
         sidecar = _spawn(stack, "service.cli", *run)
         steps.done(f"sidecar started, {WORKERS} workers")
