@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from statistics import NormalDist
 from typing import Literal
 
@@ -16,12 +15,12 @@ from explain_core.state import Block, State, array, block, check, finite
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
-SLOWER, SHRINKAGE, FEW = 0.1, 0.9, 2.42
+SLOWER, PRIOR, FEW = 0.1, 0.25, 2.42
 """See ``Smoother``."""
 
 
 class SmootherState(State, frozen=True):
-    """``cells`` (4 × losses × columns) and ``sums`` (5)."""
+    """``cells`` (5 × losses × columns) and ``sums`` (5 × columns)."""
 
     cells: Block
     sums: Block
@@ -39,14 +38,15 @@ class Smoother:
     average. With ``memory`` = L, Δ is taken for the sum of white noise and of a part of variance V whose
     autocovariance is V (1 − 1/L)^k; the variance of the mean is then Σ w² · (σ² − V + κ V). V follows from G, the mean
     of r · S_prev, where S ← (1 − 1/L) S + r and r = Δ − φ_prev; see ``_mixing`` for what φ, which follows the slow part
-    too, hides of it. The noise of the estimate, of which only the positive half counts, is kept small: G forgets ten
-    times more slowly than φ and the reservoir, and V counts as V⁵ / (V⁴ + (0.9 e)⁴), e being the standard error that it
-    has where there is no slow part. Where there is one, V is known from few independent rows, some f = (1 − r²)/(1 + r²)
+    too, hides of it. G forgets ten times more slowly than φ and the reservoir. V is s σ²/L, s being the share of the
+    increments' variance that is due to the row drawn: s̃ = G's estimate has the standard error e, known where there is no slow
+    part, and is weighed against the prior density exp(−s/¼)/¼ on s ≥ 0: with u = s̃ − 4e², (u + √(u² + 4e²))/2 is above
+    the mean of what is left, a normal distribution cut off at 0, by at most 0.4 e. Where there is a slow part, V is known from few independent rows, some f = (1 − r²)/(1 + r²)
     for each record in G's memory, r = 1 − 1/L: κ V is raised by the factor 1 + 2.42/f, the square of the 97.5 % quantile
     of Student's distribution over that of the normal one to first order. (``python -m experiments.coverage``: what comes of it.)
 
-    Shapes: every array has the ``shape`` given; ``grow`` adds columns for features met later, which count as
-    having had Δ = 0 so far (the feature was absent: replacing it changed nothing).
+    Shapes: every array has the ``shape`` given; ``grow`` adds columns for features met later, whose mean begins with
+    the next observation: each column has n and weights of its own.
 
     >>> smoother = Smoother((1,), alpha=0.5)
     >>> for delta in (1.0, 3.0):
@@ -59,10 +59,10 @@ class Smoother:
         if alpha is not None and not 0.0 < alpha <= 1.0:
             raise ValueError(f"alpha: {alpha} is outside (0, 1]; 0.001 follows about the last 2,000 records")
         self.alpha = alpha
-        self.cells: Array = np.zeros((4, *shape))
-        """The mean, its variance, G and S, each of the shape given."""
-        self.sums: Array = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
-        """n; W, in units of the newest observation's weight, and Σ w²; the same two for G."""
+        self.cells: Array = np.zeros((5, *shape))
+        """The mean, its variance, G, S, and the third central moment, each of the shape given."""
+        self.sums: Array = _fresh(shape[-1:])
+        """Of each column: n; W, in units of the newest observation's weight, and Σ w²; the same two for G."""
         self._keep = None if memory is None or memory < 2 else 1.0 - 1.0 / memory
         self._mixing = None if self._keep is None else _mixing(alpha or 0.0, self._keep)
         slower = None if alpha is None or memory is None else SLOWER * min(alpha, 1.0 / memory)
@@ -76,56 +76,67 @@ class Smoother:
         if AVAILABLE and delta.ndim == 2:
             kernels.smoothed(self.cells, self.sums, self.rates, delta)
             return
-        n, weights, squares, slow_weights, slow_squares = self.sums.tolist()
+        n, weights, squares, slow_weights, slow_squares = self.sums
         decay, slow_decay, keep = self.rates.tolist()
-        weights = 1.0 + decay * weights
+        value, variance, covariance, recent, third = (self.cells[k, ...] for k in range(5))
+        first = n == 0.0
+        n += 1.0
+        weights *= decay
+        weights += 1.0
         step = 1.0 / weights
         rest = 1.0 - step
-        self.sums[:3] = n + 1.0, weights, rest * rest * squares + step * step
-        value, variance, covariance, recent = (self.cells[k, ...] for k in range(4))
-        if n == 0.0:
-            value[...] = delta
-            return
-        r = delta - value
-        value += step * r
+        squares *= rest * rest
+        squares += step * step
+        r = np.where(first, 0.0, delta - value)
+        value[...] = np.where(first, delta, value + step * r)
+        third[...] = (third - 3.0 * step * r * variance + step * (1.0 - 2.0 * step) * r * r * r) * rest
         variance += step * r * r
         variance *= rest
         if keep >= 0.0:
-            slow_weights = 1.0 + slow_decay * slow_weights
-            slow = 1.0 / slow_weights
-            self.sums[3:] = slow_weights, (1.0 - slow) * (1.0 - slow) * slow_squares + slow * slow
+            slow_weights[...] = np.where(first, 0.0, 1.0 + slow_decay * slow_weights)
+            slow = np.where(first, 0.0, 1.0 / np.where(first, 1.0, slow_weights))
+            slow_squares[...] = np.where(
+                first, slow_squares, (1.0 - slow) * (1.0 - slow) * slow_squares + slow * slow
+            )
             covariance *= 1.0 - slow
             covariance += slow * r * recent
             recent *= keep
             recent += r
 
-    def grow(self, columns: int, like: Smoother | None = None) -> None:
-        """Append cells along the last axis, up to ``columns`` of them; ``like`` has one column, whose past is theirs."""
+    def grow(self, columns: int) -> None:
+        """Append columns that have seen nothing, up to ``columns`` of them."""
         missing = columns - self.cells.shape[-1]
         if missing > 0:
-            past = np.zeros((*self.cells.shape[:-1], 1)) if like is None else like.cells
-            self.cells = np.concatenate([self.cells, np.repeat(past, missing, axis=-1)], axis=-1)
+            self.cells = np.concatenate([self.cells, np.zeros((*self.cells.shape[:-1], missing))], axis=-1)
+            self.sums = np.concatenate([self.sums, _fresh((missing,))], axis=-1)
+
+    def begin(self, columns: Array) -> None:
+        """Let the mean of the chosen columns begin anew with the next observation."""
+        self.cells[..., columns] = 0.0
+        self.sums[:, columns] = _fresh((1,))
 
     def state(self) -> SmootherState:
         return SmootherState(block(self.cells), block(self.sums))
 
     def restore(self, state: SmootherState, columns: int) -> None:
         """Take a stored state of so many columns on. Raises ``StateError`` where it is none of this shape."""
-        cells = array("smoother", state.cells, "<f8", (4, *self.cells.shape[1:-1], columns))
-        sums = array("smoother", state.sums, "<f8", (5,))
+        cells = array("smoother", state.cells, "<f8", (5, *self.cells.shape[1:-1], columns))
+        sums = array("smoother", state.sums, "<f8", (5, columns))
         finite("smoother", cells)
         finite("smoother", sums)
-        check(0.0 <= sums[0] < 2.0**63, "smoother: a number of records that is none")
+        check(
+            bool(((sums[0] >= 0.0) & (sums[0] < 2.0**63)).all()), "smoother: a number of records that is none"
+        )
         self.cells, self.sums = cells, sums
 
     @property
     def n(self) -> int:
-        """The number of observations."""
-        return int(self.sums[0])
+        """The number of observations, of the column that has most."""
+        return int(self.sums[0].max(initial=0.0))
 
     @property
     def value(self) -> Array:
-        """The bias-corrected mean: a view that changes with the next observation."""
+        """The bias-corrected mean, 0 for columns without one: a view that changes with the next observation."""
         result: Array = self.cells[0, ...]
         return result
 
@@ -138,9 +149,8 @@ class Smoother:
     def variance(self) -> Array:
         """σ² of a single observation, unbiased for the weights; NaN until there are two."""
         squares = self.sums[2]
-        if self.n < 2 or squares >= 1.0:
-            return np.full_like(self.value, np.nan)
-        result: Array = self.cells[1, ...] / (1.0 - squares)
+        known = (self.sums[0] >= 2.0) & (squares < 1.0)
+        result: Array = np.where(known, self.cells[1, ...] / np.where(known, 1.0 - squares, 1.0), np.nan)
         return result
 
     @property
@@ -156,15 +166,18 @@ class Smoother:
 
     def _error(self, variance: Array, covariance: Array) -> Array:
         variance = np.maximum(variance, 0.0)
-        squares, slow_squares = float(self.sums[2]), float(self.sums[4])
+        squares, slow_squares = self.sums[2], self.sums[4]
         if self._mixing is not None and self._keep is not None:
             noise, slow, kappa, seen = self._mixing
             per_part, fresh = slow - noise * seen, 1.0 - self._keep * self._keep
-            error = math.sqrt(slow_squares / fresh) / per_part * variance
-            part = np.maximum((covariance - noise * variance) / per_part, 0.0)
+            share = (1.0 - self._keep) * variance
             with np.errstate(divide="ignore", invalid="ignore"):
-                part = np.where(part > 0.0, part / (1.0 + (SHRINKAGE * error / part) ** 4), 0.0)
-            part = np.minimum(part, variance / seen)
+                error = np.sqrt(slow_squares / fresh) / per_part / (1.0 - self._keep)
+                found = np.where(variance > 0.0, (covariance - noise * variance) / per_part / share, 0.0)
+            found = found - error * error / PRIOR
+            part = np.minimum(
+                0.5 * (found + np.sqrt(found * found + 4.0 * error * error)) * share, variance / seen
+            )
             few = 1.0 + FEW * slow_squares * (2.0 - fresh) / fresh
             variance = variance - seen * part + few * kappa * part
         result: Array = np.sqrt(variance * squares)
@@ -194,6 +207,11 @@ def _mixing(alpha: float, keep: float) -> tuple[float, float, float, float]:
     squares = alpha / (2.0 - alpha)
     seen = (1.0 - squares * kappa) / (1.0 - squares) if alpha < 1.0 else 1.0
     return noise, -(1.0 - r * r) * (at_q + at_r), kappa, seen
+
+
+def _fresh(columns: tuple[int, ...]) -> Array:
+    """The sums of columns that have seen nothing: no weight, and all of it on one observation."""
+    return np.array([0.0, 0.0, 1.0, 0.0, 1.0]).reshape(5, *(1 for _ in columns)) * np.ones(columns)
 
 
 def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array, Array]:

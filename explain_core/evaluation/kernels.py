@@ -228,26 +228,30 @@ def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: 
 
 @inner
 def smooth(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
-    """``Smoother.update`` in place; ``cells`` is 4 × losses × columns."""
+    """``Smoother.update`` in place; ``cells`` is 5 × losses × columns, ``sums`` 5 × columns."""
     decay, slow_decay, keep = rates
-    sums[0] += 1.0
-    sums[1] = 1.0 + decay * sums[1]
-    step = 1.0 / sums[1]
-    rest = 1.0 - step
-    sums[2] = rest * rest * sums[2] + step * step
-    first, slow = sums[0] == 1.0, 0.0
-    if keep >= 0.0 and not first:
-        sums[3] = 1.0 + slow_decay * sums[3]
-        slow = 1.0 / sums[3]
-        sums[4] = (1.0 - slow) * (1.0 - slow) * sums[4] + slow * slow
-    for i in range(cells.shape[1]):
-        for j in range(cells.shape[2]):
-            if first:
+    for j in range(cells.shape[2]):
+        first, slow = sums[0, j] == 0.0, 0.0
+        sums[0, j] += 1.0
+        sums[1, j] = 1.0 + decay * sums[1, j]
+        step = 1.0 / sums[1, j]
+        rest = 1.0 - step
+        sums[2, j] = rest * rest * sums[2, j] + step * step
+        if first:
+            for i in range(cells.shape[1]):
                 cells[0, i, j] = delta[i, j]
-                continue
-            r = delta[i, j] - cells[0, i, j]
+            continue
+        if keep >= 0.0:
+            sums[3, j] = 1.0 + slow_decay * sums[3, j]
+            slow = 1.0 / sums[3, j]
+            sums[4, j] = (1.0 - slow) * (1.0 - slow) * sums[4, j] + slow * slow
+        for i in range(cells.shape[1]):
+            r, variance = delta[i, j] - cells[0, i, j], cells[1, i, j]
             cells[0, i, j] += step * r
-            cells[1, i, j] = (cells[1, i, j] + step * r * r) * rest
+            cells[1, i, j] = (variance + step * r * r) * rest
+            cells[4, i, j] = (
+                cells[4, i, j] - 3.0 * step * r * variance + step * (1.0 - 2.0 * step) * r * r * r
+            ) * rest
             if keep >= 0.0:
                 cells[2, i, j] = cells[2, i, j] * (1.0 - slow) + slow * r * cells[3, i, j]
                 cells[3, i, j] = cells[3, i, j] * keep + r

@@ -91,11 +91,11 @@ def explained(plan: Any, first: Any, second: Any, y: float) -> Any:
         order, pairs = i8(plan, ORDER)[0], i8(plan, PAIRS)[0]
         if not joined_delta(joined, base, before, y, codes, pairs, sage_m, order, sage_delta):
             return False
-    cells = f8(plan, CELLS).reshape((4, n_losses, players))
-    sage_cells = f8(plan, SAGE_CELLS).reshape((4, n_losses, counts[SAGE_PLAYERS]))
+    cells = f8(plan, CELLS).reshape((5, n_losses, players))
+    sage_cells = f8(plan, SAGE_CELLS).reshape((5, n_losses, counts[SAGE_PLAYERS]))
     return settle(
-        m, delta, cells, f8(plan, SUMS)[0], rates,
-        sage_m, sage_delta, sage_cells, f8(plan, SAGE_SUMS)[0], sage_rates, empty, after,
+        m, delta, cells, f8(plan, SUMS), rates,
+        sage_m, sage_delta, sage_cells, f8(plan, SAGE_SUMS), sage_rates, empty, after,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ class EstimatorState(State, frozen=True):
 
     features: list[str]
     rng: Count
+    explained: Count
     values: SmootherState
     switched: SmootherState | None = None
     own: SmootherState | None = None
@@ -121,6 +122,7 @@ class IncrementalEstimator:
         self._band, self._confidence, self._width = band, confidence, half_width(band, confidence)
         self._rng = Generator(derive_seed(seed, self.name))
         self._alpha = alpha
+        self._n = 0  # records explained
         self._smoother = self._new_smoother(len(self.players))
         self.evaluator = choose(self.model, evaluator)
 
@@ -143,7 +145,7 @@ class IncrementalEstimator:
 
     def state(self, pack: Pack) -> EstimatorState:
         """What a snapshot holds, but for model and shared reservoir; ``pack`` stores what is of foreign code."""
-        return EstimatorState(self.players.seen(), self._rng.state, self._smoother.state())
+        return EstimatorState(self.players.seen(), self._rng.state, self._n, self._smoother.state())
 
     def restore(self, state: EstimatorState, unpack: Unpack) -> None:
         """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such an estimator."""
@@ -156,7 +158,7 @@ class IncrementalEstimator:
             players.seen() == state.features, f"{self.name}: other features than {', '.join(players.seen())}"
         )
         self._smoother.restore(state.values, len(players))
-        self.players, self._rng = players, Generator(state.rng)
+        self.players, self._rng, self._n = players, Generator(state.rng), state.explained
 
     @property
     def ready(self) -> bool:
@@ -167,12 +169,12 @@ class IncrementalEstimator:
     def explanation(self) -> Explanation:
         """The current values with their bands, one row per loss, one column per feature or group."""
         values, std = self._estimate()
-        n = self._smoother.n
+        n = self._n
         return Explanation(
             estimator=self.name,
             features=tuple(player.name for player in self.players),
             losses=tuple(loss.name for loss in self.losses),
-            values=values if n else np.full_like(values, np.nan),
+            values=np.where(self._smoother.sums[0] > 0.0, values, np.nan),
             std=std,
             n=n,
             status="ready" if n else "warming",
@@ -310,6 +312,8 @@ class Together:
                 self._evaluated(players, x, y, base)
             elif not known:
                 self._names = names
+            for one in self.estimators:
+                one._n += 1
         if not known:
             self._met(players, x)
         if first._owns_reservoir:

@@ -47,7 +47,7 @@ class IncrementalPFI(IncrementalEstimator):
         self.kind = kind
         if kind == "ratio":
             self._switched = self._new_smoother(len(self.players))
-            self._own = self._new_smoother(1)
+            self._own = self._new_smoother(len(self.players))
 
     def state(self, pack: Pack) -> EstimatorState:
         state = super().state(pack)
@@ -61,7 +61,7 @@ class IncrementalPFI(IncrementalEstimator):
             if state.switched is None or state.own is None:
                 raise StateError("ipfi: differences instead of ratios")
             self._switched.restore(state.switched, len(self.players))
-            self._own.restore(state.own, 1)
+            self._own.restore(state.own, len(self.players))
 
     def _metadata(self) -> dict[str, Any]:
         return super()._metadata() | {"kind": self.kind}
@@ -85,12 +85,13 @@ class IncrementalPFI(IncrementalEstimator):
     def _take(self, players: Players) -> None:
         super()._take(players)
         if self.kind == "ratio":
-            self._switched.grow(len(players), like=self._own)
+            self._switched.grow(len(players))
+            self._own.grow(len(players))
 
     def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
         if self.kind == "ratio":
             own = np.array([[loss(y, base)] for loss in self.losses])
-            self._own.update(own)
+            self._own.update(np.broadcast_to(own, delta.shape).copy())
             self._switched.update(own + delta)
 
     def _estimate(self) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from explain_core.empty import EmptyModel, Performance, mean_prediction
 from explain_core.losses import get
-from explain_core.smoothing import FEW, SHRINKAGE, SLOWER, Smoother, _mixing, alpha_of, half_width
+from explain_core.smoothing import FEW, PRIOR, SLOWER, Smoother, _mixing, alpha_of, half_width
 
 RNG = np.random.Generator(np.random.PCG64(0))
 
@@ -63,18 +63,29 @@ def test_sum_of_squared_weights_has_the_closed_form_of_the_paper(alpha, n):
     assert (smoother.std**2 / smoother.variance)[0] == pytest.approx(alpha / (2 - alpha) * (1 + q) / (1 - q))
 
 
-def test_a_cell_that_is_met_late_counts_as_zero_so_far():
+def test_the_mean_of_a_column_that_is_met_late_begins_with_its_first_observation():
     deltas = RNG.normal(size=(30, 1, 2))
-    deltas[:20, :, 1] = 0.0
     late = Smoother((1, 1), 0.1, memory=5)
     for delta in deltas[:20]:
         late.update(delta[:, :1])
     late.grow(2)
+    assert np.isnan(late.std[0, 1])
     for delta in deltas[20:]:
         late.update(delta)
-    always = smoothed(deltas, 0.1, memory=5)
+    always, own = smoothed(deltas[:, :, :1], 0.1, memory=5), smoothed(deltas[20:, :, 1:], 0.1, memory=5)
     for name in ("value", "raw", "variance", "std"):
-        np.testing.assert_array_equal(getattr(late, name), getattr(always, name))
+        both = np.concatenate([getattr(always, name), getattr(own, name)], axis=1)
+        np.testing.assert_array_equal(getattr(late, name), both)
+    assert late.n == 30
+
+
+@pytest.mark.parametrize("alpha", [None, 0.01, 0.3])
+def test_the_third_moment_is_that_of_the_weights_written_out(alpha):
+    deltas = np.random.Generator(np.random.PCG64(7)).exponential(size=(70, 2, 3))
+    w = weights(70, alpha)
+    mean = np.einsum("t,tij->ij", w, deltas)
+    third = np.einsum("t,tij->ij", w, (deltas - mean) ** 3)
+    np.testing.assert_allclose(smoothed(deltas, alpha).cells[4], third, rtol=1e-9)
 
 
 def test_the_band_is_unknown_until_there_are_two_observations():
@@ -116,9 +127,9 @@ def test_the_long_run_variance_is_that_of_the_formula():
     w, slow_w = weights(n, alpha), weights(n - 1, slower)
     noise, slow, kappa, seen = _mixing(alpha, r)
     plain, per_part = smoother.variance[0], slow - noise * seen
-    error = plain * math.sqrt((slow_w * slow_w).sum() / (1 - r * r)) / per_part
-    part = (slow_w @ products - noise * plain) / per_part
-    part /= 1 + (SHRINKAGE * error / part) ** 4
+    error = size * math.sqrt((slow_w * slow_w).sum() / (1 - r * r)) / per_part
+    share = size * (slow_w @ products / plain - noise) / per_part - error**2 / PRIOR
+    part = (share + math.sqrt(share**2 + 4 * error**2)) / 2 * plain / size
     assert 0 < part < plain / seen
     few = 1 + FEW * (slow_w * slow_w).sum() * (1 + r * r) / (1 - r * r)
     expected = (w * w).sum() * (plain - seen * part + few * kappa * part)
