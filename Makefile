@@ -32,6 +32,10 @@ assets: $(ASSETS) ## the dashboard's charts, from npm
 test: setup ## every test that packages alone can run, on a real broker
 	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 2 --dist loadfile
 
+.PHONY: check
+check: lint types ## style, types and every test that needs no broker
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile
+
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm ## the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy
@@ -89,6 +93,16 @@ schemas: setup ## write schemas/ anew from the code
 docs: setup ## the documentation as a site, in build/site
 	$(BIN)/python -m docs.generate
 	$(BIN)/zensical build --clean --strict
+
+.PHONY: version
+version: setup ## write a release's number into every file that holds it: VERSION=0.2.0
+	$(BIN)/python .ci/release.py version $(VERSION)
+	$(PIP) install --no-deps --no-build-isolation --editable .
+
+.PHONY: release
+release: setup ## wheels, documentation, chart and image of a release, checked, in build/release: VERSION=0.2.0
+	-@command -v go >/dev/null && $(MAKE) --no-print-directory $(BIN)/helm
+	$(BIN)/python .ci/release.py build $(VERSION)
 
 .PHONY: sbom
 sbom: setup ## build/sbom.json: a CycloneDX bill of materials of what the service runs on
