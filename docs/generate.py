@@ -32,6 +32,8 @@ def pages() -> dict[str, str]:
         "README.md": "index.md",
         "EXPERIMENTS.md": "experiments.md",
         "CHANGELOG.md": "changelog.md",
+        "CONTRIBUTING.md": "contributing.md",
+        "SECURITY.md": "security.md",
         "explain_client/README.md": "client.md",
     }
     inside = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))

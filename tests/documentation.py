@@ -8,7 +8,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    *("README.md", "EXPERIMENTS.md", "CHANGELOG.md", "explain_client/README.md"),
+    *(
+        "README.md",
+        "EXPERIMENTS.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "explain_client/README.md",
+    ),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
 ]
 
