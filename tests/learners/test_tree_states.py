@@ -77,7 +77,7 @@ def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
         for x, y, w in STREAM[400:410]:
             restored.predict(x)
             restored.learn(x, y, w)
-    assert refused > 50
+    assert refused > 30
 
 
 @pytest.mark.parametrize("name", MODELS)
