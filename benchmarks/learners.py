@@ -14,41 +14,44 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from explain_core.learners.adaptive import AdaptiveTreeLearner
-from explain_core.learners.forest import ForestLearner
-from explain_core.learners.hoeffding import HoeffdingTreeLearner
+from explain_core.learners.choice import learner_of
+from explain_core.losses import Task
 from explain_core.models import Model, wrap
 
 Records = list[tuple[dict[str, Any], Any]]
 
 
-def families() -> dict[str, tuple[Callable[[], Any], type[Any], float]]:
-    """River's models, the learners, and the goals: how many times faster."""
+def families(task: Task) -> dict[str, tuple[Callable[[], Any], str]]:
+    """River's models, and the goals: how many times faster."""
     from river import forest, tree
 
+    if task == "regression":
+        return {"Hoeffding tree, regression": (tree.HoeffdingTreeRegressor, "–")}
     return {
-        "Hoeffding tree": (tree.HoeffdingTreeClassifier, HoeffdingTreeLearner, 9.0),
-        "adaptive tree": (
-            lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1),
-            AdaptiveTreeLearner,
-            15.0,
-        ),
-        "adaptive random forest, 10 trees": (lambda: forest.ARFClassifier(seed=1), ForestLearner, 35.0),
+        "Hoeffding tree": (tree.HoeffdingTreeClassifier, "≥ 9×"),
+        "adaptive tree": (lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1), "≥ 15×"),
+        "adaptive random forest, 10 trees": (lambda: forest.ARFClassifier(seed=1), "≥ 35×"),
     }
 
 
-def streams(n: int, data: Path | None) -> dict[str, Records]:
+def streams(n: int, data: Path | None) -> dict[str, tuple[Task, Records]]:
     from river.datasets import synth
 
-    found: dict[str, Records] = {
-        "agrawal, d = 9": list(synth.Agrawal(classification_function=0, seed=42, perturbation=0.1).take(n))
+    agrawal = synth.Agrawal(classification_function=0, seed=42, perturbation=0.1)
+    numbers = [({f"x{i}": v for i, v in x.items()}, y) for x, y in synth.Friedman(seed=42).take(n)]
+    found: dict[str, tuple[Task, Records]] = {
+        "agrawal, d = 9": ("classification", list(agrawal.take(n))),
+        "friedman, d = 10": ("regression", numbers),
     }
     if data is not None:
         from experiments.data import load
 
-        elec2 = load("elec2", data)
-        rows = zip(elec2.rows(), elec2.y.tolist(), strict=True)
-        found["elec2, d = 8"] = [(x, int(y)) for (x, y), _ in zip(rows, range(n), strict=False)]
+        kinds: dict[str, Task] = {"elec2": "classification", "bike": "regression"}
+        for name, task in kinds.items():
+            table = load(name, data)
+            rows = zip(table.rows(), table.y.tolist(), strict=True)
+            labelled = [(x, int(y)) for (x, y), _ in zip(rows, range(n), strict=False)]
+            found[f"{name}, d = {len(table.columns)}"] = (task, labelled)
     return found
 
 
@@ -61,11 +64,11 @@ def seconds(model: Model, block: Records) -> float:
     return time.thread_time() - start
 
 
-def measure(
-    make: Callable[[], Any], kind: type[Any], records: Records, block: int
-) -> tuple[float, float, float]:
+def measure(make: Callable[[], Any], task: Task, records: Records, block: int) -> tuple[float, float, float]:
     """Microseconds per record of river and of the learner, and the median ratio; the first block warms up."""
-    models: list[Model] = [wrap(make(), "classification"), kind(make(), "classification")]
+    learner = learner_of(make(), task)
+    assert learner is not None
+    models: list[Model] = [wrap(make(), task), learner]
     rounds = []
     for at in range(0, len(records) - block + 1, block):
         part = records[at : at + block]
@@ -81,7 +84,9 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learners", description=__doc__)
-    parser.add_argument("--data", type=Path, help="directory with elec2.csv.gz; without it agrawal alone")
+    parser.add_argument(
+        "--data", type=Path, help="directory with elec2 and bike; without it synthetic streams alone"
+    )
     parser.add_argument("--block", type=int, default=2000, help="records of a block (default 2000)")
     parser.add_argument(
         "--blocks", type=int, default=6, help="blocks, the first of which is not counted (default 6)"
@@ -89,13 +94,10 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| predict + learn, µs a record | stream | river | arrays | ratio | goal |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for stream, records in streams(arguments.block * arguments.blocks, arguments.data).items():
-        for name, (make, kind, goal) in families().items():
-            river, arrays, ratio = measure(make, kind, records, arguments.block)
-            print(
-                f"| {name} | {stream} | {river:,.0f} | {arrays:,.1f} | {ratio:.1f}× | ≥ {goal:.0f}× |",
-                flush=True,
-            )
+    for stream, (task, records) in streams(arguments.block * arguments.blocks, arguments.data).items():
+        for name, (make, goal) in families(task).items():
+            river, arrays, ratio = measure(make, task, records, arguments.block)
+            print(f"| {name} | {stream} | {river:,.0f} | {arrays:,.1f} | {ratio:.1f}× | {goal} |", flush=True)
 
 
 if __name__ == "__main__":

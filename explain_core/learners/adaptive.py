@@ -25,16 +25,14 @@ from explain_core.learners.leaves import (
     weight_of,
 )
 from explain_core.learners.mersenne import poisson, state_of
-from explain_core.learners.splits import decide, distribute, widest
+from explain_core.learners.splits import divide
 from explain_core.learners.tree import POOLS, TreeLearner, repeatable
 from explain_core.learners.walks import (
     append_child,
     following,
     leaf_node,
     most_common,
-    new_node,
     release,
-    sprout,
 )
 from explain_core.sums import total
 
@@ -140,23 +138,16 @@ def learn_node(
     if leaves[leaf, at.ACTIVE] == 0 or used >= numbers[0, at.LEAF_LIMIT]:
         return 0
     weights[leaf, at.ATTEMPTED] = seen
-    size, width = f8(table, at.STATS).shape[1], widest(table, leaf)
-    values, codes = np.empty(width * size), np.empty(width * size, np.int64)
-    starts, lengths = np.empty(width, np.int64), np.empty(width, np.int64)
-    categories, sums = np.empty(width, np.int64), np.empty(width)
-    split, observer, kind, point = decide(table, leaf, categories, values, codes, starts, lengths, sums)
-    if not split:
+    branch, _ = divide(table, head, node, True)
+    if branch == at.STAYS:
         return 0
-    if observer < 0:
+    if branch == at.NULL:
         forget(table, head, leaf)
         leaves[leaf, at.ACTIVE] = 0
     else:
-        n = distribute(table, observer, kind, point, categories, values, codes, starts, lengths)
-        branch = new_node(table, head, -1, nodes[node, at.DEPTH])
-        sprout(table, branch, observer, kind, point, n, categories, values, codes, starts, lengths)
         replace(table, parent, occupant, branch)
     wake_all(table, i8(table, at.TREES)[0, at.ROOT])
-    return 1 if observer < 0 else 2
+    return 1 if branch == at.NULL else 2
 
 
 @inner
@@ -328,7 +319,7 @@ class AdaptiveTreeLearner(TreeLearner):
         return (
             type(model) is tree.HoeffdingAdaptiveTreeClassifier
             and model._root is None
-            and repeatable(model, 100.0)
+            and repeatable(model)
             and not model.stop_mem_management
             and type(model.drift_detector) is drift.ADWIN
             and type(model.drift_window_threshold) in (int, float)
@@ -346,7 +337,6 @@ class AdaptiveTreeLearner(TreeLearner):
         numbers[0, at.COMPARES] = 1.0
         detector = np.array([adwin_numbers(model.drift_detector)], float)
         words, head[0, at.POSITION] = state_of(model._rng)
-        head[0, at.NEED_BUCKETS] = 2
         found.update(
             generator=words,
             counters=np.zeros((1, 3), np.int64),

@@ -18,12 +18,12 @@ _BY_CLASS = {"stats": 1, "classes": 2, "seen": 1}
 """The arrays that are as many times as wide as there is room for classes."""
 _FREE = {"order", "columns", "ranks"}
 """The arrays that are made anew of the columns and labels."""
+_UNBOUNDED = {"numbers", "cells", "weights", "models", "norms", "errors", "accuracy", "windows", "buckets"}
+"""The arrays of doubles that overflow where records are very large."""
 
 
-def sound(
-    learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array], columns: Columns, classes: int
-) -> Arrays:
-    """The arrays, copied. Raises ``ValueError`` where they are not a state of the learner with these columns and classes."""
+def sound(learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array], columns: Columns) -> Arrays:
+    """The arrays, copied. Raises ``ValueError`` where they are not a state of the learner with its labels and these columns."""
 
     def no(what: str) -> ValueError:
         return ValueError(f"{learner.kind}: {what}")
@@ -31,8 +31,9 @@ def sound(
     if set(arrays) != set(at.SLOTS):
         raise no("arrays are missing, or there are others")
     pooled = {name for names in learner.pools.values() for name in names}
+    classes, least = learner.n_classes, own["stats"].shape[1]
     room = arrays["stats"].shape[1] if arrays["stats"].ndim == 2 else 0
-    if room < max(classes, 2) or room > 2 * max(classes, 2):
+    if room < max(classes, least) or room > 2 * max(classes, least):
         raise no(f"stats: room for {room} classes, and there are {classes}")
     for name, array in arrays.items():
         mine = own[name]
@@ -45,14 +46,18 @@ def sound(
             width = at.N_LEAF + (
                 int(arrays["head"][0, at.N_FEATURES]) if arrays["head"].shape == own["head"].shape else 0
             )
+        if name == "models" and learner.has_models:
+            width = len(columns.names)
         if array.shape[-1] != width or (name not in pooled and len(array) != len(mine)):
             raise no(f"{name}: its shape is {array.shape}")
-        if array.dtype == np.float64 and name != "numbers" and not np.isfinite(array).all():
+        if array.dtype == np.float64 and name not in _UNBOUNDED and not np.isfinite(array).all():
             raise no(f"{name}: a number is not finite")
     head, names = arrays["head"][0], columns.names
     if not 0 <= head[at.N_FEATURES] <= max(1, len(names)) or not 0 <= head[at.POSITION] <= 624:
         raise no("head: a number is out of range")
-    if (head[at.N_FEATURES] > 0) != (len(arrays["members"]) > 0 and classes > 0):
+    forest, drawn = len(arrays["members"]) > 0, head[at.N_FEATURES] > 0
+    begun = bool(learner.labels) or len(arrays["nodes"]) > 0
+    if (drawn and not forest) or (forest and begun and not drawn):
         raise no("head: features drawn, and no forest")
     if head[at.N_TREES] != learner.trees:
         raise no("head: another number of trees")
@@ -63,7 +68,7 @@ def sound(
     found = Arrays(**{name: np.array(arrays[name]) for name in at.SLOTS})
     sizes = np.array([len(columns.codes.get(name, "")) for name in names], np.int64)
     nominal = np.array([name in columns.codes for name in names], np.int64)
-    fault = follow(found.table, classes, sizes, nominal)
+    fault = follow(found.table, classes, sizes, nominal, own["numbers"][0, at.MANNER] >= at.TARGET_MEAN)
     if fault:
         raise no(
             f"its {('', 'trees', 'leaves', 'free rows', 'detectors', 'members')[fault]} do not hold together"
@@ -77,9 +82,37 @@ def within(value: int, n: int) -> Any:
 
 
 @inner
+def check_targets(table: Any, observer: int, size: int, nominal: bool, taken: Any, to_do: Any) -> Any:
+    """Whether the cells of a regression tree's observer are a search tree, or a chain, and met for the first time."""
+    links, cells = i8(table, at.LINKS), f8(table, at.CELLS)
+    root = i8(table, at.OBSERVERS)[observer, at.HEAD_CELL]
+    if root == -1:
+        return True
+    if not within(root, len(links)) or links[root, at.PARENT] != -1:
+        return False
+    to_do[0], n = root, 1
+    while n > 0:
+        n -= 1
+        cell = to_do[n]
+        if taken[cell] == 1:
+            return False
+        taken[cell] = 1
+        point = cells[cell, at.POINT]
+        if nominal and (not within(point, size) or point != np.floor(point) or links[cell, at.BELOW] != -1):
+            return False
+        for child in (links[cell, at.BELOW], links[cell, at.ABOVE]):
+            if child != -1:
+                if not within(child, len(links)) or links[child, at.PARENT] != cell:
+                    return False
+                to_do[n] = child
+                n += 1
+    return True
+
+
+@inner
 def check_leaf(
-    table: Any, leaf: int, n_classes: int, sizes: Any, nominal: Any, met: Any, observed: Any, taken: Any
-) -> Any:
+    table: Any, leaf: int, n_classes: int, sizes: Any, nominal: Any, numbers: bool, met: Any, observed: Any, taken: Any, below: Any
+) -> Any:  # fmt: skip
     """Whether a leaf and its chains are sound, and met for the first time."""
     head, leaves, classes = i8(table, at.HEAD), i8(table, at.LEAVES), i8(table, at.CLASSES)
     observers, links, cells = i8(table, at.OBSERVERS), i8(table, at.LINKS), f8(table, at.CELLS)
@@ -110,6 +143,10 @@ def check_leaf(
             return False
         categorical += nominal[column]
         cell = observers[observer, at.HEAD_CELL]
+        if numbers:
+            if not check_targets(table, observer, sizes[column], nominal[column] == 1, taken, below):
+                return False
+            cell = -1
         while cell != -1:
             if (
                 not within(cell, len(links))
@@ -171,15 +208,18 @@ def check_free(head: Any, pool: int, links: Any, column: int, met: Any) -> Any:
 
 
 @compiled
-def follow(table: Any, n_classes: int, sizes: Any, nominal: Any) -> Any:
-    """Which part of a learner is not sound, 0 for none: 1 trees, 2 leaves, 3 free rows, 4 detectors, 5 members."""
+def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) -> Any:
+    """Which part of a learner is not sound, 0 for none: 1 trees, 2 leaves, 3 free rows, 4 detectors, 5 members.
+
+    ``numbers`` is whether it predicts them.
+    """
     head, nodes, splits = i8(table, at.HEAD), i8(table, at.NODES), f8(table, at.SPLITS)
     trees, members, alternates = i8(table, at.TREES), i8(table, at.MEMBERS), i8(table, at.ALTERNATES)
     leaves, observers, links = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.LINKS)
     ends, chains = i8(table, at.ENDS), i8(table, at.CHAINS)
     met, leaf_met = np.zeros(len(nodes), np.int64), np.zeros(len(leaves), np.int64)
     observed, taken = np.zeros(len(observers), np.int64), np.zeros(len(links), np.int64)
-    rows = np.zeros(len(chains), np.int64)
+    rows, below = np.zeros(len(chains), np.int64), np.empty(2 * len(links) + 2, np.int64)
     to_do, depths = np.empty(len(nodes) + 1, np.int64), np.empty(len(nodes) + 1, np.int64)
     used = np.zeros(len(trees), np.int64)
     for member in range(len(members)):
@@ -212,7 +252,16 @@ def follow(table: Any, n_classes: int, sizes: Any, nominal: Any) -> Any:
                 if len(alternates) > 0 and alternates[node, 0] != -1:
                     return 1
                 if not check_leaf(
-                    table, nodes[node, at.LEAF_OF], n_classes, sizes, nominal, leaf_met, observed, taken
+                    table,
+                    nodes[node, at.LEAF_OF],
+                    n_classes,
+                    sizes,
+                    nominal,
+                    numbers,
+                    leaf_met,
+                    observed,
+                    taken,
+                    below,
                 ):
                     return 2
                 continue

@@ -161,7 +161,7 @@ class ForestLearner(TreeLearner):
         return (
             type(model) is forest.ARFClassifier
             and len(model) == 0
-            and repeatable(model, 100.0)
+            and repeatable(model)
             and type(model.metric) is metrics.Accuracy
             and not model.metric.cm.n_samples
             and type(model.n_models) is int
@@ -197,7 +197,6 @@ class ForestLearner(TreeLearner):
         ends = np.zeros((self.trees, at.N_END), np.int64)
         ends[:, [at.NEWEST, at.OLDEST]] = -1
         words, head[0, at.POSITION] = state_of(model._rng)
-        head[0, at.NEED_BUCKETS] = 2
         found.update(
             generator=words,
             members=members,

@@ -1,4 +1,7 @@
-"""``HoeffdingTreeClassifier`` in compiled code, and the trees of a forest."""
+"""``HoeffdingTreeClassifier`` and ``HoeffdingTreeRegressor`` in compiled code, and the trees of a forest.
+
+Kernels that learn take a class's code or a number as ``y``, and are compiled for each of the two.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i1, i8
 from explain_core.learners.layout import short
 from explain_core.learners.leaves import drop_leaf, learn_leaf, predict_leaf, weight_of
-from explain_core.learners.splits import decide, distribute, widest
+from explain_core.learners.regression_splits import divide_target
+from explain_core.learners.splits import divide
 from explain_core.learners.tree import TreeLearner, repeatable
 from explain_core.learners.walks import (
     append_child,
@@ -21,7 +25,6 @@ from explain_core.learners.walks import (
     following,
     leaf_node,
     most_common,
-    sprout,
     wake,
 )
 
@@ -38,22 +41,19 @@ def predict_tree(table: Any, root: int, x: Any, votes: Any, parts: Any, places: 
 
 
 @inner
-def attempt(table: Any, head: Any, tree: int, node: int) -> Any:
+def attempt(table: Any, head: Any, tree: int, node: int, y: Any) -> Any:
     """``_attempt_to_split``; whether the node is a branch now."""
-    nodes, trees, numbers = i8(table, at.NODES), i8(table, at.TREES), f8(table, at.NUMBERS)
-    leaf, size = nodes[node, at.LEAF_OF], f8(table, at.STATS).shape[1]
-    width = widest(table, leaf)
-    values, codes = np.empty(width * size), np.empty(width * size, np.int64)
-    starts, lengths = np.empty(width, np.int64), np.empty(width, np.int64)
-    categories, sums = np.empty(width, np.int64), np.empty(width)
-    split, observer, kind, point = decide(table, leaf, categories, values, codes, starts, lengths, sums)
-    if not split:
+    trees, numbers = i8(table, at.TREES), f8(table, at.NUMBERS)
+    leaf = i8(table, at.NODES)[node, at.LEAF_OF]
+    if isinstance(y, int):
+        branch, n = divide(table, head, node, False)
+    else:
+        branch, n = divide_target(table, head, node, False)
+    if branch == at.STAYS:
         return False
-    if observer < 0:
+    if branch == at.NULL:
         deactivate(table, head, tree, leaf)
     else:
-        n = distribute(table, observer, kind, point, categories, values, codes, starts, lengths)
-        sprout(table, node, observer, kind, point, n, categories, values, codes, starts, lengths)
         drop_leaf(table, head, leaf)
         trees[tree, at.N_LEAVES] += n - 1
     if trees[tree, at.INACTIVE] > 0:
@@ -61,17 +61,18 @@ def attempt(table: Any, head: Any, tree: int, node: int) -> Any:
             trees[tree, at.STOPPED] = 1
         else:
             wake(table, head, tree, trees[tree, at.ROOT])
-    return observer >= 0
+    return branch >= 0
 
 
 @inner
 def learn_tree(
-    table: Any, tree: int, x: Any, y: int, w: float, whole: int, predicted: bool, votes: Any, parts: Any, places: Any
+    table: Any, tree: int, x: Any, y: Any, w: float, whole: int, predicted: bool, votes: Any, parts: Any, places: Any
 ) -> None:  # fmt: skip
-    """``HoeffdingTreeClassifier.learn_one``."""
+    """``HoeffdingTreeClassifier.learn_one``, or ``HoeffdingTreeRegressor.learn_one``."""
     head, trees, numbers = i8(table, at.HEAD), i8(table, at.TREES), f8(table, at.NUMBERS)
     nodes, splits = i8(table, at.NODES), f8(table, at.SPLITS)
-    i1(table, at.SEEN)[tree, y] = 1
+    if isinstance(y, int):
+        i1(table, at.SEEN)[tree, y] = 1
     if trees[tree, at.ROOT] < 0:
         trees[tree, at.ROOT] = leaf_node(table, head, 0)
         trees[tree, at.N_LEAVES] = 1
@@ -108,12 +109,12 @@ def learn_tree(
         return
     weights = f8(table, at.WEIGHTS)
     seen = weight_of(leaf, leaves[leaf, at.COUNT], f8(table, at.STATS), i8(table, at.CLASSES))
-    if seen - weights[leaf, at.ATTEMPTED] >= numbers[0, at.GRACE] and not attempt(table, head, tree, node):
+    if seen - weights[leaf, at.ATTEMPTED] >= numbers[0, at.GRACE] and not attempt(table, head, tree, node, y):
         weights[leaf, at.ATTEMPTED] = seen
 
 
 @compiled
-def learn(table: Any, x: Any, y: int, w: float) -> Any:
+def learn(table: Any, x: Any, y: Any, w: float) -> Any:
     """Learn a record; where there may be no room for it, change nothing and return minus the number of leaves that learn."""
     head = i8(table, at.HEAD)
     if short(table, head, 1):
@@ -125,7 +126,7 @@ def learn(table: Any, x: Any, y: int, w: float) -> Any:
 
 @inner
 def probabilities(table: Any, x: Any, out: Any, votes: Any, parts: Any, places: Any) -> None:
-    """The tree's probability of each class into ``out``, in the order of the codes."""
+    """The tree's probability of each class into ``out``, in the order of the codes, or its number."""
     out[:] = 0.0
     node, n = predict_tree(table, i8(table, at.TREES)[0, at.ROOT], x, votes, parts, places)
     if node >= 0:
@@ -164,4 +165,4 @@ class HoeffdingTreeLearner(TreeLearner):
         """Whether the model is one that this learner repeats."""
         from river.tree import HoeffdingTreeClassifier
 
-        return type(model) is HoeffdingTreeClassifier and model._root is None and repeatable(model, 100.0)
+        return type(model) is HoeffdingTreeClassifier and model._root is None and repeatable(model)

@@ -15,21 +15,22 @@ from explain_core.compiling import inner
 SLOTS = (
     "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",
     "trees", "seen", "order", "columns", "ranks", "generator", "members", "accuracy", "detectors", "windows", "ends",
-    "buckets", "chains", "errors", "alternates", "counters",
+    "buckets", "chains", "errors", "alternates", "counters", "models", "norms",
 )  # fmt: skip
 (
     HEAD, NUMBERS, NODES, SPLITS, LEAVES, WEIGHTS, STATS, CLASSES, OBSERVERS, CELLS, LINKS,
     TREES, SEEN, ORDER, COLUMNS, RANKS, GENERATOR, MEMBERS, ACCURACY, DETECTORS, WINDOWS, ENDS,
-    BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS,
+    BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS, MODELS, NORMS,
 ) = range(len(SLOTS))  # fmt: skip
 
 # numbers: the model's parameters
 (
     GRACE, DELTA, TAU, SHARE, FRACTION, DEPTH_LIMIT, N_SPLITS, MANNER, NB_THRESHOLD, TWO, HALF, CRITERION, BINARY,
-    PREPRUNE, STOP, LEAF_LIMIT, RATE, WEIGHTED, WARNING_ON, DRIFT_ON, BOOTSTRAP, DRIFT_WINDOW, SWITCH, COMPARES, N_NUMBERS,
-) = range(25)  # fmt: skip
-MAJORITY, BAYES, BETTER = range(3)
-"""What a leaf predicts: the majority, naive Bayes, the better of the two so far."""
+    PREPRUNE, STOP, LEAF_LIMIT, RATE, WEIGHTED, WARNING_ON, DRIFT_ON, BOOTSTRAP, DRIFT_WINDOW, SWITCH, COMPARES,
+    SCALE, RADIUS, LEAST, DECAY, LEAF_RATE, LEAF_INTERCEPT_RATE, LEAF_L2, LEAF_CLIP, LEAF_LOSS, AGGREGATION, METRIC, N_NUMBERS,
+) = range(36)  # fmt: skip
+MAJORITY, BAYES, BETTER, TARGET_MEAN, TARGET_MODEL, TARGET_ADAPTIVE = range(6)
+"""What a leaf predicts: the majority, naive Bayes, the better of the two so far; the same of the target's mean and a linear regression."""
 INFO_GAIN, GINI, HELLINGER = range(3)
 
 # head: counts, and how many rows of each pool a leaf may take to learn a record
@@ -50,6 +51,8 @@ LEAF, THRESHOLDED, EQUAL, MULTIWAY = range(4)
 # leaves: integers, then the features that the leaf samples; weights: doubles
 ACTIVE, COUNT, FIRST, LAST, SAMPLED, NOMINALS, N_LEAF = range(7)
 MC_RIGHT, NB_RIGHT, ATTEMPTED = range(3)
+# those of a regression tree, whose models are a weight for each column
+MEAN_ERROR, MODEL_ERROR, _, TARGET, TARGET_SQUARES, INTERCEPT = range(6)
 
 # observers
 FEATURE, CATEGORICAL, HEAD_CELL, NEXT_OBSERVER = range(4)
@@ -57,6 +60,11 @@ FEATURE, CATEGORICAL, HEAD_CELL, NEXT_OBSERVER = range(4)
 WEIGHT, MEAN, SQUARES, LOWEST, HIGHEST, HALF_LOG = range(6)
 CATEGORY = MEAN
 CLASS, NEXT_CELL, VALUES = range(3)
+# those of a regression tree: the observed point, slot or category, and a slot's mean; a search tree of points, a chain of categories
+POINT, PLACE = LOWEST, HIGHEST
+PARENT, ABOVE, BELOW = CLASS, NEXT_CELL, VALUES
+STAYS, NULL = -2, -1
+"""What comes of an attempt to split, instead of a branch: nothing, the null split."""
 
 # columns: whether the feature is nominal, the column in this place in the order of the names, where its ranks start, and their number
 NOMINAL, BY_NAME, START, SIZE = range(4)

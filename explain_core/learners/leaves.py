@@ -1,4 +1,4 @@
-"""Leaves of classification trees in compiled code: what they predict and learn, as in river's ``htc_nodes`` and splitters."""
+"""Leaves in compiled code: what they predict and learn, as in river's ``htc_nodes`` and splitters; see also ``regression_leaves``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8, u4
 from explain_core.learners.layout import give, take
 from explain_core.learners.mersenne import sample
+from explain_core.learners.regression_leaves import learn_target, observe_number, predict_target
 from explain_core.sums import COMPENSATED, total
 
 HALF_LOG_TAU = 0.5 * math.log(math.tau)
@@ -41,11 +42,11 @@ def forget(table: Any, head: Any, leaf: int) -> None:
         cell = observers[observer, at.HEAD_CELL]
         while cell >= 0:
             value = links[cell, at.VALUES]
-            while value >= 0:
-                after = links[value, at.NEXT_CELL]
-                cells[value, :] = 0.0
-                give(head, at.CELL_POOL, links, at.NEXT_CELL, value)
-                value = after
+            if value >= 0:  # it comes first, what follows it later
+                links[cell, at.VALUES] = links[value, at.NEXT_CELL]
+                links[value, at.NEXT_CELL] = cell
+                cell = value
+                continue
             after = links[cell, at.NEXT_CELL]
             cells[cell, :] = 0.0
             give(head, at.CELL_POOL, links, at.NEXT_CELL, cell)
@@ -65,6 +66,7 @@ def drop_leaf(table: Any, head: Any, leaf: int) -> None:
     f8(table, at.WEIGHTS)[leaf, :] = 0.0
     f8(table, at.STATS)[leaf, :] = 0.0
     i8(table, at.CLASSES)[leaf, :] = 0
+    f8(table, at.MODELS)[leaf, :] = 0.0
     give(head, at.LEAF_POOL, i8(table, at.LEAVES), at.FIRST, leaf)
 
 
@@ -192,8 +194,17 @@ def uses_bayes(table: Any, leaf: int) -> Any:
 
 
 @inner
+def is_regression(table: Any) -> Any:
+    """Whether the trees predict numbers."""
+    return f8(table, at.NUMBERS)[0, at.MANNER] >= at.TARGET_MEAN
+
+
+@inner
 def predict_leaf(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
-    """The leaf's ``prediction`` into ``votes``, in its order of classes; how many there are."""
+    """The leaf's ``prediction`` into ``votes``, in its order of classes, or one number; how many there are."""
+    if is_regression(table):
+        votes[0] = predict_target(table, leaf, x)
+        return 1
     if uses_bayes(table, leaf):
         return bayes(table, leaf, x, votes, parts, places)
     n = i8(table, at.LEAVES)[leaf, at.COUNT]
@@ -319,7 +330,7 @@ def draw_features(table: Any, head: Any, leaf: int, x: Any) -> None:
 
 
 @inner
-def update_observers(table: Any, head: Any, leaf: int, x: Any, y: int, w: float) -> None:
+def update_observers(table: Any, head: Any, leaf: int, x: Any, y: Any, w: float) -> None:
     """``HTLeaf.update_splitters`` with all features of the record, or with those that the leaf samples."""
     leaves, observers, columns = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.COLUMNS)
     drawn = head[0, at.N_FEATURES] > 0
@@ -349,14 +360,17 @@ def update_observers(table: Any, head: Any, leaf: int, x: Any, y: int, w: float)
             leaves[leaf, at.LAST] = observer
             leaves[leaf, at.NOMINALS] += columns[column, at.NOMINAL]
         expected = observers[observer, at.NEXT_OBSERVER]
-        observe(table, head, observer, value, y, w)
+        if isinstance(y, int):
+            observe(table, head, observer, value, y, w)
+        else:
+            observe_number(table, head, observer, value, y, w)
 
 
 @inner
-def learn_leaf(
+def learn_class(
     table: Any, leaf: int, x: Any, y: int, w: float, whole: int, predicted: bool, votes: Any, parts: Any, places: Any
 ) -> None:  # fmt: skip
-    """The leaf's ``learn_one``; ``whole`` is 1 for a weight that is an int, ``predicted`` whether the record was predicted before."""
+    """The ``learn_one`` of a classification tree's leaf but for its observers; see ``learn_leaf``."""
     head, numbers = i8(table, at.HEAD), f8(table, at.NUMBERS)
     leaves, weights, stats, classes = (
         i8(table, at.LEAVES),
@@ -387,5 +401,19 @@ def learn_leaf(
         classes[leaf, stats.shape[1] + n] = whole
         leaves[leaf, at.COUNT] += 1
     stats[leaf, place] += w
-    if active:
-        update_observers(table, head, leaf, x, y, w)
+
+
+@inner
+def learn_leaf(
+    table: Any, leaf: int, x: Any, y: Any, w: float, whole: int, predicted: bool, votes: Any, parts: Any, places: Any
+) -> None:  # fmt: skip
+    """The leaf's ``learn_one`` of a class's code or, in a regression, a number.
+
+    ``whole`` is 1 for a weight that is an int, ``predicted`` whether the record was predicted before.
+    """
+    if isinstance(y, int):
+        learn_class(table, leaf, x, y, w, whole, predicted, votes, parts, places)
+    else:
+        learn_target(table, leaf, x, y, w)
+    if i8(table, at.LEAVES)[leaf, at.ACTIVE] == 1:
+        update_observers(table, i8(table, at.HEAD), leaf, x, y, w)

@@ -68,7 +68,7 @@ def plan_of(model: Any) -> Plan | None:
             return None
         last = last.regressor
     link = _LINKS.get(type(last))
-    if link is None or (target and link != kernels.IDENTITY) or not _known(last, link):
+    if link is None or (target and link != kernels.IDENTITY) or not known(last, link):
         return None
     branches = _branches(steps, Branch())
     if branches is None or not all(map(_fresh, branches)) or not _disjoint(branches):
@@ -76,7 +76,7 @@ def plan_of(model: Any) -> Plan | None:
     return Plan(last, tuple(branches), target)
 
 
-def _known(model: Any, link: int) -> bool:
+def known(model: Any, link: int) -> bool:
     """Whether the model has learnt nothing, and its parameters are those that the kernels know."""
     if (
         _LOSSES.get(type(model.loss), (None, None))[0] != link

@@ -16,7 +16,8 @@ from explain_core.evaluation.kernels import put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import vote
 from explain_core.learners.arrays import f8, i1, i8
-from explain_core.learners.leaves import predict_leaf, uses_bayes
+from explain_core.learners.leaves import is_regression, predict_leaf, uses_bayes
+from explain_core.learners.regression_leaves import asks_all
 from explain_core.learners.walks import following, most_common
 from explain_core.sums import total
 
@@ -60,6 +61,10 @@ def same(differences: Any, c: int, marks: Any, stamp: int) -> Any:
 def mark_leaf(table: Any, leaf: int, marks: Any, stamp: int) -> None:
     """Mark the columns that the leaf's prediction depends on."""
     leaves, observers = i8(table, at.LEAVES), i8(table, at.OBSERVERS)
+    if is_regression(table):
+        if asks_all(table, leaf):
+            marks[:] = stamp
+        return
     if uses_bayes(table, leaf):
         observer = leaves[leaf, at.FIRST]
         while observer >= 0:

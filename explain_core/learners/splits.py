@@ -15,6 +15,7 @@ from explain_core.compiling import inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.leaves import weight_of
+from explain_core.learners.walks import new_node, sprout
 from explain_core.sums import total
 
 SQRT_2 = math.sqrt(2.0)
@@ -312,3 +313,34 @@ def decide(
     span = 1.0 if numbers[0, at.CRITERION] == at.GINI else math.log2(float(max(n, 2)))
     bound = math.sqrt((span * span * math.log(1.0 / numbers[0, at.DELTA])) / (2.0 * weight))
     return best - second > bound or bound < numbers[0, at.TAU], chosen, chosen_kind, point
+
+
+@inner
+def divide(table: Any, head: Any, node: int, fresh: bool) -> Any:
+    """Split a leaf's node where that is due, or a fresh one in its place: the branch and its number of leaves, or ``STAYS`` or ``NULL``."""
+    nodes, leaves, weights = i8(table, at.NODES), i8(table, at.LEAVES), f8(table, at.WEIGHTS)
+    stats, classes = f8(table, at.STATS), i8(table, at.CLASSES)
+    size, width = stats.shape[1], widest(table, nodes[node, at.LEAF_OF])
+    values, codes = np.empty(width * size), np.empty(width * size, np.int64)
+    starts, lengths = np.empty(width, np.int64), np.empty(width, np.int64)
+    categories, sums = np.empty(width, np.int64), np.empty(width)
+    split, observer, kind, point = decide(
+        table, nodes[node, at.LEAF_OF], categories, values, codes, starts, lengths, sums
+    )
+    if not split:
+        return at.STAYS, 0
+    if observer < 0:
+        return at.NULL, 0
+    n = distribute(table, observer, kind, point, categories, values, codes, starts, lengths)
+    branch = new_node(table, head, -1, nodes[node, at.DEPTH]) if fresh else node
+    sprout(table, branch, observer, kind, point, n, categories)
+    child = nodes[branch, at.LEFT]
+    for i in range(n):
+        leaf = nodes[child, at.LEAF_OF]
+        for j in range(lengths[i]):
+            stats[leaf, j] = values[starts[i] + j]
+            classes[leaf, j] = codes[starts[i] + j]
+        leaves[leaf, at.COUNT] = lengths[i]
+        weights[leaf, at.ATTEMPTED] = weight_of(leaf, lengths[i], stats, classes)
+        child = nodes[child, at.NEXT]
+    return branch, n

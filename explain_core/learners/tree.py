@@ -31,7 +31,7 @@ CRITERIA = {"info_gain": at.INFO_GAIN, "gini": at.GINI, "hellinger": at.HELLINGE
 
 POOLS: dict[int, tuple[str, ...]] = {
     at.NODE_POOL: ("nodes", "splits", "errors", "alternates"),
-    at.LEAF_POOL: ("leaves", "weights", "stats", "classes"),
+    at.LEAF_POOL: ("leaves", "weights", "stats", "classes", "models"),
     at.OBSERVER_POOL: ("observers",),
     at.CELL_POOL: ("cells", "links"),
     at.BUCKET_POOL: ("buckets", "chains"),
@@ -39,54 +39,50 @@ POOLS: dict[int, tuple[str, ...]] = {
 """The arrays that have a row for each of a pool."""
 
 
-def tree_numbers(model: Any) -> Array:
-    """The parameters of a classification tree, or of those of a forest."""
+def class_numbers(model: Any) -> dict[int, float]:
+    """The parameters that only classification trees have."""
     from river.tree.splitter import GaussianSplitter
 
-    numbers = np.zeros((1, at.N_NUMBERS))
-    splitter = model.splitter or GaussianSplitter()
-    given = {
-        at.GRACE: model.grace_period,
-        at.DELTA: model.delta,
-        at.TAU: model.tau,
+    return {
         at.SHARE: model.max_share_to_split,
         at.FRACTION: model.min_branch_fraction,
-        at.N_SPLITS: splitter.n_splits,
+        at.N_SPLITS: (model.splitter or GaussianSplitter()).n_splits,
         at.MANNER: MANNERS[model.leaf_prediction],
         at.NB_THRESHOLD: model.nb_threshold,
         at.COMPARES: model.leaf_prediction == "nba",
-        at.TWO: 2.0,
-        at.HALF: 0.5,
         at.CRITERION: CRITERIA[model.split_criterion],
-        at.BINARY: model.binary_split,
-        at.PREPRUNE: model.merit_preprune,
-        at.STOP: model.stop_mem_management,
-        at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES,
     }
-    for place, value in given.items():
-        numbers[0, place] = value
-    numbers[0, at.DEPTH_LIMIT] = DEEPEST if model.max_depth is None else min(model.max_depth, DEEPEST)
-    return numbers
 
 
-def repeatable(model: Any, default_size: float) -> bool:
+def repeatable(model: Any) -> bool:
     """Whether the parameters of a classification tree, or of those of a forest, are among those that the kernels know."""
     from river.tree.splitter import GaussianSplitter
 
-    nominal = model.nominal_attributes
-    counts = (model.grace_period, model.nb_threshold)
-    fractions = (model.delta, model.tau, model.max_share_to_split, model.min_branch_fraction)
     return (
         model.leaf_prediction in MANNERS
         and model.split_criterion in CRITERIA
         and (model.splitter is None or type(model.splitter) is GaussianSplitter)
-        and (nominal is None or all(isinstance(name, str) for name in nominal))
-        and model.max_size >= default_size
         and not (model.remove_poor_attrs and model.leaf_prediction == "mc")
+        and numbers_from_0(model.nb_threshold, model.max_share_to_split, model.min_branch_fraction)
+        and tree_repeatable(model, 100.0)
+    )
+
+
+def tree_repeatable(model: Any, default_size: float) -> bool:
+    """Whether the parameters that all trees have are among those that the kernels know."""
+    nominal = model.nominal_attributes
+    return (
+        (nominal is None or all(isinstance(name, str) for name in nominal))
+        and model.max_size >= default_size
         and (model.max_depth is None or type(model.max_depth) is int)
-        and all(type(value) in (int, float) and value >= 0 for value in (*counts, *fractions))
+        and numbers_from_0(model.grace_period, model.delta, model.tau)
         and 0.0 < model.delta <= 1.0
     )
+
+
+def numbers_from_0(*values: Any) -> bool:
+    """Whether all are numbers, and none is negative."""
+    return all(type(value) in (int, float) and value >= 0 for value in values)
 
 
 class TreeLearner(Learner):
@@ -95,6 +91,8 @@ class TreeLearner(Learner):
     trees: int = 1
     """Rows for trees."""
     pools = POOLS
+    own_numbers = staticmethod(class_numbers)
+    """The parameters that not all trees have."""
     _learn: Callable[..., int]
     _predict: Callable[..., None]
 
@@ -123,7 +121,7 @@ class TreeLearner(Learner):
         found: dict[str, Array] = dict.fromkeys(at.SLOTS, none)
         found.update(
             head=head,
-            numbers=tree_numbers(model),
+            numbers=self._numbers(model),
             nodes=np.zeros((0, at.N_NODE), np.int64),
             splits=np.zeros((0, 2)),
             leaves=np.zeros((0, at.N_LEAF), np.int64),
@@ -141,6 +139,25 @@ class TreeLearner(Learner):
         )
         return found
 
+    def _numbers(self, model: Any) -> Array:
+        """The parameters of the model."""
+        numbers = np.zeros((1, at.N_NUMBERS))
+        given = {
+            at.GRACE: model.grace_period,
+            at.DELTA: model.delta,
+            at.TAU: model.tau,
+            at.DEPTH_LIMIT: DEEPEST if model.max_depth is None else min(model.max_depth, DEEPEST),
+            at.TWO: 2.0,
+            at.HALF: 0.5,
+            at.BINARY: model.binary_split,
+            at.PREPRUNE: model.merit_preprune,
+            at.STOP: model.stop_mem_management,
+            at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES,
+        }
+        for place, value in (given | self.own_numbers(model)).items():
+            numbers[0, place] = value
+        return numbers
+
     def encoded(self, x: Row) -> NDArray[np.float64]:
         row = self.columns.row(x)
         if self.columns.size != self._size:
@@ -154,20 +171,34 @@ class TreeLearner(Learner):
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         from explain_core.learners.rows import predict_rows
 
-        out = np.empty((len(rows), len(self.labels)))
+        out = np.empty((len(rows), self.n_classes))
         predict_rows(self.arrays.table, np.ascontiguousarray(rows), 0, out)
         return out
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if not weight > 0.0:
             raise ValueError(f"weight: {weight!r} is not above 0")
-        row = self.encoded(x)
+        row, target = self.encoded(x), self._target(y)
+        table = self.arrays.table
+        while (wanted := self._learn(table, row, target, float(weight))) < 0:
+            self._make_room(-wanted)
+
+    def _target(self, y: Any) -> float:
+        """What the kernels take for it: the code of a class, or a number."""
         if y not in self.codes:
             self.code(y)
             self._fit_classes()
-        table = self.arrays.table
-        while (wanted := self._learn(table, row, self.codes[y], float(weight))) < 0:
-            self._make_room(-wanted)
+        return self.codes[y]
+
+    @property
+    def has_models(self) -> bool:
+        """Whether the leaves have linear models, with a weight for each column."""
+        return False
+
+    @property
+    def n_classes(self) -> int:
+        """Classes in the arrays."""
+        return len(self.labels)
 
     def _fit_classes(self) -> None:
         """Room for the classes, and their order in predictions."""
@@ -221,6 +252,7 @@ class TreeLearner(Learner):
         head[0, at.NEED_NODES] = max(2, int(columns[:, at.SIZE].max(initial=0))) + 2
         head[0, at.NEED_OBSERVERS] = len(columns)
         head[0, at.NEED_CELLS] = len(columns) + nominal * (1 + len(self.labels))
+        head[0, at.NEED_BUCKETS] = 2 if self.arrays["buckets"].shape[1] else 0
 
     def _stored(self) -> dict[str, Array]:
         head, found = self.arrays["head"][0], self.arrays.items()
@@ -241,7 +273,7 @@ class TreeLearner(Learner):
             f"{self.kind}: the parameters are those of another model",
         )
         try:
-            self.arrays = sound(self, own, arrays, self.columns, len(self.labels))
+            self.arrays = sound(self, own, arrays, self.columns)
         except ValueError as error:
             raise StateError(str(error)) from None
         if self.labels:

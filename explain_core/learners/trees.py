@@ -7,10 +7,14 @@ from typing import Any
 from explain_core.learners.adaptive import AdaptiveTreeLearner
 from explain_core.learners.forest import ForestLearner
 from explain_core.learners.hoeffding import HoeffdingTreeLearner
+from explain_core.learners.regression import HoeffdingRegressionLearner
 from explain_core.learners.tree import TreeLearner
 from explain_core.losses import Task
 
-LEARNERS = (HoeffdingTreeLearner, AdaptiveTreeLearner, ForestLearner)
+LEARNERS: dict[Task, tuple[type[TreeLearner], ...]] = {
+    "classification": (HoeffdingTreeLearner, AdaptiveTreeLearner, ForestLearner),
+    "regression": (HoeffdingRegressionLearner,),
+}
 
 
 def tree_learner(model: Any, task: Task) -> TreeLearner | None:
@@ -23,6 +27,4 @@ def tree_learner(model: Any, task: Task) -> TreeLearner | None:
     >>> tree_learner(tree.HoeffdingTreeClassifier(max_size=1.0), "classification") is None
     True
     """
-    if task != "classification":
-        return None
-    return next((kind(model, task) for kind in LEARNERS if kind.takes(model)), None)
+    return next((kind(model, task) for kind in LEARNERS[task] if kind.takes(model)), None)

@@ -174,14 +174,9 @@ def deactivate(table: Any, head: Any, tree: int, leaf: int) -> None:
 
 
 @inner
-def sprout(
-    table: Any, branch: int, observer: int, kind: int, point: float, n: int, categories: Any, values: Any, codes: Any,
-    starts: Any, lengths: Any,
-) -> None:  # fmt: skip
-    """Make a node a branch with a leaf for each of the n distributions."""
+def sprout(table: Any, branch: int, observer: int, kind: int, point: float, n: int, categories: Any) -> None:
+    """Make a node a branch with n empty leaves."""
     head, nodes, splits = i8(table, at.HEAD), i8(table, at.NODES), f8(table, at.SPLITS)
-    leaves, weights = i8(table, at.LEAVES), f8(table, at.WEIGHTS)
-    stats, classes = f8(table, at.STATS), i8(table, at.CLASSES)
     nodes[branch, at.KIND] = kind
     nodes[branch, at.COLUMN] = i8(table, at.OBSERVERS)[observer, at.FEATURE]
     nodes[branch, at.LEFT] = -1
@@ -189,10 +184,4 @@ def sprout(
     splits[branch, at.THRESHOLD] = point
     for i in range(n):
         child = leaf_node(table, head, nodes[branch, at.DEPTH] + 1)
-        leaf = nodes[child, at.LEAF_OF]
-        for j in range(lengths[i]):
-            stats[leaf, j] = values[starts[i] + j]
-            classes[leaf, j] = codes[starts[i] + j]
-        leaves[leaf, at.COUNT] = lengths[i]
-        weights[leaf, at.ATTEMPTED] = weight_of(leaf, lengths[i], stats, classes)
         append_child(nodes, splits, branch, child, float(categories[i]) if kind == at.MULTIWAY else 0.0)

@@ -1,9 +1,11 @@
 """Trees as plain values, node by node: those of river, and those in a learner's arrays."""
 
+from collections.abc import Iterator
 from typing import Any
 
+from river.stats import Var
 from river.tree.nodes import branch as branches
-from river.tree.splitter import GaussianSplitter
+from river.tree.splitter import EBSTSplitter, GaussianSplitter, QOSplitter
 
 from explain_core.learners import layout as at
 from explain_core.learners.tree import TreeLearner
@@ -20,6 +22,9 @@ def of_river(node: Any) -> Any:
 
 def of_monitor(node: Any) -> Any:
     """What an adaptive tree's node knows of its error."""
+    if hasattr(node, "_error_tracker"):
+        error, detector = node._error_tracker, node.drift_detector
+        return error.n, error.mean.get(), error._S, detector.total, detector.width, detector.variance
     if not hasattr(node, "_mean_error"):
         return None
     error, detector = node._mean_error, node.drift_detector
@@ -38,7 +43,48 @@ def of_branch(node: Any) -> Any:
     raise AssertionError(node)
 
 
+def of_var(var: Var) -> Any:
+    return var.n, var.mean.get(), var._S
+
+
+def of_search_tree(node: Any) -> Any:
+    """A binary search tree of targets: point, target, what is below and what is above."""
+    if node is None:
+        return None
+    below, above = of_search_tree(node._left), of_search_tree(node._right)
+    return node.att_val, *of_var(node.estimator), below, above
+
+
+def of_target_leaf(node: Any) -> Any:
+    """A leaf of a regression tree."""
+    observers = []
+    for name, splitter in (node.splitters or {}).items():
+        if isinstance(splitter, EBSTSplitter):
+            found = of_search_tree(splitter._root)
+        elif isinstance(splitter, QOSplitter):
+            slots = splitter._quantizer.hash
+            found = [(key, slots[key].x_stats.get(), *of_var(slots[key].y_stats)) for key in sorted(slots)]
+        else:
+            found = [(category, *of_var(var)) for category, var in splitter._statistics.items()]
+        observers.append((name, found))
+    errors = getattr(node, "_fmse_mean", 0.0), getattr(node, "_fmse_model", 0.0)
+    model = getattr(node, "_leaf_model", None)
+    weights = {name: value for name, value in model.weights.items() if value} if model else {}
+    return (
+        node.is_active(),
+        node.depth,
+        of_var(node.stats),
+        errors,
+        (model.intercept if model else 0.0, weights),
+        node.last_split_attempt_at,
+        getattr(node, "feature_indices", []),
+        observers,
+    )
+
+
 def of_leaf(node: Any) -> Any:
+    if isinstance(node.stats, Var):
+        return of_target_leaf(node)
     observers = []
     for name, splitter in (node.splitters or {}).items():
         if isinstance(splitter, GaussianSplitter):
@@ -156,6 +202,55 @@ class Reader:
             depth,
             stats,
             right,
+            weights[at.ATTEMPTED],
+            drawn,
+            observers,
+        )
+
+
+class TargetReader(Reader):
+    """Reads the trees of a regression."""
+
+    def search_tree(self, cell: int) -> Any:
+        if cell < 0:
+            return None
+        _, above, below = self.arrays["links"][cell]
+        n, mean, squares, point = self.arrays["cells"][cell][:4]
+        return point, n, mean, squares, self.search_tree(below), self.search_tree(above)
+
+    def slots(self, cell: int) -> list[Any]:
+        if cell < 0:
+            return []
+        _, above, below = self.arrays["links"][cell]
+        n, mean, squares, point, place = self.arrays["cells"][cell]
+        return [*self.slots(below), (point, place, n, mean, squares), *self.slots(above)]
+
+    def categories_of(self, name: str, cell: int) -> Iterator[Any]:
+        while cell >= 0:
+            n, mean, squares, point = self.arrays["cells"][cell][:4]
+            yield self.categories[name][int(point)], n, mean, squares
+            cell = self.arrays["links"][cell][at.ABOVE]
+
+    def leaf(self, index: int, depth: int) -> Any:
+        leaf, weights = self.arrays["leaves"][index], self.arrays["weights"][index]
+        observers: list[Any] = []
+        observer = leaf[at.FIRST]
+        while observer >= 0:
+            column, nominal, cell, observer = self.arrays["observers"][observer]
+            name = self.names[column]
+            if nominal:
+                observers.append((name, list(self.categories_of(name, cell))))
+            else:
+                slots = self.arrays["numbers"][0][at.RADIUS] > 0.0
+                observers.append((name, self.slots(cell) if slots else self.search_tree(cell)))
+        models = self.arrays["models"][index] if self.arrays["models"] else []
+        drawn = [self.names[column] for column in leaf[at.N_LEAF : at.N_LEAF + leaf[at.SAMPLED]]]
+        return (
+            leaf[at.ACTIVE] == 1,
+            depth,
+            (self.arrays["stats"][index][0], weights[at.TARGET], weights[at.TARGET_SQUARES]),
+            (weights[at.MEAN_ERROR], weights[at.MODEL_ERROR]),
+            (weights[at.INTERCEPT], {name: w for name, w in zip(self.names, models, strict=False) if w}),
             weights[at.ATTEMPTED],
             drawn,
             observers,

@@ -79,6 +79,11 @@ LEARNERS = {
         "classification",
         lambda: forest.ARFClassifier(n_models=4, seed=1, leaf_prediction="mc"),
     ),
+    "regression tree": (
+        "regression",
+        lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **GROWING),
+    ),
+    "regression tree, lines": ("regression", lambda: tree.HoeffdingTreeRegressor(**GROWING)),
     "logistic": ("classification", lambda: pipeline(linear_model.LogisticRegression())),
     "softmax": ("classification", lambda: pipeline(linear_model.SoftmaxRegression())),
     "regression": ("regression", lambda: pipeline(linear_model.LinearRegression())),
@@ -86,7 +91,7 @@ LEARNERS = {
     "default, multiclass": ("classification", lambda: default_model("multiclass")),
     "default, regression": ("regression", lambda: default_model("regression")),
 }
-NUMERIC = ("logistic", "softmax", "regression")
+NUMERIC = ("logistic", "softmax", "regression", "regression tree, lines")
 
 
 def made(name):
