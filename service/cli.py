@@ -45,33 +45,37 @@ def main() -> None:
     "--config",
     type=_FILE,
     metavar="FILE",
-    help="Settings, YAML or TOML. The environment (EXPLAIN_…) wins over it.",
+    help="File with settings, YAML or TOML. The environment (EXPLAIN_…) overrides it.",
 )
 @click.version_option(package_name="explanation-sidecar", prog_name=NAME)
 @click.pass_context
 def cli(context: click.Context, config: Path | None) -> None:
-    """Keep an online model and its explanations up to date, beside a Kafka topic of labelled records.
+    """Explain an online model that learns from a Kafka topic of labelled records.
 
     Settings come from the environment (EXPLAIN_KAFKA__BOOTSTRAP_SERVERS=…, `__` nests) or from a file;
-    `config show` lists them all. To look around on this machine: `explain-sidecar demo`.
+    `config show` lists them all. To try it on this machine: `explain-sidecar demo`.
     """
     context.obj = config
 
 
 @cli.command()
 @click.option(
-    "--workers", type=_COUNT, default=1, show_default=True, help="Processes that share the partitions."
+    "--workers",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Worker processes; they share the partitions.",
 )
 @click.option(
     "--until-caught-up",
     is_flag=True,
-    help="Stop cleanly at the end offsets seen at the start; otherwise run on.",
+    help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
 )
 @click.pass_context
 def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
-    """Fold records into explanations, exactly once.
+    """Learn from records and publish explanations.
 
-    State is restored from the checkpoints topic. SIGTERM and Ctrl-C stop it in order.
+    Every explanation is published exactly once. The state is restored from the checkpoints topic. SIGTERM and Ctrl-C stop the workers cleanly.
     """
     from service.run import run
 
@@ -80,10 +84,18 @@ def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
 
 @cli.command()
 @click.option(
-    "--input", "file", type=_FILE, required=True, metavar="FILE", help="CSV with a header, .csv or .csv.gz."
+    "--input",
+    "file",
+    type=_FILE,
+    required=True,
+    metavar="FILE",
+    help="CSV file with a header, .csv or .csv.gz.",
 )
 @click.option(
-    "--label", required=True, metavar="COLUMN", help="Column of the label; its field is record.label."
+    "--label",
+    required=True,
+    metavar="COLUMN",
+    help="Column of the label; it is written to the field record.label.",
 )
 @click.option("--topic", metavar="T", help="Topic to write to; by default topics.records.")
 @click.option("--key", metavar="COLUMN", help="Column of the Kafka key; by default records have no key.")
@@ -91,11 +103,11 @@ def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="R",
-    help="Records per second; by default as fast as it goes.",
+    help="Records per second; by default as fast as possible.",
 )
 @click.option("--limit", type=_COUNT, metavar="N", help="Stop after this many records.")
 @click.option(
-    "--partitions", type=_COUNT, metavar="N", help="Partitions of the topic, if it has to be created."
+    "--partitions", type=_COUNT, metavar="N", help="Partitions of the topic, if it must be created."
 )
 @click.pass_context
 def produce(
@@ -129,17 +141,17 @@ def produce(
 @cli.command()
 @_as_json
 @click.option(
-    "--until-caught-up", is_flag=True, help="Stop at the end offsets seen at the start; otherwise follow."
+    "--until-caught-up", is_flag=True, help="Stop at the end offsets seen at the start; by default follow."
 )
-@click.option("--from-beginning", is_flag=True, help="Begin with the oldest message, not with the next one.")
-@click.option("--drift", is_flag=True, help="Follow the drift topic: why the risk changed, in words.")
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest message instead of the next one.")
+@click.option("--drift", is_flag=True, help="Follow the drift topic instead: why the risk changed, in words.")
 @click.pass_context
 def tail(
     context: click.Context, as_json: bool, until_caught_up: bool, from_beginning: bool, drift: bool
 ) -> None:
     """Follow the explanations as they are published.
 
-    A table that refreshes; with --json one message a line.
+    Prints a table that refreshes; with --json one message per line.
     """
     from service.tail import tail
 
@@ -153,12 +165,12 @@ def tail(
 
 
 @cli.command()
-@click.option("--open", "browser", is_flag=True, help="Open it in a browser.")
+@click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
 @click.pass_context
 def dashboard(context: click.Context, browser: bool) -> None:
-    """Show in a browser what drives the model.
+    """Serve the dashboard: what drives the model, in a browser.
 
-    It reads the output topics alone, those of the whole group. `run` serves it too where http.enabled is set.
+    Reads only the output topics, of all instances. With http.enabled, `run` serves the dashboard too.
     """
     from service.http.dashboard import dashboard
 
@@ -167,7 +179,7 @@ def dashboard(context: click.Context, browser: bool) -> None:
 
 @cli.group()
 def topics() -> None:
-    """Create the topics, or show what they are."""
+    """Create the topics, or show them."""
 
 
 @topics.command("create")
@@ -176,7 +188,7 @@ def topics() -> None:
 )
 @click.pass_context
 def topics_create(context: click.Context, partitions: int | None) -> None:
-    """Create the missing topics with the settings that they need."""
+    """Create missing topics with the right configuration."""
     from service.kafka.topics import create
 
     create(_load(context), partitions=partitions)
@@ -186,7 +198,7 @@ def topics_create(context: click.Context, partitions: int | None) -> None:
 @_as_json
 @click.pass_context
 def topics_show(context: click.Context, as_json: bool) -> None:
-    """Show each topic: partitions, settings, what is wrong."""
+    """Show each topic's partitions, configuration and problems."""
     from service.kafka.topics import show
 
     show(_load(context), as_json=as_json)
@@ -196,20 +208,20 @@ def topics_show(context: click.Context, as_json: bool) -> None:
 @click.option(
     "--partition", type=click.IntRange(min=0), required=True, metavar="P", help="Partition to reset."
 )
-@click.option("--yes", is_flag=True, help="Do it; without it only say what would be lost.")
+@click.option("--yes", is_flag=True, help="Do it; by default only say what would be lost.")
 @click.option(
     "--from",
     "start",
     type=click.Choice(["earliest", "committed", "latest"]),
     default="committed",
     show_default=True,
-    help="First record of the new epoch.",
+    help="Offset of the new epoch's first record.",
 )
 @click.pass_context
 def reset(context: click.Context, partition: int, yes: bool, start: str) -> None:
-    """Begin a new epoch of a partition.
+    """Begin a new epoch of a partition, with a new model.
 
-    It starts with a new model and new explainers. The old state is lost; messages that were published stay. Stop the sidecar first.
+    The explainers are new too. The old state is lost; published messages stay. Stop the sidecar first.
     """
     from service.reset import reset
 
@@ -218,7 +230,7 @@ def reset(context: click.Context, partition: int, yes: bool, start: str) -> None
 
 @cli.group()
 def schemas() -> None:
-    """The messages' schemas in a Schema Registry."""
+    """Manage the messages' schemas in a Schema Registry."""
 
 
 @schemas.command("register")
@@ -227,7 +239,7 @@ def schemas() -> None:
 def schemas_register(context: click.Context, as_json: bool) -> None:
     """Register the schemas of explanations and drift messages.
 
-    At registry.url, in registry.format, under the subjects TOPIC-value. What is there already stays as it is.
+    Registers them at registry.url, in registry.format, under the subjects TOPIC-value. A schema that is registered already stays as it is.
     """
     from service.registry import register
 
@@ -236,7 +248,7 @@ def schemas_register(context: click.Context, as_json: bool) -> None:
 
 @cli.group()
 def checkpoint() -> None:
-    """Look at the snapshots."""
+    """Show the snapshots."""
 
 
 @checkpoint.command("show")
@@ -244,14 +256,13 @@ def checkpoint() -> None:
 @click.option(
     "--clean",
     is_flag=True,
-    help="Fail unless every snapshot is at its committed offset: safe to deploy a new build.",
+    help="Fail unless every snapshot is at its committed offset, so that a new version can be deployed.",
 )
 @click.pass_context
 def checkpoint_show(context: click.Context, as_json: bool, clean: bool) -> None:
     """Show the snapshot of each partition.
 
-    Size, age, offsets, and whether it verifies.
-    """
+    Prints its size, age and offsets, and whether it verifies."""
     from service.checkpoint_command import show
 
     show(_load(context), as_json=as_json, clean=clean)
@@ -259,7 +270,7 @@ def checkpoint_show(context: click.Context, as_json: bool, clean: bool) -> None:
 
 @cli.group()
 def kafka() -> None:
-    """A local broker, for development."""
+    """Run a local broker, for development."""
 
 
 @kafka.command("run")
@@ -278,7 +289,7 @@ def kafka() -> None:
 def kafka_run(port: int | None, data: Path | None, release: str | None) -> None:
     """Run Apache Kafka in the foreground, until Ctrl-C.
 
-    The first line on stdout is bootstrap.servers=127.0.0.1:PORT, once the broker answers.
+    Once the broker answers, the first line on stdout is bootstrap.servers=127.0.0.1:PORT.
     """
     from service.kafka.broker import run_foreground
     from service.kafka.jars import KAFKA_VERSION
@@ -290,9 +301,9 @@ def kafka_run(port: int | None, data: Path | None, release: str | None) -> None:
 @_as_json
 @click.pass_context
 def check(context: click.Context, as_json: bool) -> None:
-    """Find out whether `run` can work here.
+    """Check whether `run` can work here.
 
-    It changes nothing: it looks at the broker, the topics, the rights and the model, and decodes the newest 100 records to show their features.
+    Changes nothing. Looks at the broker, the topics, the rights and the model, and decodes the newest 100 records to show their features.
     """
     from service.check import check
 
@@ -301,23 +312,21 @@ def check(context: click.Context, as_json: bool) -> None:
 
 @cli.group("dead-letters")
 def dead_letters() -> None:
-    """Look at dead letters, or give them back."""
+    """Show dead letters, or write them to the records topic again."""
 
 
-_error_class = click.option("--class", "error_class", metavar="CLASS", help="Those of one error class only.")
+_error_class = click.option("--class", "error_class", metavar="CLASS", help="Only those of this error class.")
 
 
 @dead_letters.command("show")
 @_as_json
 @_error_class
-@click.option(
-    "--limit", type=_COUNT, default=20, show_default=True, metavar="N", help="The newest N in the table."
-)
+@click.option("--limit", type=_COUNT, default=20, show_default=True, metavar="N", help="Show the newest N.")
 @click.pass_context
 def dead_letters_show(context: click.Context, as_json: bool, error_class: str | None, limit: int) -> None:
-    """Count them by class, and show the newest.
+    """Count dead letters by error class, and show the newest.
 
-    With --json every one, with its payload, one a line.
+    With --json, print all of them with their payloads, one per line.
     """
     from service.dead_letters import show
 
@@ -327,16 +336,18 @@ def dead_letters_show(context: click.Context, as_json: bool, error_class: str | 
 @dead_letters.command("replay")
 @_error_class
 @click.option(
-    "--from-beginning", is_flag=True, help="All that the topic holds, also what was replayed before."
+    "--from-beginning",
+    is_flag=True,
+    help="Replay all that the topic holds, including what was replayed before.",
 )
-@click.option("--yes", is_flag=True, help="Do it; without it only say what would be written.")
+@click.option("--yes", is_flag=True, help="Do it; by default only say what would be written.")
 @click.pass_context
 def dead_letters_replay(
     context: click.Context, error_class: str | None, from_beginning: bool, yes: bool
 ) -> None:
-    """Write them to the records topic again.
+    """Write dead letters to the records topic again, exactly once.
 
-    Exactly once, beginning where the last replay ended. Those that still cannot be folded become dead letters again.
+    Begins where the last replay ended. Records that still cannot be used become dead letters again.
     """
     from service.dead_letters import replay
 
@@ -348,8 +359,8 @@ def dead_letters_replay(
 def completion(shell: str) -> None:
     """Print a shell's completion script.
 
-    SHELL is bash, zsh or fish. For bash, in ~/.bashrc: eval "$(explain-sidecar completion bash)". For zsh the same in ~/.zshrc; for fish, write the
-    script to ~/.config/fish/completions/explain-sidecar.fish.
+    SHELL is bash, zsh or fish. For bash, put this into ~/.bashrc: eval "$(explain-sidecar completion bash)". For zsh, put the same with zsh into
+    ~/.zshrc. For fish, write the script to ~/.config/fish/completions/explain-sidecar.fish.
     """
     from click.shell_completion import get_completion_class
 
@@ -359,7 +370,9 @@ def completion(shell: str) -> None:
 
 
 @cli.command()
-@click.option("--follow", is_flag=True, help="Keep the broker and the sidecar up at the end, until Ctrl-C.")
+@click.option(
+    "--follow", is_flag=True, help="Keep the broker and the sidecar running at the end, until Ctrl-C."
+)
 @click.option("--limit", type=_COUNT, metavar="N", help="Stop after this many flights.")
 @click.option(
     "--no-browser",
@@ -367,12 +380,12 @@ def completion(shell: str) -> None:
     is_flag=True,
     default=True,
     flag_value=False,
-    help="Do not open the dashboard, only print its address.",
+    help="Print the dashboard's address instead of opening it.",
 )
 def demo(follow: bool, limit: int | None, browser: bool) -> None:
-    """Watch real flights being explained: who is late, and why.
+    """Explain real flights: who is late, and why.
 
-    A year of departures from New York, read in time order, in under three minutes. Starts a local broker unless EXPLAIN_KAFKA__BOOTSTRAP_SERVERS names one.
+    Reads a year of departures from New York in time order, in under three minutes. Starts a local broker unless EXPLAIN_KAFKA__BOOTSTRAP_SERVERS names one.
     """
     from service.demo import demo
 
@@ -382,7 +395,7 @@ def demo(follow: bool, limit: int | None, browser: bool) -> None:
 @cli.command()
 @click.argument("baseline", type=_FILE)
 @click.argument("target", type=_FILE)
-@click.option("--label", required=True, metavar="COLUMN", help="Column of the truth.")
+@click.option("--label", required=True, metavar="COLUMN", help="Column of the label.")
 @click.option(
     "--model",
     metavar="FACTORY",
@@ -391,25 +404,25 @@ def demo(follow: bool, limit: int | None, browser: bool) -> None:
 @click.option(
     "--hypothesis",
     type=click.Choice(["tree"]),
-    help="In place of a model: a tree learnt from one half of BASELINE, the other half is explained. The default.",
+    help="Instead of a model: learn a tree from one half of BASELINE, and explain the other half. The default.",
 )
 @click.option(
     "--loss",
     metavar="NAME",
-    help="zero_one (the default), cross_entropy, brier, hinge; for a number squared, absolute, huber.",
+    help="zero_one (the default), cross_entropy, brier or hinge; for a number squared, absolute or huber.",
 )
-@click.option("--joint", is_flag=True, help="The inputs as one cause.")
+@click.option("--joint", is_flag=True, help="Treat the inputs as one cause.")
 @click.option(
     "--per-feature",
     is_flag=True,
-    help="The inputs feature by feature as well, as if independent. The default.",
+    help="Also split the inputs by feature, as if features were independent. The default.",
 )
 @click.option(
     "--group",
     "groups",
     multiple=True,
     metavar="NAME=A,B",
-    help="As --per-feature with these features as one cause. Can be repeated.",
+    help="Like --per-feature, with these features as one cause. Can be repeated.",
 )
 @click.option(
     "--bootstrap",
@@ -419,16 +432,22 @@ def demo(follow: bool, limit: int | None, browser: bool) -> None:
     help="Resamples for the intervals; 0 for none.",
 )
 @click.option(
-    "--max-cells", type=_COUNT, default=100_000, show_default=True, help="Cells enumerated, more are sampled."
+    "--max-cells",
+    type=_COUNT,
+    default=100_000,
+    show_default=True,
+    help="Enumerate up to this many cells; sample if there are more.",
 )
 @click.option(
     "--max-samples",
     type=click.IntRange(min=100),
     default=200_000,
     show_default=True,
-    help="Predictions of the model on rows, and on samples.",
+    help="Largest number of predictions, on rows and on samples each.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every draw.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random draws."
+)
 @_as_json
 @click.option(
     "--plot",
@@ -455,9 +474,9 @@ def dbshap(
 ) -> None:
     """Say why a model errs more on one file than on another.
 
-    The concept changed, or the inputs, and which of them.
+    Says whether the concept or the inputs changed, and which of the inputs.
 
-    BASELINE and TARGET are labelled rows with the same columns, from two periods, regions or populations: CSV (.csv, .csv.gz), JSON
+    BASELINE and TARGET are files of labelled rows with the same columns, from two periods, regions or populations: CSV (.csv, .csv.gz), JSON
     lines (.jsonl, .jsonl.gz) or Parquet. Empty cells are missing values.
     """
     if model and hypothesis:

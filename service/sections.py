@@ -96,12 +96,12 @@ class KafkaSettings(_Section):
 class TopicSettings(_Section):
     """Names of the topics; all of them have the partitions of the records topic."""
 
-    records: TopicName = Field("records", description="Input: labelled records.")
+    records: TopicName = Field("records", description="Input: the labelled records.")
     explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
     drift: TopicName = Field("drift", description="Output: drift attributions.")
-    checkpoints: TopicName = Field("checkpoints", description="Compacted topic of the snapshots.")
-    dead_letters: TopicName = Field("dead-letters", description="Output: records that could not be folded.")
-    create: bool = Field(True, description="Create missing output topics with the settings they need.")
+    checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
+    dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
+    create: bool = Field(True, description="Create missing output topics with the configuration they need.")
     replication_factor: Annotated[int, AfterValidator(_replication_factor)] = Field(
         -1, le=32_767, description="Replicas of created topics; -1 is the broker's default."
     )
@@ -127,12 +127,12 @@ class RecordSettings(_Section):
     features: list[str] | None = Field(
         None,
         min_length=1,
-        description="Field paths of the features; without it every top-level field that is not named here.",
+        description="Field paths of the features; by default every top-level field that has no other role.",
     )
     label: str = Field("label", min_length=1, description="Field path of the label.")
     timestamp: str | None = Field(
         None,
-        description="Field path of the event time (ms since 1970 or ISO 8601); without it Kafka's timestamp.",
+        description="Field path of the event time (ms since 1970 or ISO 8601); by default Kafka's timestamp.",
     )
     weight: str | None = Field(
         None, description="Field path of the sample weight for learning, a number above 0."
@@ -142,7 +142,7 @@ class RecordSettings(_Section):
     max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
     max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
     on_bad: Literal["dead_letter", "skip", "fail"] = Field(
-        "dead_letter", description="What happens to a record that cannot be folded."
+        "dead_letter", description="What to do with a record that cannot be used."
     )
 
     @model_validator(mode="after")
@@ -158,23 +158,25 @@ class RecordSettings(_Section):
 
 
 class ModelSettings(_Section):
-    """The model that is kept and explained."""
+    """The model that the sidecar explains."""
 
     factory: str | None = Field(
         None,
         pattern=r"^[\w.]+:[\w.]+$",
-        description="`module:Class` or `module:function` that makes it, e.g. river.forest:ARFClassifier; without it a pipeline for mixed features.",
+        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier; by default a pipeline for mixed features.",
     )
     params: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the factory.")
-    task: Literal["binary", "multiclass", "regression"] = Field("binary", description="What the label is.")
+    task: Literal["binary", "multiclass", "regression"] = Field(
+        "binary", description="Kind of label: one of two classes, one of several, or a number."
+    )
     static: bool = Field(False, description="Explain the model, never teach it.")
     learner: Literal["auto", "river"] = Field(
         "auto",
-        description="auto: river's models that are known learn in flat arrays, to the same bits and many times faster; river: river itself learns.",
+        description="auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns.",
     )
     modules: list[str] = Field(
         default_factory=list,
-        description="Modules of your own whose classes a snapshot may hold, besides the factory's.",
+        description="More modules of yours whose classes a snapshot may hold, besides the factory's.",
     )
 
 
@@ -182,7 +184,7 @@ class ReservoirSettings(_Section):
     """The rows that perturbed copies take their values from."""
 
     kind: Literal["geometric", "uniform"] = Field(
-        "geometric", description="geometric follows drift; uniform is the whole past."
+        "geometric", description="geometric follows drift; uniform represents the whole past."
     )
     size: int = Field(100, ge=1, le=100_000, description="Rows.")
 
@@ -193,10 +195,10 @@ class ExplainerSettings(_Section):
     kind: Literal["ipfi", "isage"] = Field(
         description="Incremental permutation importance, or incremental SAGE."
     )
-    name: str | None = Field(None, min_length=1, description="Name in the messages; by default the kind.")
+    name: str | None = Field(None, min_length=1, description="Name in the messages; by default its kind.")
     alpha: float | None = Field(None, gt=0, le=1, description="Smoothing parameter; by default 0.001.")
     window: float | None = Field(
-        None, ge=1, description="In place of alpha: as smooth as a window of this many records."
+        None, ge=1, description="Instead of alpha: as smooth as a window of this many records."
     )
     n_samples: int | None = Field(
         None,
@@ -214,11 +216,13 @@ class ExplainerSettings(_Section):
     )
     reservoir: ReservoirSettings = Field(default_factory=ReservoirSettings)
     band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
-    confidence: float = Field(0.95, gt=0, lt=1, description="Of the band.")
-    empty: Literal["ema", "reservoir"] = Field("ema", description="isage: the prediction of no feature.")
+    confidence: float = Field(0.95, gt=0, lt=1, description="Confidence level of the band.")
+    empty: Literal["ema", "reservoir"] = Field(
+        "ema", description="isage: how the prediction without any feature is estimated."
+    )
     removal: Literal["marginal", "conditional"] = Field(
         "marginal",
-        description="isage: features are removed without or with regard to the others; conditional keeps a tree for each feature, at tens of times the cost.",
+        description="isage: whether removing a feature takes the others into account (conditional) or not (marginal). conditional keeps a tree per feature and costs tens of times as much.",
     )
 
     @model_validator(mode="after")
@@ -259,7 +263,7 @@ def _group_problems(groups: dict[str, list[str]]) -> list[tuple[SettingPath, str
 class ExplainSettings(_Section):
     """When to explain."""
 
-    every: int = Field(1, ge=1, description="Explain each k-th record; all are learnt.")
+    every: int = Field(1, ge=1, description="Explain each k-th record; the model learns from all.")
     warm_up: int | None = Field(
         None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
     )
@@ -272,12 +276,12 @@ class ExplainSettings(_Section):
 class EmitSettings(_Section):
     """When to publish."""
 
-    every: int = Field(100, ge=1, description="Folded records per explanation message.")
+    every: int = Field(100, ge=1, description="Records per explanation message.")
     max_bytes: int = Field(
         1_048_588,
         ge=50_000,
         le=50_000_000,
-        description="Largest message, bytes; a dead letter may have 16,384 more. Records whose new features' names would lead to a larger one are dead letters.",
+        description="Largest message, bytes; a dead letter may have 16,384 more. A record whose new features' names would lead to a larger message becomes a dead letter.",
     )
 
 
@@ -290,32 +294,34 @@ class CommitSettings(_Section):
         le=TRANSACTION_TIMEOUT_MS // 2,
         description="Milliseconds; well below the transaction timeout of 10 s.",
     )
-    max_records: int = Field(10_000, ge=1, description="Records in one transaction at the most.")
+    max_records: int = Field(10_000, ge=1, description="Largest number of records in one transaction.")
 
 
 class CheckpointSettings(_Section):
-    """When snapshots are taken. The caps win over the wishes, with a warning."""
+    """When snapshots are taken. The caps (max_overhead, max_bytes_per_second) override the goals (max_replay_seconds, max_age), with a warning."""
 
     max_replay_seconds: float = Field(
         3, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
     )
     max_age: float = Field(
-        15, gt=0, description="A partition with new records has a snapshot within this many seconds."
+        15, gt=0, description="Longest time without a snapshot of a partition with new records, seconds."
     )
     max_overhead: float = Field(
-        0.05, gt=0, le=1, description="Share of the processing time that snapshots may take."
+        0.05, gt=0, le=1, description="Largest share of the processing time that snapshots may take."
     )
-    max_bytes_per_second: float = Field(1_000_000, gt=0, description="Snapshot bytes per second of a worker.")
+    max_bytes_per_second: float = Field(
+        1_000_000, gt=0, description="Largest number of snapshot bytes per second of a worker."
+    )
     hmac_key_file: Path | None = Field(
-        None, description="File with one key a line: the first signs snapshots, all are accepted."
+        None, description="File with one key per line: the first signs snapshots, all are accepted."
     )
     allow_unsigned: bool = Field(
         False,
-        description="Accept snapshots without a signature: anyone who can write to the checkpoints topic may then run code in the worker.",
+        description="Accept unsigned snapshots of a model that only its own code can store: anyone who can write to the checkpoints topic may then run code in the worker.",
     )
     on_mismatch: Literal["fail", "reset"] = Field(
         "fail",
-        description="What to do when settings that the fold depends on changed: fail with the difference, or begin a new epoch.",
+        description="What to do if settings that the state depends on have changed: fail and show the difference, or begin a new epoch.",
     )
 
 
@@ -345,12 +351,12 @@ class RecoverySettings(_Section):
 class DriftSettings(_Section):
     """Attribution of the change of risk between consecutive windows."""
 
-    enabled: bool = Field(False, description="Say why the risk changed from each window to the next.")
-    window: int = Field(5_000, ge=10, le=1_000_000, description="Records of a window, at the most.")
+    enabled: bool = Field(False, description="Publish why the risk changed from each window to the next.")
+    window: int = Field(5_000, ge=10, le=1_000_000, description="Largest number of records in a window.")
     period: float | None = Field(
         None,
         ge=0.001,
-        description="Seconds: windows end where event time passes a multiple of it, too.",
+        description="Windows also end when the event time passes a multiple of this many seconds.",
     )
     loss: LossName | None = Field(
         None, description="Loss whose change is attributed; by default zero_one, in a regression squared."
@@ -359,14 +365,15 @@ class DriftSettings(_Section):
         "joint", description="per_feature also splits the part of the inputs by feature."
     )
     groups: dict[str, list[str]] = Field(
-        default_factory=dict, description="Split by these groups of features, and by features in none."
+        default_factory=dict,
+        description="Split by these groups of features; features in no group stand alone.",
     )
     bootstrap: int = Field(20, ge=2, description="Resamples for the intervals.")
-    max_cells: int = Field(100_000, ge=1, description="Cells of the exact computation at the most.")
+    max_cells: int = Field(100_000, ge=1, description="Largest number of cells for the exact computation.")
     max_samples: int = Field(
         5_000,
         ge=100,
-        description="Predictions per attribution at the most, a few seconds of the model; of longer windows a random part is evaluated.",
+        description="Largest number of predictions per attribution; of longer windows a random part is evaluated.",
     )
 
     @model_validator(mode="after")
@@ -378,11 +385,11 @@ class DriftSettings(_Section):
 class HttpSettings(_Section):
     """Metrics, health and the dashboard."""
 
-    enabled: bool = Field(False, description="Serve them beside the workers of `run`.")
-    host: str = Field("127.0.0.1", description="Address to bind; 0.0.0.0 is every one of this machine.")
+    enabled: bool = Field(False, description="Serve metrics, health and the dashboard with `run`.")
+    host: str = Field("127.0.0.1", description="Address to bind; 0.0.0.0 is every address of this machine.")
     port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one.")
     token: SecretStr | None = Field(
-        None, description="Bearer token that requests must carry, other than those for health."
+        None, description="Bearer token that requests must carry, except those for health."
     )
     allowed_hosts: list[str] = Field(
         default_factory=list,
@@ -396,10 +403,11 @@ class HttpSettings(_Section):
         100,
         ge=1,
         le=500,
-        description="Pages of the dashboard that may be open at once; another one is answered with 503.",
+        description="Largest number of open dashboard pages; one more is answered with 503.",
     )
     importance: bool = Field(
-        False, description="Metrics of importance too: 20 features of each partition, and the others' sum."
+        False,
+        description="Also serve metrics of importance: 20 features per partition, and the sum of the others.",
     )
     show_payloads: bool = Field(
         False, description="Show keys, values and error messages of dead letters in the dashboard."
@@ -430,16 +438,16 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class RegistrySettings(_Section):
-    """A Schema Registry for explanations and drift messages: their values get its framing."""
+    """A Schema Registry for explanations and drift messages: their values are framed for it."""
 
     url: Address | None = Field(
         None,
-        description="Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); without it messages are plain JSON.",
+        description="Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); by default messages are plain JSON.",
     )
     format: Literal["json", "avro"] = Field("json", description="JSON by a JSON Schema, or Avro.")
     auto_register: bool = Field(
         False,
-        description="Register the schemas at the start; otherwise `explain-sidecar schemas register` does.",
+        description="Register the schemas at the start; by default use `explain-sidecar schemas register`.",
     )
     config: Annotated[dict[str, Any], AfterValidator(_registry_config)] = Field(
         default_factory=dict,
@@ -452,7 +460,7 @@ class TracingSettings(_Section):
 
     endpoint: Address | None = Field(
         None,
-        description="Collector for OTLP over HTTP, http://host:4318; without it no spans are made.",
+        description="Collector for OTLP over HTTP, http://host:4318; by default there are no spans.",
     )
 
 
@@ -460,6 +468,8 @@ class LogSettings(_Section):
     """Logs go to stderr."""
 
     format: Literal["console", "json"] = Field(
-        "console", description="For people, or one JSON object a line."
+        "console", description="console is for people, json is one object per line."
     )
-    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level.")
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Lowest level that is logged."
+    )
