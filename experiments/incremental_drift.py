@@ -21,6 +21,8 @@ from explain_core.explanation import Explanation
 from explain_core.importance.intervals import IntervalPFI
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.mdi import mean_decrease_impurity
+from explain_core.learners.choice import learner_of
+from explain_core.models import Model, wrap
 from explain_core.progress import track
 
 PAPER_IPFI = {
@@ -47,7 +49,7 @@ def share(values: Any) -> Any:
 
 
 def prequential(
-    table: Table, model: Any, kinds: list[str], interval: int, title: str
+    table: Table, model: Model, kinds: list[str], interval: int, title: str
 ) -> tuple[dict[str, list[Explanation]], list[Explanation], float]:
     """Explain, then learn, every record; iPFI per reservoir kind and interval PFI at the end of each interval."""
     ipfi = {
@@ -60,7 +62,7 @@ def prequential(
     right = 0
     stream = list(zip(table.rows(), table.y.tolist(), strict=True))
     for t, (x, y) in enumerate(track(stream, title, len(stream), True), start=1):
-        prediction = model.predict_proba_one(x)
+        prediction: Any = model.predict(x)
         right += bool(prediction) and max(prediction, key=prediction.get) == y
         for estimator in ipfi.values():
             estimator.explain_one(x, y, prediction)
@@ -69,7 +71,7 @@ def prequential(
             reference.append(batch.explanation)
             for kind in kinds:
                 series[kind].append(ipfi[kind].explanation)
-        model.learn_one(x, y)
+        model.learn(x, y)
     return series, reference, right / len(stream)
 
 
@@ -141,7 +143,8 @@ def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot
         streams = {name: stream for name, stream in streams.items() if any(one in name for one in only)}
     report = Report("stream", "accuracy", "median error: all", "before", "after", "paper")
     for name, (table, drift, kinds) in streams.items():
-        model = forest.ARFClassifier(n_models=trees, seed=1)
+        made = forest.ARFClassifier(n_models=trees, seed=1)
+        model = learner_of(made, "classification") or wrap(made, "classification")
         series, reference, accuracy = prequential(table, model, kinds, interval, name)
         ends = interval * np.arange(1, len(reference) + 1)
         for kind in kinds:

@@ -17,6 +17,8 @@ from rich.table import Table as Report
 from experiments.data import agrawal
 from explain_core import plots
 from explain_core.importance.isage import IncrementalSAGE
+from explain_core.learners.choice import learner_of
+from explain_core.models import wrap
 from explain_core.progress import track
 
 
@@ -28,17 +30,18 @@ def main(records: int, quick: bool, plot: Path | None) -> None:
     from river import forest
 
     table = agrawal(300 if quick else records, 1, seed=1)
-    model = forest.ARFClassifier(n_models=3, seed=1)
+    made = forest.ARFClassifier(n_models=3, seed=1)
+    model = learner_of(made, "classification") or wrap(made, "classification")
     both = {
         removal: IncrementalSAGE(model, removal=removal, n_samples=1, features=table.features)
         for removal in ("marginal", "conditional")
     }
     stream = list(zip(table.rows(), table.y.tolist(), strict=True))
     for x, y in track(stream, "agrawal", len(stream), True):
-        prediction = model.predict_proba_one(x)
+        prediction = model.predict(x)
         for sage in both.values():
             sage.explain_one(x, y, prediction)
-        model.learn_one(x, y)
+        model.learn(x, y)
     found = {removal: sage.explanation.importance() for removal, sage in both.items()}
     report = Report("feature", *(f"{removal} ± half its band" for removal in found))
     for feature in table.features:

@@ -46,7 +46,9 @@ class IncrementalEstimator:
     Parameters
     ----------
     model
-        What is explained: anything ``explain_core.models.wrap`` takes. It is read, never taught.
+        What is explained: anything ``explain_core.models.wrap`` takes. It is read, never taught. Many of river's models
+        are explained ten times as fast where the learner that ``explain_core.learners.choice.learner_of`` makes of them
+        is the model.
     task
         "classification" or "regression".
     losses
