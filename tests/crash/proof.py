@@ -43,9 +43,9 @@ PARTS = {
         f"Hostile snapshots: {len(CORPUS) + len(FUNCTIONS) + len(BOMBS)} in the corpus",
         ["pytest", "tests/unit/test_hostile_snapshots.py"],
     ),
-    "fuzz": Part(f"Bad input: {INPUTS:,} inputs at random", ["pytest", "tests/fuzz"]),
+    "fuzz": Part(f"Bad input: {INPUTS:,} random inputs", ["pytest", "tests/fuzz"]),
     "guided": Part(
-        f"Bad input: {GUIDED_INPUTS:,} inputs guided by what they reach",
+        f"Bad input: {GUIDED_INPUTS:,} inputs, guided to reach new code",
         ["tests.fuzz.guided", "--inputs", str(GUIDED_INPUTS), "--state", "{state}/guided"],
     ),
     "campaign": Part(
@@ -118,8 +118,8 @@ def markdown(state: Path) -> str:
     lines = [
         "# Proof",
         "",
-        "What `make proof` says of [the guarantees](guarantees.md). Each part names the commit that it ran at; seed 2026 for the campaign, those in the "
-        f"tests for the rest. Python {platform.python_version()}, Kafka {KAFKA_VERSION}, {packages}; {os.cpu_count()} cores, {platform.machine()}.",
+        "`make proof` runs everything that shows [the guarantees](guarantees.md) to hold, and writes this report. Each part names the commit at which it "
+        f"ran. The campaign's seed is 2026; the tests name their own. Python {platform.python_version()}, Kafka {KAFKA_VERSION}, {packages}; {os.cpu_count()} cores, {platform.machine()}.",
         "",
         "| part | started | commit | took | result |",
         "| --- | --- | --- | ---: | --- |",

@@ -69,8 +69,8 @@ class Report:
             *_table("crash point", "reached", rows=[(point, points[point]) for point in POINTS if points]),
             *_table("after SIGKILL, seconds", "runs", "p50", "p99", rows=self._recoveries()),
             "",
-            f"Probe records came through in {max((v.probe_seconds for v in verdicts), default=0):.1f} s at the most.",
-            *_table("ended by itself, and was started again", "times", rows=ended.most_common()),
+            f"The slowest probe record took {max((v.probe_seconds for v in verdicts), default=0):.1f} s.",
+            *_table("a worker ended by itself and was started again", "times", rows=ended.most_common()),
         ]
         return "\n".join(lines) + "\n"
 
@@ -108,7 +108,7 @@ def comparison(verdicts: Sequence[Verdict]) -> str:
 def restarts(verdict: Verdict) -> str:
     """Which workers ended by themselves."""
     ended = ", ".join(f"{reason} ({count})" for reason, count in verdict.ended.items())
-    return f"Ended by themselves, and started again: {ended or 'none'}."
+    return f"Workers that ended by themselves and were started again: {ended or 'none'}."
 
 
 def p99(values: Sequence[float]) -> float:
