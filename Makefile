@@ -18,79 +18,79 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev $(ASSETS) $(PARSER) $(CHROMIUM) ## .venv with everything that development needs, as locked
+setup: .venv/dev $(ASSETS) $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
 
 .PHONY: demo
-demo: .venv/demo ## real flights through the sidecar on a local broker, in the terminal and the browser
+demo: .venv/demo ## explain a year of real flights on a local broker, in the terminal and the browser
 	-@$(MAKE) --no-print-directory assets
 	$(BIN)/explain-sidecar demo
 
 .PHONY: assets
-assets: $(ASSETS) ## the dashboard's charts, from npm
+assets: $(ASSETS) ## fetch the dashboard's script from npm
 
 .PHONY: test
-test: setup ## every test that packages alone can run, on a real broker
+test: setup ## run every test except test-deploy, on a real broker
 	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 2 --dist loadfile
 
 .PHONY: check
-check: lint types ## style, types and every test that needs no broker
+check: lint types ## check style and types, and run every test that needs no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile
 
 .PHONY: test-deploy
-test-deploy: setup $(BIN)/helm ## the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
+test-deploy: setup $(BIN)/helm ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy
 
 .PHONY: image
-image: $(ASSETS) ## the container image, and its size
+image: $(ASSETS) ## build the container image and print its size
 	docker build --network host --file deploy/Dockerfile --tag explanation-sidecar .
 	docker image inspect --format '{{.RepoTags}} {{.Size}} bytes' explanation-sidecar python:3.11-slim-bookworm
 
 .PHONY: performance
-performance: setup ## measure anew what docs/performance.md shows, some hours on a quiet machine: DATA=folder QUIX=python
+performance: setup ## measure docs/performance.md again, some hours on a quiet machine: DATA=folder QUIX=python
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA)) $(if $(QUIX),--quix $(QUIX))
 
 .PHONY: crash
-crash: setup ## the crash campaign: SEED=1 FAULTS=100 STATE=build/crash STREAM=all-models DATA=FILE.csv
+crash: setup ## run the crash campaign: SEED=1 FAULTS=100 STATE=build/crash STREAM=all-models DATA=FILE.csv
 	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash) \
 	  $(if $(STREAM),--stream $(STREAM)) $(if $(DATA),--data $(DATA))
 
 .PHONY: cluster
-cluster: setup ## three brokers, each killed in turn: ROUNDS=2
+cluster: setup ## kill each of three brokers in turn: ROUNDS=2
 	nice $(BIN)/python -m tests.crash.cluster --rounds $(or $(ROUNDS),2)
 
 .PHONY: soak
-soak: setup ## a steady load with a fault a minute: MINUTES=30
+soak: setup ## run a steady load with a fault a minute: MINUTES=30
 	nice $(BIN)/python -m tests.crash.soak --minutes $(or $(MINUTES),30)
 
 .PHONY: fuzz
-fuzz: setup ## bad input of every kind: INPUTS=1000000
+fuzz: setup ## feed bad input of every kind: INPUTS=1000000
 	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
 
 .PHONY: fuzz-guided
-fuzz-guided: setup ## bad input that is made to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided
+fuzz-guided: setup ## feed bad input guided to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided
 	$(PIP) install --require-hashes --requirement requirements/guided.txt
 	nice $(BIN)/python -m tests.fuzz.guided --inputs $(or $(INPUTS),300000) --state $(or $(STATE),build/guided)
 
 .PHONY: proof
-proof: setup ## all of docs/guarantees.md, some five hours, and its report, docs/proof.md: STATE=build/proof
+proof: setup ## prove docs/guarantees.md in about five hours, and write docs/proof.md: STATE=build/proof
 	$(PIP) install --require-hashes --requirement requirements/guided.txt
 	nice $(BIN)/python -m tests.crash.proof --state $(or $(STATE),build/proof)
 
 .PHONY: lint
-lint: setup ## style and formatting
+lint: setup ## check style and formatting
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
 .PHONY: types
-types: setup ## static types
+types: setup ## check static types
 	$(BIN)/mypy
 
 .PHONY: schemas
-schemas: setup ## write schemas/ anew from the code
+schemas: setup ## write schemas/ again from the code
 	$(BIN)/python -m service.schemas
 
 .PHONY: docs
-docs: setup ## the documentation as a site, in build/site
+docs: setup ## build the documentation as a site in build/site
 	$(BIN)/python -m docs.generate
 	$(BIN)/zensical build --clean --strict
 
@@ -100,21 +100,21 @@ version: setup ## write a release's number into every file that holds it: VERSIO
 	$(PIP) install --no-deps --no-build-isolation --editable .
 
 .PHONY: release
-release: setup ## wheels, documentation, chart and image of a release, checked, in build/release: VERSION=0.2.0
+release: setup ## build and check the wheels, documentation, chart and image of a release: VERSION=0.2.0
 	-@command -v go >/dev/null && $(MAKE) --no-print-directory $(BIN)/helm
 	$(BIN)/python .ci/release.py build $(VERSION)
 
 .PHONY: sbom
-sbom: setup ## build/sbom.json: a CycloneDX bill of materials of what the service runs on
+sbom: setup ## write build/sbom.json, a CycloneDX bill of materials of the service
 	mkdir -p build
 	$(BIN)/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --output-file build/sbom.json requirements/service.txt
 
 .PHONY: audit
-audit: setup ## known vulnerabilities of what the service runs on; fails where they cannot be looked up
+audit: setup ## look up known vulnerabilities of the locked packages; fails if that is impossible
 	$(BIN)/python .ci/audit.py requirements/service.txt
 
 .PHONY: lock
-lock: setup ## requirements/ anew from pyproject.toml; UPGRADE=1 takes newer versions too
+lock: setup ## write requirements/ again from pyproject.toml; UPGRADE=1 takes newer versions
 	$(COMPILE) --output-file requirements/service.txt pyproject.toml
 	$(COMPILE) --extra demo --constraint requirements/service.txt \
 	  --output-file requirements/demo.txt pyproject.toml
