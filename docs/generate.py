@@ -144,9 +144,9 @@ def _settings() -> Iterator[str]:
     schema = Settings.model_json_schema()
     yield "# Settings\n"
     yield (
-        f"Each is a key of the file given by `--config` (YAML or TOML) or a variable of the environment, which wins: "
-        f"`model.factory` is `{PREFIX}MODEL__FACTORY`, and lists and objects are JSON there. `{NAME} config show` "
-        "prints those in force with the source of each; `config check` also makes the model.\n"
+        f"Each setting is a key of the file given by `--config` (YAML or TOML), or an environment variable, which overrides the "
+        f"file: `model.factory` is `{PREFIX}MODEL__FACTORY`. Lists and objects are JSON there. `{NAME} config show` prints the "
+        "settings in force with the source of each; `config check` also builds the model.\n"
     )
     yield from _section("", schema, schema["$defs"])
 
@@ -221,8 +221,8 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
 def _commands() -> Iterator[str]:
     yield "# Commands\n"
     yield (
-        "Data goes to stdout, logs and messages go to stderr. Exit status: 0 done, 1 failed, 2 wrong usage or setting, "
-        "130 interrupted.\n"
+        "Data goes to stdout, logs and messages go to stderr. The exit status is 0 if done, 1 if failed, 2 for wrong usage or a wrong setting, "
+        "130 if interrupted.\n"
     )
     yield from _command(cli, click.Context(cli, info_name=NAME))
 
@@ -240,7 +240,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 def _metrics() -> Iterator[str]:
     yield "# Metrics\n"
-    yield "`/metrics` of `run` with `http.enabled`, in Prometheus' text format. Series of a partition end with its ownership.\n"
+    yield "`/metrics` of `run` with `http.enabled`, in Prometheus' text format. The series of a partition end when the worker gives it away.\n"
     families = sorted(Workers([], {}, {}, importance=True).collect(), key=lambda one: one.name)
     yield from _table(
         ("metric", "kind", "labels", "meaning"),

@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
         description="Name of this instance, unique and stable; by default the host's.",
     )
-    seed: int = Field(0, ge=0, description="Of every random choice.")
+    seed: int = Field(0, ge=0, description="Seed of every random choice.")
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     topics: TopicSettings = Field(default_factory=TopicSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)

@@ -49,7 +49,7 @@ class Workers(Collector):
         yield _family(
             GaugeMetricFamily,
             "build_info",
-            "Versions that run, always 1.",
+            "Versions in use; always 1.",
             ("version", "python", *(name.replace("-", "_") for name in build)),
             [((version("explanation-sidecar"), platform.python_version(), *build.values()), 1)],
         )
@@ -64,21 +64,21 @@ class Workers(Collector):
         yield _family(
             CounterMetricFamily,
             "dead_letters_total",
-            "Records that could not be folded and were published as dead letters.",
+            "Records that could not be used and were published as dead letters.",
             ("error_class",),
             [((kind,), count) for kind, count in sorted(letters.items())],
         )
         yield _family(
             CounterMetricFamily,
             "transactions_total",
-            "Transactions by how they ended; the outputs of an aborted one are sent again.",
+            "Transactions by outcome; the outputs of an aborted one are sent again.",
             ("outcome",),
             [((outcome,), count) for outcome, count in sorted(outcomes.items())],
         )
         yield _family(
             CounterMetricFamily,
             "rebalances_total",
-            "Times that the group gave partitions to a worker, none included.",
+            "Rebalances: times that the group assigned partitions to a worker, an empty assignment included.",
             (),
             [((), sum(one.rebalances for one in reports))],
         )
@@ -126,7 +126,7 @@ class Workers(Collector):
         )
         yield gauge(
             "consumer_lag_records",
-            "Last stable offset of the records topic minus the offset up to which it is folded.",
+            "Records not yet processed: last stable offset of the records topic minus the position of the fold.",
             [
                 (one, max(0, ends[one.partition] - one.position))
                 for one in partitions
@@ -222,7 +222,7 @@ class Workers(Collector):
         yield _family(
             GaugeMetricFamily,
             "drift_risk_change",
-            "Change of risk from the window before to the last one, in units of drift.loss: `total`, and what made it.",
+            "Change of risk from the window before to the last one, in units of drift.loss: `total`, and its parts.",
             ("partition", "cause"),
             [
                 ((partition, cause), value)
