@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 
+from service.kafka.clock import Clock
 from service.kafka.lifecycle import OwnedPartition
 from service.settings import CheckpointSettings
 
@@ -20,9 +20,10 @@ log = logging.getLogger(__name__)
 class Cadence:
     """Decides from the clock and from what snapshots have cost; nothing here changes what is published."""
 
-    def __init__(self, settings: CheckpointSettings) -> None:
+    def __init__(self, settings: CheckpointSettings, clock: Clock) -> None:
+        self._clock = clock
         self._settings = settings
-        self._started = time.monotonic()
+        self._started = self._clock.monotonic()
         self._seconds = 0.0
         self._bytes = 0
         self._last: dict[int, tuple[float, int]] = {}
@@ -37,11 +38,11 @@ class Cadence:
     @property
     def share(self) -> float:
         """Share of the time since the start that snapshots took."""
-        return self._seconds / max(time.monotonic() - self._started, 1e-9)
+        return self._seconds / max(self._clock.monotonic() - self._started, 1e-9)
 
     def due(self, running: Sequence[OwnedPartition]) -> list[OwnedPartition]:
         """The partitions to snapshot now: their replay would be too long, or their snapshot is too old."""
-        settings, now = self._settings, time.monotonic()
+        settings, now = self._settings, self._clock.monotonic()
         longest = settings.max_replay_seconds / max(1, len(running))
         wanted = [
             owned

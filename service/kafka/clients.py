@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -15,17 +16,34 @@ from confluent_kafka.admin import AdminClient
 from explain_client.kafka import COMMITTED
 from explain_client.kafka import CONNECT_SECONDS as CONNECT_SECONDS
 from service.errors import UserError
+from service.kafka.clock import Clock
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def admin_client(settings: Settings, errors: ErrorLog | None = None) -> AdminClient:
-    return _made(AdminClient, _common(settings, errors or ErrorLog()))
+@dataclass(frozen=True)
+class Kafka:
+    """What a worker sees of the world beside its settings: what makes clients of a cluster, and the time.
+
+    The default is Kafka itself. ``tests/driver`` has one in memory that does as it is told.
+    """
+
+    consumer: Callable[[dict[str, Any]], Consumer] = Consumer
+    producer: Callable[[dict[str, Any]], Producer] = Producer
+    admin: Callable[[dict[str, Any]], AdminClient] = AdminClient
+    clock: Clock = field(default_factory=Clock)
 
 
-def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
+KAFKA = Kafka()
+
+
+def admin_client(settings: Settings, errors: ErrorLog | None = None, kafka: Kafka = KAFKA) -> AdminClient:
+    return _made(kafka.admin, _common(settings, errors or ErrorLog()))
+
+
+def group_consumer(settings: Settings, slot: int, errors: ErrorLog, kafka: Kafka = KAFKA) -> Consumer:
     """The consumer of a worker: a member of the group, reading committed records from explicit offsets."""
     config = _common(settings, errors) | {
         "group.id": settings.app_id,
@@ -43,11 +61,15 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog) -> Consumer:
     }
     if settings.kafka.group_instance_id:
         config["group.instance.id"] = f"{settings.kafka.group_instance_id}-{slot}"
-    return _made(Consumer, config | settings.kafka.config)
+    return _made(kafka.consumer, config | settings.kafka.config)
 
 
 def reading_consumer(
-    settings: Settings, errors: ErrorLog | None = None, group: str | None = None, **config: object
+    settings: Settings,
+    errors: ErrorLog | None = None,
+    group: str | None = None,
+    kafka: Kafka = KAFKA,
+    **config: object,
 ) -> Consumer:
     """A consumer that joins no group, for reading at offsets of our own choice; ``group`` is whose offsets it can ask for.
 
@@ -61,10 +83,10 @@ def reading_consumer(
         "fetch.wait.max.ms": 50,
         **own,
     }
-    return _made(Consumer, known | settings.kafka.config)
+    return _made(kafka.consumer, known | settings.kafka.config)
 
 
-def transactional_producer(settings: Settings, name: str, errors: ErrorLog) -> Producer:
+def transactional_producer(settings: Settings, name: str, errors: ErrorLog, kafka: Kafka = KAFKA) -> Producer:
     """The producer whose transactions carry outputs, snapshots and offsets.
 
     A stable transactional id lets a restarted worker abort its predecessor's open transaction at once.
@@ -86,7 +108,7 @@ def transactional_producer(settings: Settings, name: str, errors: ErrorLog) -> P
         "retry.backoff.ms": 10,
         "retry.backoff.max.ms": 100,
     }
-    return _made(Producer, config | settings.kafka.config)
+    return _made(kafka.producer, config | settings.kafka.config)
 
 
 def plain_producer(settings: Settings) -> Producer:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -18,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
+from service.kafka.clock import Clock
 from service.kafka.past import Past, Read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
@@ -54,6 +54,7 @@ class Cluster:
     reader: Consumer
     uncommitted: Callable[[], Consumer]
     read: Read
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,13 @@ class OwnedPartition:
     """A partition that the group gave to this worker."""
 
     def __init__(self, cluster: Cluster, partition: int) -> None:
+        self._clock = cluster.clock
         self.partition = partition
         self.phase: Phase = "waiting"
         self.state: PartitionState | None = None
         self.place: Place | None = None
         self.consuming = False
-        self.since = time.monotonic()
+        self.since = self._clock.monotonic()
         self.taken: Manifest | None = None
         self.stored: Manifest | None = None
         self.stored_at = 0.0
@@ -98,7 +100,7 @@ class OwnedPartition:
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
-        self.snapshot_at = time.monotonic()
+        self.snapshot_at = self._clock.monotonic()
         self.past = Past(cluster.reader, cluster.uncommitted, cluster.settings, partition, cluster.read)
         self._cluster = cluster
         self._reader: SnapshotReader | None = None
@@ -132,9 +134,9 @@ class OwnedPartition:
         assert state is not None
         if record.offset < state.next_offset:
             return []
-        started = time.perf_counter()
+        started = self._clock.monotonic()
         outputs = state.step(record)
-        self.fold_seconds += time.perf_counter() - started
+        self.fold_seconds += self._clock.monotonic() - started
         if self.phase == "running":
             return outputs
         reach("replay")
@@ -189,7 +191,7 @@ class OwnedPartition:
             return
         except Undecided as error:
             self._delayed(str(error))
-            time.sleep(SLICE_SECONDS / 2)  # it may take minutes: other partitions need the time more
+            self._clock.sleep(SLICE_SECONDS / 2)  # it may take minutes: other partitions need the time more
             return
         self._check_log(pointer, committed.offset, low, high)
         self._target = Target(committed.offset, pointer.fold_digest, pointer.chains)
@@ -227,8 +229,8 @@ class OwnedPartition:
         else:
             return False
         text = f"{self._who}: the committed offset {committed} of epoch {pointer.epoch} is behind {newer}"
-        self._behind_until = self._behind_until or time.monotonic() + BEHIND_SECONDS
-        if time.monotonic() > self._behind_until:
+        self._behind_until = self._behind_until or self._clock.monotonic() + BEHIND_SECONDS
+        if self._clock.monotonic() > self._behind_until:
             raise RecoveryError(
                 f"{text}: the group's offsets were moved back, or lost; going on would double what was published. {self._remedy()}"
             )
@@ -323,8 +325,8 @@ class OwnedPartition:
             self.phase = "waiting"
             return
         except Superseded:
-            self._retry_until = self._retry_until or time.monotonic() + SUPERSEDED_SECONDS
-            if time.monotonic() > self._retry_until:
+            self._retry_until = self._retry_until or self._clock.monotonic() + SUPERSEDED_SECONDS
+            if self._clock.monotonic() > self._retry_until:
                 raise RecoveryError(
                     f"{self._who}: the snapshot that the committed offset points to is not at offset {self._pointer.manifest} of "
                     f"{self._cluster.settings.topics.checkpoints!r}; that topic was emptied or created again. {self._remedy()}"
@@ -381,7 +383,7 @@ class OwnedPartition:
             extra=self._extra(),
         )
         self.phase = "replaying"
-        self.snapshot_at = time.monotonic()
+        self.snapshot_at = self._clock.monotonic()
         self._after_replay(state.next_offset)
 
     def _settings_changed(self, manifest: Manifest, difference: str) -> None:

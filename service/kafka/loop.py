@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 
@@ -23,7 +22,9 @@ from service.kafka.cadence import Cadence
 from service.kafka.checkpoints import Place
 from service.kafka.clients import (
     CONNECT_SECONDS,
+    KAFKA,
     ErrorLog,
+    Kafka,
     group_consumer,
     reading_consumer,
     worker_name,
@@ -53,8 +54,11 @@ log = logging.getLogger(__name__)
 class Worker:
     """Owns the partitions that the group gives it, until ``stop`` is set or all of them are caught up."""
 
-    def __init__(self, settings: Settings, slot: int, alive: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: Settings, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
+    ) -> None:
         self._settings = settings
+        self._clock = kafka.clock
         self._alive = alive
         self._errors = ErrorLog()
         self._keys = read_keys(settings.checkpoint)
@@ -64,21 +68,21 @@ class Worker:
             log.warning(
                 "unsigned snapshots of %s are accepted (checkpoint.allow_unsigned): %s", foreign, RISK
             )
-        topics = Topics(settings, errors=self._errors)
+        topics = Topics(settings, errors=self._errors, kafka=kafka)
         described = topics.prepare()
         self._topic = described["records"]
         warning = retention_warning(self._topic, settings)
         if warning:
             log.warning(warning)
         self._topics = topics
-        self._watch = TopicWatch(topics, described)
+        self._watch = TopicWatch(topics, described, kafka.clock)
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
         self._fold_settings = fold_settings(settings)
-        self._consumer = group_consumer(settings, slot, self._errors)
+        self._consumer = group_consumer(settings, slot, self._errors, kafka)
         # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.
-        self._reader = reading_consumer(settings, self._errors, fetch_wait_max_ms=5)
+        self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=5)
         self._meet_the_leaders()
         self._cluster = Cluster(
             settings,
@@ -86,13 +90,18 @@ class Worker:
             self._keys,
             self._consumer,
             self._reader,
-            cache(partial(reading_consumer, settings, self._errors, isolation_level="read_uncommitted")),
+            cache(
+                partial(
+                    reading_consumer, settings, self._errors, kafka=kafka, isolation_level="read_uncommitted"
+                )
+            ),
             self._envelope.read,
+            kafka.clock,
         )
-        self._transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive)
+        self._transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
         self._owned: dict[int, OwnedPartition] = {}
         self._waiting: deque[Message] = deque()
-        self._cadence = Cadence(settings.checkpoint)
+        self._cadence = Cadence(settings.checkpoint, kafka.clock)
         self.totals = Totals(settings.topics)
         self._failure: BaseException | None = None
         self._joined_at: float | None = None
@@ -105,6 +114,11 @@ class Worker:
 
     def run(self, until_caught_up: bool = False) -> None:
         """Work until ``stopping``; with ``until_caught_up`` until the end offsets seen at the start."""
+        for _ in self.turns(until_caught_up):
+            pass
+
+    def turns(self, until_caught_up: bool = False) -> Iterator[None]:
+        """``run``, a turn of the loop at a time."""
         if until_caught_up:
             self._targets = self._end_offsets()
         self._consumer.subscribe(
@@ -119,6 +133,7 @@ class Worker:
                 self._fold_waiting()
                 if self._commit_due():
                     self._commit_or_send_again()
+                yield
             self._finish()
             log.info(self.totals)
         except BaseException:
@@ -155,12 +170,13 @@ class Worker:
             return 0.0
         if self._transaction.open:
             return max(
-                0.0, min(0.1, self._begun_at + self._settings.commit.interval_ms / 1000 - time.monotonic())
+                0.0,
+                min(0.1, self._begun_at + self._settings.commit.interval_ms / 1000 - self._clock.monotonic()),
             )
         return 0.1
 
     def _fold_waiting(self) -> None:
-        waiting, monotonic = self._waiting, time.monotonic
+        waiting, monotonic = self._waiting, self._clock.monotonic
         started = monotonic()
         count = 0
         while waiting:
@@ -201,7 +217,7 @@ class Worker:
         if running:
             self._records_in_transaction += 1
             if not self._transaction.open:
-                self._begun_at = time.monotonic()
+                self._begun_at = self._clock.monotonic()
             if outputs or not self._transaction.open:
                 wrapped = [self._envelope.wrap(owned.partition, one) for one in outputs]
                 if self._spans is not None:
@@ -251,11 +267,11 @@ class Worker:
         phases: dict[str, list[OwnedPartition]] = {"restoring": [], "waiting": []}
         for owned in self._owned.values():
             phases.get(owned.phase, []).append(owned)
-        until = time.monotonic() + SLICE_SECONDS
+        until = self._clock.monotonic() + SLICE_SECONDS
         for owned in phases["restoring"] or phases["waiting"]:
-            started = time.perf_counter()
+            started = self._clock.monotonic()
             owned.advance()
-            self.totals.recovering(time.perf_counter() - started)
+            self.totals.recovering(self._clock.monotonic() - started)
             if owned.phase == "waiting":  # to the end of the queue
                 self._owned[owned.partition] = self._owned.pop(owned.partition)
             elif owned.state is not None and not owned.consuming:
@@ -263,7 +279,7 @@ class Worker:
                     [TopicPartition(self._topic.name, owned.partition, owned.state.next_offset)]
                 )
                 owned.consuming = True
-            if owned.phase == "restoring" or time.monotonic() > until:
+            if owned.phase == "restoring" or self._clock.monotonic() > until:
                 break
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -273,7 +289,7 @@ class Worker:
         reach("rebalance.assign")
         # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
         consumer.incremental_assign([])
-        self._joined_at = self._joined_at or time.monotonic()
+        self._joined_at = self._joined_at or self._clock.monotonic()
         if partitions and max(partitions) >= self._output_partitions:
             for topic in self._topics.prepare().values():
                 self._reader.list_topics(topic.name, timeout=CONNECT_SECONDS)
@@ -344,7 +360,7 @@ class Worker:
     def _commit_due(self, now: float | None = None) -> bool:
         if self._transaction.open:
             commit = self._settings.commit
-            now = time.monotonic() if now is None else now
+            now = self._clock.monotonic() if now is None else now
             return (
                 now - self._begun_at >= commit.interval_ms / 1000
                 or self._records_in_transaction >= commit.max_records
@@ -394,11 +410,11 @@ class Worker:
             return
         self._transaction.begin()
         asked = self._watch.ask()
-        started = time.perf_counter()
+        started = self._clock.monotonic()
         places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
         if places:
             self._transaction.flush()
-            self.totals.stored(len(places), time.perf_counter() - started)
+            self.totals.stored(len(places), self._clock.monotonic() - started)
         offsets = []
         for owned in moved:
             state, place = owned.state, places.get(owned.partition, owned.place)
@@ -414,9 +430,9 @@ class Worker:
                 )
             )
         published = self._transaction.kept
-        started = time.perf_counter()
+        started = self._clock.monotonic()
         self._transaction.commit(offsets, self._consumer, confirm=lambda: self._watch.confirm(asked))
-        self.totals.committed(time.perf_counter() - started, published)
+        self.totals.committed(self._clock.monotonic() - started, published)
         self._records_in_transaction = 0
         for owned in moved:
             assert owned.state is not None
@@ -425,12 +441,12 @@ class Worker:
             if owned.partition in places:
                 owned.place = places[owned.partition]
                 owned.stored = owned.taken
-                owned.stored_at = time.time()
+                owned.stored_at = self._clock.time()
                 owned.fold_seconds = 0.0
-                owned.snapshot_at = time.monotonic()
+                owned.snapshot_at = self._clock.monotonic()
 
     def _write_snapshot(self, owned: OwnedPartition) -> Place:
-        started = time.perf_counter()
+        started = self._clock.monotonic()
         assert owned.state is not None
         ends = owned.place.ends if owned.place else {}
         with suppress(KafkaException):
@@ -442,7 +458,7 @@ class Worker:
         stored_chunks = len(owned.stored.chunk_sizes) if owned.stored else 0
         records = checkpoints.to_records(snapshot, stored_chunks, self._keys)
         offsets = self._transaction.send_all(self._settings.topics.checkpoints, owned.partition, records)
-        self._cadence.spent(owned.partition, time.perf_counter() - started, snapshot.size)
+        self._cadence.spent(owned.partition, self._clock.monotonic() - started, snapshot.size)
         return Place(offsets, snapshot.manifest.next_offset, ends)
 
     # --- what is asked from outside ------------------------------------------------------------------------------
@@ -476,7 +492,7 @@ class Worker:
         if self._targets is None or self._joined_at is None or self._waiting:
             return False
         if not self._owned:
-            return time.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
+            return self._clock.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
         return all(self._partition_caught_up(owned) for owned in self._owned.values())
 
     def _partition_caught_up(self, owned: OwnedPartition) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from service.errors import UserError
-from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, unreachable
+from service.kafka.clients import CONNECT_SECONDS, KAFKA, ErrorLog, Kafka, admin_client, unreachable
 from service.settings import Settings
 from service.show import print_rows
 from service.sizes import HEADROOM
@@ -45,11 +44,16 @@ class Topics:
     """The sidecar's topics on a cluster."""
 
     def __init__(
-        self, settings: Settings, admin: AdminClient | None = None, errors: ErrorLog | None = None
+        self,
+        settings: Settings,
+        admin: AdminClient | None = None,
+        errors: ErrorLog | None = None,
+        kafka: Kafka = KAFKA,
     ) -> None:
         self._settings = settings
         self._errors = errors or ErrorLog()
-        self._admin = admin or admin_client(settings, self._errors)
+        self._admin = admin or admin_client(settings, self._errors, kafka)
+        self._clock = kafka.clock
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -103,29 +107,29 @@ class Topics:
 
     def _connect(self) -> None:
         """Raises ``UserError`` where no broker answers in time, or as soon as one refuses us."""
-        deadline = time.monotonic() + CONNECT_SECONDS
+        deadline = self._clock.monotonic() + CONNECT_SECONDS
         while True:
             try:
                 self._admin.list_topics(timeout=1.0)
                 return
             except KafkaException as error:
                 self._admin.poll(0)  # lets the client say why
-                if self._errors.refused or time.monotonic() > deadline:
+                if self._errors.refused or self._clock.monotonic() > deadline:
                     raise unreachable(self._settings, self._errors, error) from None
 
     def until_described(self, *names: str) -> dict[str, Topic]:
         """Topics that were created this moment; a broker hears of them a little later."""
-        deadline = time.monotonic() + CONNECT_SECONDS
+        deadline = self._clock.monotonic() + CONNECT_SECONDS
         while True:
             found = self.describe(*names)
             missing = [name for name in names if name not in found]
             if not missing:
                 return found
-            if time.monotonic() > deadline:
+            if self._clock.monotonic() > deadline:
                 raise UserError(
                     f"topics: {', '.join(missing)} were created and no broker of {self._settings.servers} knows them yet; start again"
                 )
-            time.sleep(0.1)
+            self._clock.sleep(0.1)
 
     def prepare(self) -> dict[str, Topic]:
         """Create what is missing, where allowed, and check the rest; returns every topic by its setting.

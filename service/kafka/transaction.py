@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -20,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from service.crash_points import reach
 from service.errors import UserError
-from service.kafka.clients import ErrorLog, transactional_producer
+from service.kafka.clients import KAFKA, ErrorLog, Kafka, transactional_producer
 from service.messages import Output
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
@@ -107,9 +106,15 @@ class Transaction:
     """
 
     def __init__(
-        self, settings: Settings, name: str, errors: ErrorLog, alive: Callable[[], None] = lambda: None
+        self,
+        settings: Settings,
+        name: str,
+        errors: ErrorLog,
+        alive: Callable[[], None] = lambda: None,
+        kafka: Kafka = KAFKA,
     ) -> None:
-        self._connect = partial(transactional_producer, settings, name, errors)
+        self._connect = partial(transactional_producer, settings, name, errors, kafka)
+        self._clock = kafka.clock
         self._topics = {
             name: getattr(settings.topics, name) for name in ("explanations", "drift", "dead_letters")
         }
@@ -227,11 +232,11 @@ class Transaction:
 
     def flush(self) -> None:
         """Wait until all messages are acknowledged, so that the offsets of ``send_all`` are known. Raises ``Aborted``."""
-        deadline = time.monotonic() + 2 * CALL_SECONDS
+        deadline = self._clock.monotonic() + 2 * CALL_SECONDS
         try:
             while self._producer.flush(0.5):
                 self._alive()
-                if time.monotonic() > deadline:
+                if self._clock.monotonic() > deadline:
                     self.abort()
                     raise Aborted("messages were not acknowledged in time")
         except KafkaException as error:
@@ -289,7 +294,7 @@ class Transaction:
             try:
                 producer.send_offsets_to_transaction(offsets, metadata, seconds)
                 outcome.set_result(None)
-            except Exception as error:
+            except BaseException as error:  # whatever it is, the loop must not wait for more
                 outcome.set_exception(error)
 
         threading.Thread(target=send, daemon=True).start()
@@ -338,12 +343,12 @@ class Transaction:
                 if not cause.retriable() or cause.txn_requires_abort():
                     self._failed(name, error)
                 log.debug("%s: %s; calling it again", name, cause.str())
-                time.sleep(0.01)
+                self._clock.sleep(0.01)
             if not self._answers():
                 stuck_at = 0.0
                 continue
-            stuck_at = stuck_at or time.monotonic() + STUCK_SECONDS
-            if time.monotonic() > stuck_at:
+            stuck_at = stuck_at or self._clock.monotonic() + STUCK_SECONDS
+            if self._clock.monotonic() > stuck_at:
                 self.open = False  # nor would it hear of an abort
                 raise Fatal(
                     f"{name} has had no outcome for {STUCK_SECONDS:g} s while Kafka answers other calls ({cause.str()}); "

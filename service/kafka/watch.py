@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
 
@@ -10,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import TopicDescription  # type: ignore[attr-defined]
 
 from service.errors import UserError
+from service.kafka.clock import Clock
 from service.kafka.topics import Topic, Topics
 
 LOOK_SECONDS = 2.0
@@ -36,12 +36,13 @@ Asked = Mapping[str, "Future[TopicDescription]"]
 class TopicWatch:
     """Compares the ids of topics with those at the start. Its questions run in the client's threads; only ``confirm`` waits."""
 
-    def __init__(self, topics: Topics, known: Mapping[str, Topic]) -> None:
+    def __init__(self, topics: Topics, known: Mapping[str, Topic], clock: Clock) -> None:
+        self._clock = clock
         self._topics = topics
         self._known = {topic.name: (setting, topic.id) for setting, topic in known.items()}
         self._records = known["records"].name
         self._asked: Asked = {}
-        self._asked_at = time.monotonic()
+        self._asked_at = self._clock.monotonic()
         self._gone: dict[str, float] = {}
 
     def look(self) -> None:
@@ -49,8 +50,8 @@ class TopicWatch:
         if all(future.done() for future in self._asked.values()):
             self._compare(self._asked)
             self._asked = {}
-            if time.monotonic() - self._asked_at > LOOK_SECONDS:
-                self._asked_at = time.monotonic()
+            if self._clock.monotonic() - self._asked_at > LOOK_SECONDS:
+                self._asked_at = self._clock.monotonic()
                 self._asked = self._topics.ask(*self._known)
 
     def ask(self) -> Asked:
@@ -64,7 +65,7 @@ class TopicWatch:
             self._compare(asked)
             if self._records not in self._gone:
                 return
-            time.sleep(0.1)
+            self._clock.sleep(0.1)
             asked = self.ask()
 
     def _compare(self, asked: Asked) -> None:
@@ -77,8 +78,8 @@ class TopicWatch:
                 found = str(future.result().topic_id)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    since = self._gone.setdefault(name, time.monotonic())
-                    if time.monotonic() - since > GONE_SECONDS:
+                    since = self._gone.setdefault(name, self._clock.monotonic())
+                    if self._clock.monotonic() - since > GONE_SECONDS:
                         what = "was deleted while the sidecar ran"
             else:
                 self._gone.pop(name, None)
