@@ -162,8 +162,14 @@ class Worker:
             self._waiting.append(message)
             if idle:
                 batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
-                self._waiting.extend(self._consumer.consume(batch, 0.0))
+                more = self._consumer.consume(batch, 0.0)
                 self._raise_failure()
+                # A rebalance in the middle of that call has emptied what waits; what came before it is no longer ours.
+                self._waiting.extend(one for one in more if one.error() is not None or self._consumes(one))
+
+    def _consumes(self, message: Message) -> bool:
+        owned = self._owned.get(message.partition())  # type: ignore[arg-type]
+        return owned is not None and owned.consuming
 
     def _poll_seconds(self) -> float:
         if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
@@ -185,9 +191,9 @@ class Worker:
             if error is not None:
                 self._input_error(message, error)
                 continue
-            owned = self._owned.get(message.partition())  # type: ignore[arg-type]
-            if owned is None or not owned.consuming:
+            if not self._consumes(message):
                 continue
+            owned = self._owned[message.partition()]  # type: ignore[index]
             try:
                 self._fold(owned, message)
             except (

@@ -122,6 +122,7 @@ class Transaction:
         self._instance = settings.instance_id
         self.open = False
         self._ends: list[Ends] = []
+        self._undelivered = False
         self.kept: list[Sent] = []
         self.kept_bytes = 0
         self.outcomes = {"committed": 0, "aborted": 0}
@@ -158,7 +159,7 @@ class Transaction:
     def begin(self) -> None:
         """Open a transaction, with everything kept in it."""
         if not self.open:
-            self._ends = []
+            self._ends, self._undelivered = [], False
             self._call("begin_transaction", lambda _: self._producer.begin_transaction())
             self.open = True
             for sent in self.kept:
@@ -210,11 +211,12 @@ class Transaction:
         return ends
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        self._undelivered = self._undelivered or error is not None
         if error is not None and error.code() in _REFUSALS:
             self._refused = self._refused or (error, f" to topic {message.topic()!r}")
 
     def _failure(self) -> KafkaError | None:
-        """Why the transaction has failed. A message that was not delivered fails it, and a commit, now impossible, says why."""
+        """Why the transaction has failed. Only for one with a message that was not delivered: a commit, now impossible, says why."""
         try:
             self._producer.commit_transaction(CALL_SECONDS)
         except KafkaException as error:
@@ -247,7 +249,7 @@ class Transaction:
                 raise
             self._failed("flush", error.__cause__)
         if any(min(ends.first, ends.last) < 0 for ends in self._ends):
-            cause = self._failure()
+            cause = self._failure() if self._undelivered else None
             if cause is not None:
                 self._failed("flush", KafkaException(cause))
             self.abort()
