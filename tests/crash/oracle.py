@@ -68,7 +68,7 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
         if complete and place.offset != end and end:
             differences.append(f"records {partition}: committed {place.offset} of {end}")
         published = {name: _stream(read.get(partition, [])) for name, read in outputs.items()}
-        differences += _chain(settings, partition, published["explanations"])
+        differences += chain(settings, partition, published["explanations"])
         verdict.messages += sum(map(len, published.values()))
         verdict.bytes += sum(len(value or b"") for stream in published.values() for _, value, _ in stream)
         if fold:
@@ -77,11 +77,11 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
             state = PartitionState(settings, partition)
             name = _name(state.model.wrapped)
             verdict.models[name] = verdict.models.get(name, 0) + 1
-            differences += _compare(state, envelope, records, place, published)
+            differences += compare(state, envelope, records, place, published)
     return verdict
 
 
-def _compare(
+def compare(
     state: PartitionState,
     envelope: Envelope,
     records: Iterable[InputRecord],
@@ -117,7 +117,7 @@ def _compare(
     return differences
 
 
-def _chain(settings: Settings, partition: int, stream: Stream) -> list[str]:
+def chain(settings: Settings, partition: int, stream: Stream) -> list[str]:
     """The digest chain, as a reader of the one topic verifies it: from the documentation, without the service."""
     digest, epoch, seq = b"", -1, 0
     for index, (_, value, _) in enumerate(stream):

@@ -1,0 +1,225 @@
+"""Workers on an in-memory cluster, a turn of their loops at a time, and what they published beside what the fold says.
+
+In the spirit of Kafka Streams' TopologyTestDriver, but with the worker's own loop: rebalances, aborts and recovery are what is
+tested. Everything happens in one thread, in an order that the test gives; the same order is the same run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import TopicPartition
+
+from service.envelope import Envelope
+from service.errors import UserError
+from service.kafka.loop import Worker
+from service.partition import PartitionState
+from service.records import InputRecord
+from service.settings import TRANSACTION_TIMEOUT_MS, Settings
+from tests.crash.oracle import Stream, chain, compare
+from tests.driver.clients import Fault, Process
+from tests.driver.log import Cluster, Entry, Killed
+
+RECORDS = "records"
+OUTPUTS = {"explanations": "explanations", "drift": "drift", "dead_letters": "dead-letters"}
+
+TINY: dict[str, Any] = {
+    "app_id": "app",
+    "instance_id": "test",
+    "kafka": {"bootstrap_servers": "memory"},
+    "topics": {"records": RECORDS, **OUTPUTS, "checkpoints": "checkpoints"},
+    "model": {"factory": "tests.driver.model:Counting"},
+    "explainers": [{"kind": "ipfi", "n_samples": 1, "reservoir": {"size": 5}}],
+    "emit": {"every": 3},
+    "commit": {"interval_ms": 50, "max_records": 8},
+    "checkpoint": {"allow_unsigned": True, "max_replay_seconds": 0.002, "max_age": 5, "max_overhead": 1},
+}
+"""Settings under which a record takes a tenth of a millisecond, and snapshots are frequent."""
+
+PATIENCE = 3_000
+"""Turns after which a worker that has not caught up never will."""
+
+
+def values(count: int, seed: int = 0) -> list[bytes]:
+    """Records, one in six bad: no JSON, or without a label."""
+    rng = random.Random(seed)
+    made = []
+    for _ in range(count):
+        x = {"a": rng.randrange(3), "b": rng.random(), "label": rng.randrange(2)}
+        bad = rng.random() < 1 / 6
+        made.append(rng.choice([b"{", b'{"a": 1}']) if bad else json.dumps(x).encode())
+    return made
+
+
+@dataclass
+class Running:
+    """A worker in its process."""
+
+    process: Process
+    turns: Iterator[None]
+    worker: Worker | None = None
+    busy: bool = False
+    """Whether it is in the middle of a call, at which something else happens."""
+
+
+@dataclass
+class Driver:
+    """A cluster with the topics of these settings, and workers by slot. ``ended`` says why workers have ended by themselves."""
+
+    settings: Settings = field(default_factory=lambda: Settings(**TINY))
+    partitions: int = 2
+    tick: float = 1e-4
+    workers: dict[int, Running] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(self.tick)
+        self.cluster.create(self.settings.topics.records, self.partitions)
+        for name in OUTPUTS:
+            self.cluster.create(getattr(self.settings.topics, name), self.partitions)
+        self.cluster.create(self.settings.topics.checkpoints, self.partitions, cleanup_policy="compact")
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def feed(self, partition: int, records: Sequence[bytes | None]) -> None:
+        log = self.cluster.log(self.settings.topics.records, partition)
+        for value in records:
+            stamp = 1_700_000_000_000 + 1_000 * log.high
+            log.append(Entry(b"k%d" % partition, value, (("own", b"1"),), stamp))
+
+    def start(
+        self,
+        slot: int = 0,
+        settings: Settings | None = None,
+        until_caught_up: bool = False,
+        faults: Mapping[int, Fault] | None = None,
+    ) -> Running:
+        """A worker, up to its first turn; the one before in this slot must have ended. ``faults``: by number of its calls."""
+        assert slot not in self.workers
+        process = Process(self.cluster, faults or {})
+        running = Running(process, iter(()))
+        self.workers[slot] = running
+        self._guarded(slot, lambda: self._make(slot, running, settings or self.settings, until_caught_up))
+        return running
+
+    def _make(self, slot: int, running: Running, settings: Settings, until_caught_up: bool) -> None:
+        running.worker = Worker(settings, slot, lambda: None, running.process.kafka())
+        running.turns = running.worker.turns(until_caught_up)
+
+    def turn(self, slot: int, count: int = 1) -> None:
+        """Turns of a worker's loop; none where it has ended, stands still, or is in the middle of one."""
+        for _ in range(count):
+            running = self.workers.get(slot)
+            if running is None or running.busy or running.process.paused:
+                return
+            self._guarded(slot, lambda turns=running.turns: next(turns))
+
+    def _guarded(self, slot: int, action: Any) -> None:
+        running = self.workers[slot]
+        running.busy = True
+        try:
+            action()
+        except StopIteration:
+            del self.workers[slot]
+        except Killed:
+            self.workers.pop(slot, None)
+        except UserError as error:
+            self.ended.append(str(error))
+            running.process.killed = True
+            del self.workers[slot]
+        finally:
+            running.busy = False
+
+    def kill(self, slot: int) -> None:
+        """As by SIGKILL: between two turns, or in the middle of the call in which this is asked for."""
+        running = self.workers.get(slot)
+        if running is not None:
+            running.process.killed = True
+            if not running.busy:
+                del self.workers[slot]
+
+    def stop(self, slot: int) -> None:
+        """As by SIGTERM: it commits, and leaves the group."""
+        running = self.workers.get(slot)
+        if running is not None and running.worker is not None:
+            running.worker.stopping = True
+            self.turn(slot, 2)
+
+    def settle(self) -> None:
+        """Without further faults: all workers go on until everything is committed, and stop. Starts one if there is none."""
+        for running in self.workers.values():
+            running.process.faults.clear()
+            running.process.paused = False
+        for _ in range(PATIENCE):
+            if not self.workers:
+                self.start()
+            for slot in list(self.workers):
+                self.turn(slot)
+            if self.committed() == self.ends():
+                break
+        else:
+            raise AssertionError(f"committed {self.committed()} of {self.ends()}; ended: {self.ended}")
+        for slot in list(self.workers):
+            self.stop(slot)
+        self.cluster.clock.sleep(
+            TRANSACTION_TIMEOUT_MS / 1_000 + 1
+        )  # what a dead worker left open is aborted
+        self.cluster.pass_time()
+
+    def run_to_end(self, settings: Settings | None = None) -> list[str]:
+        """A worker until it has caught up, or has ended by itself; returns why, if so."""
+        before = len(self.ended)
+        self.start(0, settings, until_caught_up=True)
+        self.turn(0, PATIENCE)
+        assert not self.workers
+        return self.ended[before:]
+
+    # --- what has become of it -------------------------------------------------------------------------------------
+
+    def ends(self) -> list[int]:
+        return [log.high for log in self.cluster.topics[self.settings.topics.records].logs]
+
+    def places(self) -> dict[int, tuple[int, str]]:
+        """Committed offset and its metadata of each partition that has one."""
+        group = self.cluster.groups.get(self.settings.app_id)
+        return {} if group is None else {where[1]: known for where, known in group.committed.items()}
+
+    def committed(self) -> list[int]:
+        places = self.places()
+        return [places.get(partition, (0, ""))[0] for partition in range(self.partitions)]
+
+    def inputs(self, partition: int) -> list[InputRecord]:
+        log = self.cluster.log(self.settings.topics.records, partition)
+        return [
+            InputRecord(offset, one.timestamp, one.key, one.value, one.headers)
+            for offset, one in enumerate(log.entries)
+        ]
+
+    def published(self, partition: int) -> dict[str, Stream]:
+        """What a reader of committed records gets of each output topic."""
+        found: dict[str, Stream] = {}
+        for name in OUTPUTS:
+            log = self.cluster.log(getattr(self.settings.topics, name), partition)
+            entries = [log.entries[offset] for offset in log.visible(0, committed=True)]
+            found[name] = [(one.key, one.value, one.headers) for one in entries]
+        return found
+
+    def differences(self) -> list[str]:
+        """Each byte in which the committed outputs differ from a plain loop over the fold, in words; transactions that hang."""
+        envelope = Envelope(self.settings, self.cluster.topics[self.settings.topics.records].id)
+        found = []
+        for name in (*OUTPUTS, "checkpoints"):
+            topic = getattr(self.settings.topics, name)
+            found += [f"{name} {p}: a transaction hangs" for p, log in enumerate(self.cluster.topics[topic].logs) if log.open]  # fmt: skip
+        for partition in range(self.partitions):
+            offset, metadata = self.places().get(partition, (-1, ""))
+            place = TopicPartition(self.settings.topics.records, partition, offset, metadata=metadata)
+            published = self.published(partition)
+            found += chain(self.settings, partition, published["explanations"])
+            records = self.inputs(partition)[: max(0, offset)]
+            found += compare(PartitionState(self.settings, partition), envelope, records, place, published)
+        return found

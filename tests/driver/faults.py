@@ -1,0 +1,102 @@
+"""What may happen to a worker at one of its client calls."""
+
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError
+
+from tests.driver.clients import Client, Fault
+from tests.driver.driver import Driver
+
+AWAY_SECONDS = 11.0
+"""Longer than the session, and than a transaction may be open."""
+
+PRODUCER = ("init_transactions", "send_offsets_to_transaction", "commit_transaction", "abort_transaction")
+"""Calls whose answer can get lost, though the broker has done what was asked."""
+
+
+def kill(driver: Driver) -> Fault:
+    """SIGKILL. The state before a call is that after the call before: what a worker did not hear of is among it."""
+    return lambda client: driver.kill(_slot(driver, client))
+
+
+def lose_answer(driver: Driver) -> Fault:
+    def fault(client: Client) -> None:
+        client.lost = True
+
+    return fault
+
+
+def refuse_message(driver: Driver) -> Fault:
+    """The next message is not delivered in time, so that its transaction can only be aborted."""
+
+    def fault(client: Client) -> None:
+        client.refused = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+    return fault
+
+
+def forget_offset(driver: Driver) -> Fault:
+    """The next message is stored at an offset that Kafka does not say, as after a retry."""
+
+    def fault(client: Client) -> None:
+        client.unknown = True
+
+    return fault
+
+
+def another_joins(driver: Driver) -> Fault:
+    """A second worker begins, and gets its share; the first hears of it at its next poll."""
+
+    def fault(client: Client) -> None:
+        driver.start(1)
+        driver.turn(1, 5)
+
+    return fault
+
+
+def another_leaves(driver: Driver) -> Fault:
+    """The second worker of ``two`` stops."""
+    return lambda client: driver.stop(1)
+
+
+def transaction_expires(driver: Driver) -> Fault:
+    """The worker's process stalls while its client goes on: Kafka ends the transaction that is open, and fences it."""
+    return lambda client: driver.cluster.clock.sleep(AWAY_SECONDS)
+
+
+def another_takes_over(driver: Driver) -> Fault:
+    """The process stands still, clients and all, until another has folded what there is: then it wakes up in its call."""
+
+    def fault(client: Client) -> None:
+        slot = _slot(driver, client)
+        driver.workers[slot].process.paused = True
+        if 1 not in driver.workers:
+            driver.start(1)
+        for _ in range(40):
+            driver.cluster.clock.sleep(AWAY_SECONDS / 40)
+            driver.turn(1)
+        driver.turn(1, 20)
+        driver.workers[slot].process.paused = False
+
+    return fault
+
+
+def same_name_begins(driver: Driver) -> Fault:
+    """A second worker under the same transactional id."""
+
+    def fault(client: Client) -> None:
+        slot = _slot(driver, client)
+        running = driver.workers.pop(slot)
+        driver.start(slot)
+        driver.turn(slot, 5)
+        driver.workers[slot + 10] = driver.workers.pop(slot)
+        driver.workers[slot] = running
+
+    return fault
+
+
+Kind = Callable[[Driver], Fault]
+
+
+def _slot(driver: Driver, client: Client) -> int:
+    return next(slot for slot, one in driver.workers.items() if one.process is client.process)

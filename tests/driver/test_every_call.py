@@ -1,0 +1,74 @@
+"""One fault at each client call of a worker, one after the other: whatever happens, what is published in the end are the same bytes."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.driver import faults
+from tests.driver.driver import Driver, values
+from tests.driver.faults import PRODUCER, Kind
+
+RECORDS = 24
+FENCED = "duplicate instance id"
+
+
+def began(two: bool = False) -> Driver:
+    """Records for two partitions, and with ``two`` a second worker that has begun."""
+    driver = Driver()
+    for partition in range(2):
+        driver.feed(partition, values(RECORDS // 2, partition))
+    if two:
+        driver.start(1)
+        driver.turn(1, 3)
+        for partition in range(2):
+            driver.feed(partition, values(RECORDS // 2, partition + 2))
+    return driver
+
+
+def end(driver: Driver) -> None:
+    for _ in range(6):
+        for slot in list(driver.workers):
+            driver.turn(slot)
+    for partition in range(2):
+        driver.feed(partition, values(4, partition + 4))
+    driver.settle()
+
+
+def calls(two: bool) -> list[str]:
+    """The client calls of a worker to which nothing happens, in their order."""
+    driver = began(two)
+    process = driver.start().process
+    end(driver)
+    assert driver.differences() == [] and driver.ended == []
+    return process.calls
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "two", "allowed"),
+    [
+        pytest.param(faults.kill, (), False, (), id="killed"),
+        pytest.param(faults.kill, (), True, (), id="killed beside another"),
+        pytest.param(faults.lose_answer, PRODUCER, False, (), id="the answer is lost"),
+        pytest.param(faults.refuse_message, ("produce",), False, (), id="a message is not delivered"),
+        pytest.param(faults.forget_offset, ("produce",), False, (), id="an offset is not known"),
+        pytest.param(faults.another_joins, (), False, (), id="another joins"),
+        pytest.param(faults.another_leaves, (), True, (), id="another leaves"),
+        pytest.param(faults.transaction_expires, (), False, (FENCED,), id="the transaction expires"),
+        pytest.param(faults.another_takes_over, (), True, (FENCED,), id="another takes over"),
+        pytest.param(faults.same_name_begins, (), False, (FENCED,), id="another under the same name"),
+    ],
+)
+def test_at_every_call(kind: Kind, names: Sequence[str], two: bool, allowed: Sequence[str]) -> None:
+    happened = 0
+    for number, name in enumerate(calls(two)):
+        if names and name not in names:
+            continue
+        driver = began(two)
+        process = driver.start(faults={number: kind(driver)}).process
+        end(driver)
+        assert number not in process.faults or name == "close"
+        assert driver.differences() == [], f"at call {number}, {name}"
+        assert all(any(text in reason for text in allowed) for reason in driver.ended), driver.ended
+        assert driver.committed() == driver.ends()
+        happened += 1
+    assert happened >= 10
