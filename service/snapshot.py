@@ -49,6 +49,7 @@ class Versions(BaseModel):
     )
 
     @classmethod
+    @functools.cache  # a version is read from a file of its package
     def here(cls) -> Versions:
         return cls(python=platform.python_version(), river=version("river"), numpy=np.__version__, cpu=_cpu())
 
