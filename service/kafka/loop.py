@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import cache, partial
 
@@ -117,7 +117,7 @@ class Worker:
         for _ in self.turns(until_caught_up):
             pass
 
-    def turns(self, until_caught_up: bool = False) -> Iterator[None]:
+    def turns(self, until_caught_up: bool = False) -> Generator[None]:
         """``run``, a turn of the loop at a time."""
         if until_caught_up:
             self._targets = self._end_offsets()

@@ -32,7 +32,7 @@ def metadata_of_a_consumer_that_never_joined() -> None:
 
     def starting(self: Any, settings: Settings, *others: Any) -> None:
         initialise(self, settings, *others)
-        self.stranger = Consumer({"bootstrap.servers": settings.servers, "group.id": settings.app_id})
+        self.stranger = clients.reading_consumer(settings, group=settings.app_id, kafka=others[-1])
 
     def broken(self: Any, offsets: list[TopicPartition], group: Consumer, **others: Any) -> None:
         commit(self, offsets, self.stranger)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,18 @@ TINY: dict[str, Any] = {
 }
 """Settings under which a record takes a tenth of a millisecond, and snapshots are frequent."""
 
-PATIENCE = 3_000
+PATIENCE = 2_000
 """Turns after which a worker that has not caught up never will."""
+
+TURN_SECONDS = 0.02
+"""What a turn takes beside the looks at the clock, where a worker is waited for."""
+
+MAX_ENDED = 20
+"""Workers that have ended by themselves, after which no other will do better."""
+
+
+class Stuck(AssertionError):
+    """The workers do not come to an end of the input."""
 
 
 def values(count: int, seed: int = 0) -> list[bytes]:
@@ -60,7 +70,7 @@ class Running:
     """A worker in its process."""
 
     process: Process
-    turns: Iterator[None]
+    turns: Generator[None]
     worker: Worker | None = None
     busy: bool = False
     """Whether it is in the middle of a call, at which something else happens."""
@@ -101,7 +111,7 @@ class Driver:
         """A worker, up to its first turn; the one before in this slot must have ended. ``faults``: by number of its calls."""
         assert slot not in self.workers
         process = Process(self.cluster, faults or {})
-        running = Running(process, iter(()))
+        running = Running(process, (_ for _ in ()))
         self.workers[slot] = running
         self._guarded(slot, lambda: self._make(slot, running, settings or self.settings, until_caught_up))
         return running
@@ -126,7 +136,7 @@ class Driver:
         except StopIteration:
             del self.workers[slot]
         except Killed:
-            self.workers.pop(slot, None)
+            del self.workers[slot]
         except UserError as error:
             self.ended.append(str(error))
             running.process.killed = True
@@ -140,7 +150,7 @@ class Driver:
         if running is not None:
             running.process.killed = True
             if not running.busy:
-                del self.workers[slot]
+                self._guarded(slot, running.turns.close)
 
     def stop(self, slot: int) -> None:
         """As by SIGTERM: it commits, and leaves the group."""
@@ -159,10 +169,11 @@ class Driver:
                 self.start()
             for slot in list(self.workers):
                 self.turn(slot)
-            if self.committed() == self.ends():
+            self.cluster.clock.sleep(TURN_SECONDS)
+            if self.committed() == self.ends() or len(self.ended) > MAX_ENDED:
                 break
-        else:
-            raise AssertionError(f"committed {self.committed()} of {self.ends()}; ended: {self.ended}")
+        if self.committed() != self.ends():
+            raise Stuck(f"committed {self.committed()} of {self.ends()}; ended: {self.ended}")
         for slot in list(self.workers):
             self.stop(slot)
         self.cluster.clock.sleep(
@@ -174,7 +185,9 @@ class Driver:
         """A worker until it has caught up, or has ended by itself; returns why, if so."""
         before = len(self.ended)
         self.start(0, settings, until_caught_up=True)
-        self.turn(0, PATIENCE)
+        for _ in range(PATIENCE):
+            self.turn(0)
+            self.cluster.clock.sleep(TURN_SECONDS)
         assert not self.workers
         return self.ended[before:]
 

@@ -150,9 +150,9 @@ class Group:
     rebalancing_since: float | None = None
 
     def check(self, metadata: Metadata) -> None:
-        """Raises what Kafka answers to offsets with the metadata of no member, or of a generation that has gone by."""
-        if not metadata.member and not self.members:
-            return  # whoever manages offsets alone
+        """Raises what Kafka answers to offsets with the metadata of a member that is none any more, or of a generation gone by."""
+        if not metadata.member:
+            return  # of no member: a producer from before there was a check
         if metadata.member not in self.members:
             raise error(KafkaError.UNKNOWN_MEMBER_ID, abort=True)
         if metadata.generation != self.generation:

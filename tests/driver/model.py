@@ -33,3 +33,29 @@ class Unpredictable(Counting):
         self.__dict__.update(state)
         Unpredictable.made += 1
         self.last = 1 / (1 + Unpredictable.made)
+
+
+class Wavering(Counting):
+    """Predicts the same of every record, and for what an explainer asks after it something that differs by process."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begin()
+
+    def _begin(self) -> None:
+        Wavering.made += 1
+        self.offset, self.asked = 1 / (1 + Wavering.made), False
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._begin()
+
+    def predict_proba_one(self, x):
+        p = self.offset if self.asked and x.get("a") else 0.5
+        self.asked = True
+        return {0: 1 - p, 1: p}
+
+    def learn_one(self, x, y):
+        self.asked = False

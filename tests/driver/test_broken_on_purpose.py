@@ -1,0 +1,174 @@
+"""A protection whose absence goes unseen is not tested: the driver too must see each one that is switched off.
+
+The same with a broker: tests/crash/test_broken_on_purpose.py.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import zstandard
+
+import service.snapshot
+from service.kafka import clients
+from service.kafka.lifecycle import OwnedPartition, Target
+from service.kafka.past import Past
+from service.kafka.transaction import Transaction
+from service.kafka.watch import TopicWatch
+from service.settings import Settings
+from tests.crash.sabotage import SABOTAGE
+from tests.driver import faults
+from tests.driver.driver import TINY, Driver, Stuck, values
+from tests.driver.test_every_call import began, calls, end
+
+TOUCHED: list[tuple[Any, str]] = [
+    (Transaction, "commit"),
+    (Transaction, "__init__"),
+    (Transaction, "abort"),
+    (OwnedPartition, "_diverged"),
+    (OwnedPartition, "_after_replay"),
+    (Target, "differences"),
+    (Past, "last_published"),
+    (Past, "newest_manifest"),
+    (TopicWatch, "look"),
+    (TopicWatch, "confirm"),
+    (service.snapshot, "verify"),
+    (clients, "_made"),
+]
+
+Scenario = Callable[[], list[str]]
+"""What went wrong in it, in words: how the published bytes differ from the fold."""
+
+
+def at_each(kind: faults.Kind, name: str, two: bool = False) -> Scenario:
+    """A fault at each call of a name; the first run that goes wrong."""
+
+    def scenario() -> list[str]:
+        for number, called in enumerate(calls(two)):
+            if called == name:
+                driver = began(two)
+                driver.start(faults={number: kind(driver)})
+                try:
+                    end(driver)
+                except Stuck as error:
+                    return [str(error)]
+                if driver.differences():
+                    return driver.differences()
+        return []
+
+    return scenario
+
+
+def model(name: str) -> Settings:
+    return Settings(**{**TINY, "model": {"factory": f"tests.driver.model:{name}"}})
+
+
+def not_deterministic(name: str) -> Scenario:
+    """Killed with something to replay, under a model that is another in each process."""
+
+    def scenario() -> list[str]:
+        driver = Driver(model(name), partitions=1)
+        driver.feed(0, values(30))
+        driver.run_to_end()
+        driver.feed(0, values(30, 1))
+        driver.start()
+        for _ in range(20):
+            driver.turn(0)
+            if driver.committed() == driver.ends():
+                break
+        driver.kill(0)
+        driver.feed(0, values(10, 2))
+        driver.run_to_end()
+        return [text for text in driver.differences() if "digest chain breaks" in text]
+
+    return scenario
+
+
+def altered() -> list[str]:
+    """Another count of records in a stored state, under the manifest of before."""
+    driver = Driver(partitions=1)
+    driver.feed(0, values(30))
+    driver.run_to_end()
+    log = driver.cluster.log("checkpoints", 0)
+    offset = max(offset for offset, one in enumerate(log.entries) if (one.key or b"").endswith(b"/0"))
+    raw = zstandard.ZstdDecompressor().decompress(log.entries[offset].value or b"")
+    place = raw.index(b"records") + len(b"records")
+    changed = raw[:place] + bytes([raw[place] + 1]) + raw[place + 1 :]
+    value = zstandard.ZstdCompressor(level=3, write_checksum=False).compress(changed)
+    log.entries[offset] = log.entries[offset]._replace(value=value)
+    driver.feed(0, values(30, 1))
+    driver.run_to_end()
+    return driver.differences()
+
+
+def moved_back() -> list[str]:
+    """An offset of the past, with the metadata of then; only dead letters come after it."""
+    driver = Driver(partitions=1)
+    driver.feed(0, values(30))
+    driver.run_to_end()
+    group = driver.cluster.groups["app"]
+    before = dict(group.committed)
+    driver.feed(0, [b"{"] * 5)
+    driver.run_to_end()
+    now = dict(group.committed)
+    group.committed.update(before)
+    if driver.run_to_end():
+        group.committed.update(now)
+    return driver.differences()
+
+
+def created_again() -> list[str]:
+    """The records topic is deleted and created while the worker runs, with more records than it had folded."""
+    driver = Driver(partitions=1)
+    driver.feed(0, values(30))
+    driver.start()
+    driver.turn(0, 10)
+    published = driver.published(0)
+    del driver.cluster.topics["records"]
+    driver.cluster.create("records", 1)
+    driver.feed(0, values(60, 1))
+    driver.cluster.clock.sleep(3)
+    driver.turn(0, 20)
+    return (
+        [] if driver.published(0) == published else ["the new topic's records were folded by the old model"]
+    )
+
+
+def deleted_under_way() -> list[str]:
+    """Retention overtakes a worker: it goes on after a gap, or says so."""
+    driver = Driver(partitions=1)
+    driver.feed(0, values(30))
+    driver.start()
+    driver.turn(0, 10)
+    assert driver.committed() == [30]
+    driver.feed(0, values(30, 1))
+    driver.cluster.log("records", 0).low = 45
+    driver.turn(0, 20)
+    driver.stop(0)
+    return driver.differences()
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "offsets_outside_the_transaction": at_each(faults.kill, "commit_transaction"),
+    "metadata_of_a_consumer_that_never_joined": at_each(
+        faults.another_takes_over, "send_offsets_to_transaction", two=True
+    ),
+    "no_digest_check": not_deterministic("Unpredictable"),
+    "no_chain_check": not_deterministic("Wavering"),
+    "no_checksum": altered,
+    "restore_without_replay": at_each(faults.kill, "poll"),
+    "aborted_outputs_not_sent_again": at_each(faults.refuse_message, "produce"),
+    "earliest_with_deleted_records": deleted_under_way,
+    "no_check_of_outputs": moved_back,
+    "no_watch_of_topics": created_again,
+}
+
+
+@pytest.mark.parametrize("name", SABOTAGE)
+def test_what_a_protection_is_for_happens_without_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = SCENARIOS[name]
+    assert scenario() == []
+    for owner, attribute in TOUCHED:
+        monkeypatch.setattr(owner, attribute, getattr(owner, attribute))  # restored afterwards
+    SABOTAGE[name]()
+    assert scenario() != []
