@@ -1,4 +1,6 @@
-"""A sidecar for the tests of what reads its explanations: in containers, or installed beside. Needs the extra ``testing``.
+"""A sidecar for tests: of what reads its explanations, in containers or installed beside; and of a model, without a broker.
+
+Needs the extra ``testing``; ``FoldDriver`` needs pytest and the sidecar.
 
 With ``pytest_plugins = ["explain_client.testing"]`` in conftest.py:
 
@@ -21,21 +23,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import docker
 import orjson
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from docker.errors import DockerException
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.network import Network
 
 from explain_client.errors import ClientError
+from explain_client.fold import DeadLetter as DeadLetter
+from explain_client.fold import FoldDriver as FoldDriver
+from explain_client.fold import environment_of
 from explain_client.messages import Explanation
 from explain_client.stream import Explanations
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
 
 IMAGE = os.environ.get("SIDECAR_IMAGE", "explanation-sidecar")
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.0")
@@ -118,12 +122,7 @@ class Sidecar(ABC):
             "checkpoint.allow_unsigned": True,  # nobody else writes to a broker of the test's own
             **self.settings,
         }
-        return {
-            "EXPLAIN_" + name.upper().replace(".", "__"): value
-            if isinstance(value, str)
-            else orjson.dumps(value).decode()
-            for name, value in given.items()
-        }
+        return environment_of(given)
 
     def _make_records_topic(self) -> None:
         """Wait for the broker, then make the topic that the sidecar reads."""
@@ -167,6 +166,9 @@ class ExplainSidecarContainer(Sidecar):
         self.container: DockerContainer | None = None
 
     def start(self) -> Self:
+        from testcontainers.core.container import DockerContainer
+        from testcontainers.core.network import Network
+
         port = _free_port()
         self.bootstrap_servers = f"127.0.0.1:{port}"
         network = self._running.enter_context(Network())
@@ -275,6 +277,9 @@ def _free_port() -> int:
 
 def engine_answers() -> bool:
     """Whether there is a Docker engine to start containers with."""
+    import docker
+    from docker.errors import DockerException
+
     try:
         return bool(docker.from_env().ping())
     except DockerException:

@@ -1,0 +1,126 @@
+"""The sidecar's fold without a broker: records in, messages out. For tests of a model; the sidecar must be installed beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from explain_client.messages import Drift, Explanation
+
+if TYPE_CHECKING:
+    from service.messages import Output
+    from service.partition import PartitionState
+    from service.records import InputRecord
+
+FIRST_TIMESTAMP = 1_700_000_000_000
+"""Of the first record, milliseconds since 1970; each further record is a second later."""
+
+
+def environment_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The environment variables that give a sidecar its settings, from values by dotted name."""
+    return {
+        "EXPLAIN_" + name.upper().replace(".", "__"): value
+        if isinstance(value, str)
+        else orjson.dumps(value).decode()
+        for name, value in settings.items()
+    }
+
+
+class DeadLetter(NamedTuple):
+    """A record that was rejected: its offset, the class of the error, the error in words, and its value."""
+
+    offset: int
+    error_class: str
+    error_message: str
+    value: bytes | None
+
+
+class FoldDriver:
+    """One partition of a sidecar, driven by hand: what a record causes is there when ``send`` returns.
+
+    ``settings`` are the sidecar's by dotted name, such as ``{"model.factory": "majority:Majority", "emit.every": 10}``; settings of
+    the environment do not count. Model, explainers, drift windows and snapshots are those of a running sidecar, to the last byte.
+
+    ``explanations``, ``drifts`` and ``dead_letters`` have what was published so far, oldest first. Raises ``UserError`` of the sidecar
+    for a wrong setting, or a model that cannot be explained or stored.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, partition: int = 0) -> None:
+        from service.settings import load_settings
+
+        self.settings = load_settings(environ=environment_of(settings or {}))
+        self.partition = partition
+        self.explanations: list[Explanation] = []
+        self.drifts: list[Drift] = []
+        self.dead_letters: list[DeadLetter] = []
+        self._inputs: list[InputRecord] = []
+        self._outputs: list[Output] = []
+        self._state = self._begin()
+
+    def send(self, records: Iterable[Mapping[str, Any] | bytes | None]) -> None:
+        """Fold labelled records; bytes and None are values as they are, for records that are to be rejected.
+
+        Raises ``FoldError`` of the sidecar where the model fails.
+        """
+        from service.records import InputRecord
+
+        for record in records:
+            offset = len(self._inputs)
+            value = record if record is None or isinstance(record, bytes) else orjson.dumps(record)
+            made = InputRecord(offset, FIRST_TIMESTAMP + 1_000 * offset, None, value)
+            outputs = self._state.step(made)
+            self._inputs.append(made)
+            self._outputs += outputs
+            for output in outputs:
+                self._take(offset, output)
+
+    def restart(self) -> None:
+        """What a restart does to the state: a snapshot of it is taken and restored. Raises ``SnapshotError`` of the sidecar."""
+        self._state = self._restored(self._state)
+
+    def verify(self, every: int = 1) -> None:
+        """Fold all records again, with a restart after each ``every`` of them, and compare every byte of what is published.
+
+        Raises ``AssertionError`` with the first record where it differs: there a sidecar that was killed would refuse to go on, as the
+        model is not a function of its input, or has a state that a snapshot does not keep.
+        """
+        state, expected = self._begin(), iter(self._outputs)
+        for record in self._inputs:
+            for output in state.step(record):
+                assert output == next(expected), (
+                    f"the {output.destination} message of record {record.offset} differs when the records are folded again with a "
+                    f"restart after each {every}: is the model's state all in its pickle, and is it free of clock and chance?"
+                )
+            if (record.offset + 1) % every == 0:
+                state = self._restored(state)
+        assert state.fold_digest == self._state.fold_digest, (
+            "the model predicts something else when the records are folded again"
+        )
+
+    def _begin(self) -> PartitionState:
+        from service.snapshot import begin
+
+        return begin(self.settings, self.partition)
+
+    def _restored(self, state: PartitionState) -> PartitionState:
+        from service.partition import fold_settings
+        from service.snapshot import load, take
+
+        settings = self.settings
+        taken = take(state, settings.app_id, settings.topics.records, "", fold_settings(settings))
+        return load(taken.model_copy(update={"trusted": True}), settings)  # it has not left this process
+
+    def _take(self, offset: int, output: Output) -> None:
+        from service.messages import letter_headers
+
+        if output.destination == "explanations":
+            self.explanations.append(Explanation.from_json(output.value or b""))
+        elif output.destination == "drift":
+            self.drifts.append(Drift.from_json(output.value or b""))
+        else:
+            headers = letter_headers(output.headers)
+            self.dead_letters.append(
+                DeadLetter(offset, headers["errors.class"], headers["errors.message"], output.value)
+            )
