@@ -115,3 +115,16 @@ if AVAILABLE:
     def i1(table: Any, slot: int) -> Any:
         """The array of int8 in a slot, rows × columns."""
         return carray(_i1(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
+
+    @inner
+    def held(array: Any) -> Any:
+        """The same array of doubles, rows × columns, without counting references: good while the caller holds it.
+
+        Counting is atomic, and slow for the rows of a matrix. What the caller holds is its own argument, or used after the call.
+        """
+        return carray(_f8(array.ctypes.data), (array.shape[0], array.shape[1]))
+
+    @inner
+    def held_integers(array: Any) -> Any:
+        """``held``, of int64."""
+        return carray(_i8(array.ctypes.data), (array.shape[0], array.shape[1]))

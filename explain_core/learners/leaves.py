@@ -115,6 +115,61 @@ def share_of(links: Any, cells: Any, first: int, category: float) -> float:
 
 
 @inner
+def factors(
+    observers: Any,
+    cells: Any,
+    links: Any,
+    observer: int,
+    value: float,
+    two: float,
+    places: Any,
+    terms: Any,
+    n: int,
+) -> None:
+    """What an observer adds to each vote for that value of its feature, −∞ for nothing; ``places`` are the votes' by class."""
+    for i in range(n):
+        terms[i] = -math.inf
+    cell = observers[observer, at.HEAD_CELL]
+    if math.isnan(value):
+        cell = -1
+    if observers[observer, at.CATEGORICAL] == 0:
+        while cell >= 0:
+            place = places[links[cell, at.CLASS]]
+            freedom = cells[cell, at.WEIGHT] - 1.0
+            if place >= 0 and freedom > 0.0:
+                variance = cells[cell, at.SQUARES] / freedom
+                if variance > 0.0:
+                    # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
+                    terms[place] = (
+                        math.pow(value - cells[cell, at.MEAN], two) / (-2.0 * variance)
+                        - HALF_LOG_TAU
+                        - cells[cell, at.HALF_LOG]
+                    )
+            cell = links[cell, at.NEXT_CELL]
+        return
+    while cell >= 0:
+        place = places[links[cell, at.CLASS]]
+        if place >= 0:
+            share = share_of(links, cells, links[cell, at.VALUES], value)
+            if share > 0.0:
+                terms[place] = math.log(share)
+        cell = links[cell, at.NEXT_CELL]
+
+
+@inner
+def normalise(votes: Any, n: int, parts: Any) -> None:
+    """Logarithms of votes to probabilities, as river does."""
+    highest = votes[0]
+    for i in range(1, n):
+        highest = max(votes[i], highest)
+    for i in range(n):
+        parts[i] = math.exp(votes[i] - highest)
+    whole = highest + math.log(total(parts, n))
+    for i in range(n):
+        votes[i] = math.exp(votes[i] - whole)
+
+
+@inner
 def bayes(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """``do_naive_bayes_prediction`` into ``votes``, in the leaf's order of classes; how many there are."""
     leaves, stats, classes = i8(table, at.LEAVES), f8(table, at.STATS), i8(table, at.CLASSES)
@@ -131,42 +186,12 @@ def bayes(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) ->
     observer = leaves[leaf, at.FIRST]
     while observer >= 0:
         value = x[observers[observer, at.FEATURE]]
-        cell = observers[observer, at.HEAD_CELL]
-        if math.isnan(value):
-            cell = -1
-        if observers[observer, at.CATEGORICAL] == 0:
-            while cell >= 0:
-                place = places[links[cell, at.CLASS]]
-                freedom = cells[cell, at.WEIGHT] - 1.0
-                if place >= 0 and freedom > 0.0:
-                    variance = cells[cell, at.SQUARES] / freedom
-                    if variance > 0.0:
-                        # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
-                        term = (
-                            math.pow(value - cells[cell, at.MEAN], two) / (-2.0 * variance)
-                            - HALF_LOG_TAU
-                            - cells[cell, at.HALF_LOG]
-                        )
-                        if term > -math.inf:
-                            votes[place] += term
-                cell = links[cell, at.NEXT_CELL]
-        else:
-            while cell >= 0:
-                place = places[links[cell, at.CLASS]]
-                if place >= 0:
-                    share = share_of(links, cells, links[cell, at.VALUES], value)
-                    if share > 0.0:
-                        votes[place] += math.log(share)
-                cell = links[cell, at.NEXT_CELL]
+        factors(observers, cells, links, observer, value, two, places, parts, n)
+        for i in range(n):
+            if parts[i] > -math.inf:
+                votes[i] += parts[i]
         observer = observers[observer, at.NEXT_OBSERVER]
-    highest = votes[0]
-    for i in range(1, n):
-        highest = max(votes[i], highest)
-    for i in range(n):
-        parts[i] = math.exp(votes[i] - highest)
-    whole = highest + math.log(total(parts, n))
-    for i in range(n):
-        votes[i] = math.exp(votes[i] - whole)
+    normalise(votes, n, parts)
     return n
 
 

@@ -15,8 +15,15 @@ from explain_core.compiling import compiled, inner
 from explain_core.evaluation.kernels import put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import vote
-from explain_core.learners.arrays import f8, i1, i8
-from explain_core.learners.leaves import is_regression, predict_leaf, uses_bayes
+from explain_core.learners.arrays import f8, held, held_integers, i1, i8
+from explain_core.learners.leaves import (
+    factors,
+    is_regression,
+    normalise,
+    predict_leaf,
+    uses_bayes,
+    weight_of,
+)
 from explain_core.learners.regression_leaves import asks_all
 from explain_core.learners.walks import following, most_common
 from explain_core.sums import total
@@ -73,22 +80,59 @@ def mark_leaf(table: Any, leaf: int, marks: Any, stamp: int) -> None:
 
 
 @inner
-def leaf_votes(table: Any, node: int, x: Any, adaptive: bool, votes: Any, parts: Any, places: Any) -> Any:
-    """What a leaf predicts, in its order of classes; how many votes there are."""
-    if adaptive:
-        return vote(table, node, x, votes, parts, places)
-    return predict_leaf(table, i8(table, at.NODES)[node, at.LEAF_OF], x, votes, parts, places)
+def bayes_again(
+    table: Any, leaf: int, x: Any, known: bool, seen: Any, terms: Any, priors: Any, votes: Any, parts: Any, places: Any
+) -> Any:  # fmt: skip
+    """``leaves.bayes``, which leaves its ``terms`` at the values ``seen`` behind; ``known`` says that they are this leaf's."""
+    leaves, stats, classes = i8(table, at.LEAVES), f8(table, at.STATS), i8(table, at.CLASSES)
+    observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
+    two = f8(table, at.NUMBERS)[0, at.TWO]
+    n = leaves[leaf, at.COUNT]
+    if not known:
+        whole = weight_of(leaf, n, stats, classes)
+        if n == 0 or whole == 0.0:
+            return 0
+        for i in range(n):
+            weight = stats[leaf, i]
+            places[classes[leaf, i]] = i if weight > 0.0 else -1
+            priors[i] = math.log(weight / whole) if weight > 0.0 else 0.0
+    for i in range(n):
+        votes[i] = priors[i]
+    observer, k = leaves[leaf, at.FIRST], 0
+    while observer >= 0:
+        value = x[observers[observer, at.FEATURE]]
+        if not known or not (value == seen[k] or (math.isnan(value) and math.isnan(seen[k]))):
+            seen[k] = value
+            factors(observers, cells, links, observer, value, two, places, terms[k], n)
+        for i in range(n):
+            if terms[k, i] > -math.inf:
+                votes[i] += terms[k, i]
+        k += 1
+        observer = observers[observer, at.NEXT_OBSERVER]
+    normalise(votes, n, parts)
+    return n
 
 
 @inner
 def predict_marking(
-    table: Any, root: int, x: Any, out: Any, marks: Any, stamp: int, votes: Any, parts: Any, places: Any
-) -> None:
-    """The tree's probabilities by code, and marks at the columns that they depend on; of an adaptive tree the sum of its leaves'."""
+    table: Any,
+    root: int,
+    x: Any,
+    out: Any,
+    marks: Any,
+    ways: Any,
+    stamp: int,
+    votes: Any,
+    parts: Any,
+    places: Any,
+) -> Any:
+    """The way to a row's leaf, with marks at the columns that it and the prediction depend on: the leaf.
+
+    Of an adaptive tree the sum of its leaves' probabilities, by code, is added to ``out``.
+    """
     nodes, splits, classes = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.CLASSES)
     alternates = i8(table, at.ALTERNATES)
     adaptive = len(alternates) > 0
-    out[:] = 0.0
     node, times = root, 1
     while True:
         inside = nodes[node, at.KIND] != at.LEAF
@@ -98,13 +142,15 @@ def predict_marking(
         if leaf_node >= 0:
             leaf = nodes[leaf_node, at.LEAF_OF]
             mark_leaf(table, leaf, marks, stamp)
-            n = leaf_votes(table, leaf_node, x, adaptive, votes, parts, places)
-            for _ in range(times if inside else 1):
-                for i in range(n):
-                    out[classes[leaf, i]] += votes[i]
+            if adaptive:
+                n = vote(table, leaf_node, x, votes, parts, places)
+                for _ in range(times if inside else 1):
+                    for i in range(n):
+                        out[classes[leaf, i]] += votes[i]
         if not inside:
-            return
+            return nodes[node, at.LEAF_OF]
         marks[nodes[node, at.COLUMN]] = stamp
+        ways[nodes[node, at.COLUMN]] = stamp
         child, times = following(nodes, splits, node, x), 1
         if child < 0:
             child, times = most_common(table, node), 2  # river's walk comes by it twice
@@ -113,30 +159,58 @@ def predict_marking(
 
 @inner
 def predict_tree_rows(
-    table: Any, root: int, rows: Any, like: int, differences: Any, marks: Any, stamp: int, out: Any
+    table: Any,
+    root: int,
+    rows: Any,
+    like: int,
+    differences: Any,
+    stamps: Any,
+    stamp: int,
+    doubles: Any,
+    out: Any,
 ) -> None:
-    """A tree's probabilities of each row, rows × codes; ``marks`` are of as many columns, and below ``stamp``."""
-    size, order = out.shape[1], i8(table, at.ORDER)
-    votes, parts, places = np.empty(size), np.empty(size), np.empty(size, np.int64)
-    unused, n, adaptive = np.empty_like(marks), order.shape[1], len(i8(table, at.ALTERNATES)) > 0
+    """A tree's probabilities of each row, rows × codes; ``stamps`` are below ``stamp``; the rest is written on."""
+    order, classes = i8(table, at.ORDER), i8(table, at.CLASSES)
+    marks, ways, unused, places = stamps[0], stamps[1], stamps[2], stamps[3]
+    votes, parts, priors, seen, terms = doubles[0], doubles[1], doubles[2], doubles[3], doubles[4:]
+    n, adaptive, regression = order.shape[1], len(i8(table, at.ALTERNATES)) > 0, is_regression(table)
+    home, last = -1, -1
     for first in range(max(like, 1)):
         for c in range(first, len(rows), max(like, 1)):
             if same(differences, c, marks, stamp):
                 put(out[c - like if like > 0 else 0], out[c])
                 continue
-            of = unused
-            if like > 0 or c == 0:
-                of = marks
-                stamp += 1
-            predict_marking(table, root, rows[c], out[c], of, stamp, votes, parts, places)
-            if adaptive:
+            out[c, :] = 0.0
+            leaf = home
+            if adaptive or not same(differences, c, ways, stamp):
+                if like > 0 or c == 0:
+                    stamp += 1
+                    leaf = home = predict_marking(
+                        table, root, rows[c], out[c], marks, ways, stamp, votes, parts, places
+                    )
+                else:
+                    leaf = predict_marking(
+                        table, root, rows[c], out[c], unused, unused, stamp, votes, parts, places
+                    )
+            if not adaptive:
+                if not regression and uses_bayes(table, leaf):
+                    m = bayes_again(
+                        table, leaf, rows[c], leaf == last, seen, terms, priors, votes, parts, places
+                    )
+                    last = leaf if m > 0 else -1
+                else:
+                    m = predict_leaf(table, leaf, rows[c], votes, parts, places)
+                    last = -1
+                for i in range(m):
+                    out[c, classes[leaf, i]] += votes[i]
+                continue
+            for i in range(n):
+                votes[i] = out[c, order[0, i]]
+            scale = total(votes, n)
+            if scale != 0.0 and not math.isnan(scale):
+                scale = 1.0 / scale
                 for i in range(n):
-                    votes[i] = out[c, order[0, i]]
-                scale = total(votes, n)
-                if scale != 0.0 and not math.isnan(scale):
-                    scale = 1.0 / scale
-                    for i in range(n):
-                        out[c, order[0, i]] *= scale
+                    out[c, order[0, i]] *= scale
 
 
 @inner
@@ -148,17 +222,36 @@ def outputs(table: Any) -> Any:
 @inner
 def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
     """What any of the tree learners predicts for each row: probabilities, rows × codes."""
+    wide = max(rows.shape[1], out.shape[1])
+    member_rows(
+        table, held(rows), like, held(out), differing(held(rows), like), np.zeros((4, wide), np.int64),
+        np.empty((4 + rows.shape[1], wide)), np.empty((len(rows), out.shape[1])),
+    )  # fmt: skip
+
+
+@inner
+def member_rows(
+    table: Any,
+    rows: Any,
+    like: int,
+    out: Any,
+    own_differences: Any,
+    own_stamps: Any,
+    own_doubles: Any,
+    own_votes: Any,
+) -> None:
+    """``tree_rows``, with what it writes on."""
     members, trees = i8(table, at.MEMBERS), i8(table, at.TREES)
+    differences, stamps = held_integers(own_differences), held_integers(own_stamps)
+    doubles, votes = held(own_doubles), held(own_votes)
     out[:, :] = 0.0
-    differences, marks = differing(rows, like), np.zeros(rows.shape[1], np.int64)
     if len(members) == 0:
         if trees[0, at.ROOT] >= 0:
-            predict_tree_rows(table, trees[0, at.ROOT], rows, like, differences, marks, 0, out)
+            predict_tree_rows(table, trees[0, at.ROOT], rows, like, differences, stamps, 0, doubles, out)
         return
     accuracy, numbers, order = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
     seen, n = i1(table, at.SEEN), 0
     entered, codes = np.zeros(out.shape[1], np.int64), np.empty(out.shape[1], np.int64)
-    votes = np.empty_like(out)
     for member in range(len(members)):
         tree = members[member, at.FOREGROUND]
         for i in range(order.shape[1]):
@@ -169,7 +262,15 @@ def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
         if trees[tree, at.ROOT] < 0:
             continue
         predict_tree_rows(
-            table, trees[tree, at.ROOT], rows, like, differences, marks, member * (len(rows) + 1), votes
+            table,
+            trees[tree, at.ROOT],
+            rows,
+            like,
+            differences,
+            stamps,
+            member * (len(rows) + 1),
+            doubles,
+            votes,
         )
         share = (
             accuracy[member, at.CORRECT] / accuracy[member, at.ALL]

@@ -99,14 +99,26 @@ def merit(
 
 
 @inner
+def spreads(first: int, half: float, cells: Any, links: Any, out: Any) -> None:
+    """The standard deviation of each cell, in the chain's order."""
+    i, cell = 0, first
+    while cell >= 0:
+        n = cells[cell, at.WEIGHT]
+        out[i] = math.pow(cells[cell, at.SQUARES] / (n - 1.0) if n > 1.0 else 0.0, half)
+        cell = links[cell, at.NEXT_CELL]
+        i += 1
+
+
+@inner
 def below_and_above(
-    first: int, point: float, half: float, cells: Any, links: Any, values: Any, codes: Any, starts: Any, lengths: Any
+    first: int, point: float, sigmas: Any, cells: Any, links: Any, values: Any, codes: Any, starts: Any, lengths: Any
 ) -> None:  # fmt: skip
     """``GaussianSplitter._class_dists_from_binary_split``."""
     size = len(values) // 2
-    left, right, cell = 0, 0, first
+    left, right, cell, i = 0, 0, first, 0
     while cell >= 0:
-        n = cells[cell, at.WEIGHT]
+        n, sigma = cells[cell, at.WEIGHT], sigmas[i]
+        i += 1
         if point < cells[cell, at.LOWEST]:
             values[size + right], codes[size + right] = n, links[cell, at.CLASS]
             right += 1
@@ -114,8 +126,6 @@ def below_and_above(
             values[left], codes[left] = n, links[cell, at.CLASS]
             left += 1
         else:
-            variance = cells[cell, at.SQUARES] / (n - 1.0) if n > 1.0 else 0.0
-            sigma = math.pow(variance, half)
             share = 0.0
             if sigma != 0.0:
                 share = 0.5 * (1.0 + math.erf(((point - cells[cell, at.MEAN]) / sigma) / SQRT_2))
@@ -197,9 +207,9 @@ def distribute(
     if kind == at.EQUAL:
         equal_and_not(first, point, cells, links, values, codes, starts, lengths)
     else:
-        below_and_above(
-            first, point, f8(table, at.NUMBERS)[0, at.HALF], cells, links, values, codes, starts, lengths
-        )
+        sigmas = np.empty(head[0, at.N_CLASSES])
+        spreads(first, f8(table, at.NUMBERS)[0, at.HALF], cells, links, sigmas)
+        below_and_above(first, point, sigmas, cells, links, values, codes, starts, lengths)
     return 2
 
 
@@ -218,13 +228,15 @@ def suggest_point(
         cell = links[cell, at.NEXT_CELL]
     best, kind, threshold = -math.inf, at.LEAF, 0.0
     if lowest < math.inf:
+        sigmas = np.empty(head[0, at.N_CLASSES])
+        spreads(first, numbers[0, at.HALF], cells, links, sigmas)
         points = int(numbers[0, at.N_SPLITS])
         width = (highest - lowest) / (points + 1.0)
         for i in range(points):
             point = lowest + width * (i + 1)
             if not lowest < point < highest:
                 continue
-            below_and_above(first, point, numbers[0, at.HALF], cells, links, values, codes, starts, lengths)
+            below_and_above(first, point, sigmas, cells, links, values, codes, starts, lengths)
             value = merit(numbers, head, before, values, codes, starts, lengths, 2, sums)
             if value > best:
                 best, kind, threshold = value, at.THRESHOLDED, point
