@@ -246,22 +246,22 @@ def pairs(
     """For each two consecutive windows why the risk changed: of the learning model, and of the one frozen before both."""
     learner = wrap(model, "classification")
     loss = losses.get("zero_one")
-    before: tuple[Any, float, slice] | None = None
+    before: tuple[Any, list[float], slice] | None = None
     for start in range(0, len(x) - size + 1, size):
         window = slice(start, start + size)
-        frozen, total = copy.deepcopy(learner), 0.0
+        frozen, seen = copy.deepcopy(learner), []
         for row, truth in zip(x[window], y[window], strict=True):
-            total += loss(truth, learner.predict(row))
+            seen.append(loss(truth, learner.predict(row)))
             learner.learn(row, truth)
         if before is not None:
-            first, risk, baseline = before
+            first, earlier, baseline = before
             both = [list(zip(x[one], y[one], strict=True)) for one in (baseline, window)]
-            settings: dict[str, Any] = {"factorisation": "joint", "bootstrap": 100, "seed": seed}
+            settings: dict[str, Any] = {"factorisation": "joint", "seed": seed}
             yield (
-                dbshap(*both, hypothesis=(first, frozen), prequential=(risk, total / size), **settings),
+                dbshap(*both, hypothesis=(first, frozen), prequential=(earlier, seen), **settings),
                 dbshap(*both, hypothesis=first, **settings),
             )
-        before = frozen, total / size, window
+        before = frozen, seen, window
 
 
 @main.command()

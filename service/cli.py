@@ -429,7 +429,7 @@ def demo(follow: bool, limit: int | None, browser: bool) -> None:
     type=click.IntRange(min=0),
     default=200,
     show_default=True,
-    help="Resamples for the intervals; 0 for none.",
+    help="Resamples for the intervals of single features; 0 for none.",
 )
 @click.option(
     "--max-cells",

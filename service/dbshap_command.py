@@ -185,14 +185,15 @@ def _print(change: RiskChange, baseline: str, target: str) -> None:
     console.print(_causes(change))
     console.print()
     console.print(_risks(change))
-    by = (
-        "its frequency table"
-        if change.conditional == "table"
-        else f"a tree per window, for a table would lack {change.back_off:.1%}"
-    )
-    console.print(f"\nP(y|x) by {by}; intervals from {change.bootstrap} resamples", style="dim")
-    if change.product is not None:
-        console.print(f"single features: {change.product.route}, {change.product.size:,}", style="dim")
+    product = change.product
+    if product is not None:
+        by = (
+            "its frequency table"
+            if change.conditional == "table"
+            else f"a tree per window, for a table would lack {change.back_off:.1%}"
+        )
+        how = f"{product.route}, {product.size:,}; P(y|x) by {by}; {change.bootstrap} resamples"
+        console.print(f"\nsingle features: {how}", style="dim")
 
 
 def _causes(change: RiskChange) -> Table:
@@ -212,7 +213,6 @@ def _causes(change: RiskChange) -> Table:
         for cause in sorted(change.product.inputs, key=lambda one: -abs(one.value)):
             add(cause, "  ")
         table.add_row("  dependence", f"{change.dependence:+.4g}")
-    table.add_row("residual (within the bins)", f"{change.residual:+.4g}")
     return table
 
 
@@ -223,12 +223,12 @@ def _risks(change: RiskChange) -> Table:
         column.justify = "right"
     for name, values in (
         (f"{change.loss}, on the rows", [one.empirical for one in windows]),
-        ("with the inputs binned", [one.binned for one in windows]),
         ("with independent inputs", [one.product for one in windows]),
     ):
         if None not in values:
             table.add_row(name, *(f"{value:.4g}" for value in values))
     table.add_row("rows", *(f"{one.rows:,}" for one in windows))
+    table.add_row("alike in the other", *(f"{one.matched:.1%}" for one in windows))
     if any(one.evaluated < one.rows for one in windows):
         table.add_row("of them predicted", *(f"{one.evaluated:,}" for one in windows))
     return table

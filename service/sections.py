@@ -368,7 +368,7 @@ class DriftSettings(_Section):
         default_factory=dict,
         description="Split by these groups of features; features in no group stand alone.",
     )
-    bootstrap: int = Field(20, ge=2, description="Resamples for the intervals.")
+    bootstrap: int = Field(20, ge=2, description="Resamples for the intervals of single features.")
     max_cells: int = Field(100_000, ge=1, description="Largest number of cells for the exact computation.")
     max_samples: int = Field(
         5_000,

@@ -12,16 +12,21 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from service.kafka.jars import cache_folder
-from service.settings import ModelSettings, load_settings
+from service.settings import Settings, load_settings
 
 
-def warm_up(settings: ModelSettings) -> None:
-    """Compile what the model of these settings needs, once for all processes that ask at the same time."""
+def warm_up(settings: Settings) -> None:
+    """Compile what the model and the drift windows of these settings need, once for all processes that ask at the same time."""
     with _turn(cache_folder()):
         from explain_core.evaluation.choice import warm
         from service.models import load_model
 
-        warm(load_model(settings, seed=0))
+        warm(load_model(settings.model, seed=0))
+        if settings.drift.enabled:
+            from explain_core.drift import dbshap
+
+            rows = [({"a": i / 50}, i % 2) for i in range(50)]
+            dbshap(rows, rows, hypothesis=lambda x: {1: x["a"]}, factorisation="joint")
 
 
 @contextmanager
@@ -39,4 +44,4 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    warm_up(load_settings(Path(sys.argv[1])).model)
+    warm_up(load_settings(Path(sys.argv[1])))

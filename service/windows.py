@@ -26,10 +26,11 @@ from service.records import Sample
 from service.settings import Settings
 from service.sizes import HEADROOM
 
-Rows = list[tuple[dict[str, Any], Any]]
+Rows = list[tuple[dict[str, Any], Any, float]]
+"""Records, truths, and the loss of the model when each came."""
 
-STORED_ROWS = list[tuple[dict[str, Value], Value]]
-"""Records and truths, as JSON may hold them."""
+STORED_ROWS = list[tuple[dict[str, Value], Value, float]]
+"""The same, as JSON may hold them."""
 
 
 class WindowData(State, frozen=True):
@@ -40,7 +41,6 @@ class WindowData(State, frozen=True):
     period: int
     late: Count
     rows: bytes
-    loss: float
     first: tuple[int, int]
     last: tuple[int, int]
 
@@ -62,15 +62,12 @@ class Window:
         self.records = 0
         self.late = 0
         self.rows: Rows | bytes = []
-        self.loss = 0.0
         self.first: tuple[int, int] = (0, 0)
         self.last: tuple[int, int] = (0, 0)
 
     def state(self) -> WindowData:
         packed = self.rows if isinstance(self.rows, bytes) else orjson.dumps(self.rows)
-        return WindowData(
-            self.number, self.model, self.period, self.late, packed, self.loss, self.first, self.last
-        )
+        return WindowData(self.number, self.model, self.period, self.late, packed, self.first, self.last)
 
     @classmethod
     def restored(cls, data: WindowData, task: str, classes: int) -> Window:
@@ -79,20 +76,19 @@ class Window:
             rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StateError(f"windows: rows: {error}") from None
-        for x, y in rows:
+        for x, y, loss in rows:
             check_row("windows", x)
+            check(math.isfinite(loss), "windows: a loss that is not finite")
             numeric = isinstance(y, int | float) and not isinstance(y, bool)
             check(numeric and (task == "regression" or y in range(classes)), f"windows: a truth {y!r}")
-        check(math.isfinite(data.loss), "windows: a loss that is not finite")
         window = cls(data.number, data.model, data.period)
-        window.late, window.loss, window.first, window.last = data.late, data.loss, data.first, data.last
+        window.late, window.first, window.last = data.late, data.first, data.last
         window.records, window.rows = len(rows), list(rows)
         return window
 
     def add(self, offset: int, sample: Sample, y: Any, loss: float) -> None:
         assert isinstance(self.rows, list)
-        self.rows.append((sample.x, y))
-        self.loss += loss
+        self.rows.append((sample.x, y, loss))
         self.last = (offset, sample.timestamp)
         if not self.records:
             self.first = self.last
@@ -194,14 +190,14 @@ class Windows:
 
     def _why(self, baseline: Window, target: Window, model: Model) -> dict[str, Any]:
         drift = self._settings
+        rows = baseline.read(), target.read()
         try:
             change = dbshap(
-                baseline.read(),
-                target.read(),
+                *([(x, y) for x, y, _ in window] for window in rows),
                 hypothesis=model if self._static else (self._frozen(baseline), self._frozen(target)),
                 loss=self._loss,
                 factorisation=drift.groups or drift.factorisation,
-                prequential=(baseline.loss / baseline.records, target.loss / target.records),
+                prequential=([loss for _, _, loss in rows[0]], [loss for _, _, loss in rows[1]]),
                 max_cells=drift.max_cells,
                 max_samples=drift.max_samples,
                 bootstrap=drift.bootstrap,

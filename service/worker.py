@@ -75,7 +75,7 @@ def main() -> int:
     try:
         settings = load_settings(arguments.config)
         set_up_logging(settings.log, worker=arguments.slot)
-        warm_up(settings.model)  # here no partition waits for it
+        warm_up(settings)  # here no partition waits for it
         worker = Worker(settings, arguments.slot, life)
 
         def stop(number: int, frame: FrameType | None) -> None:

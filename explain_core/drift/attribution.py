@@ -1,25 +1,26 @@
-"""DBShap: exact attribution of the change of a risk to what changed (Edakunni, Tekriwal & Jain 2023)."""
+"""DBShap: attribution of the change of a risk to what changed (Edakunni, Tekriwal & Jain 2023)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from explain_core import losses
+from explain_core.drift import joint
 from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.binned import Binned, Factorisation, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
-from explain_core.drift.change import Attribution, Cause, RiskChange, WindowRisk
+from explain_core.drift.change import LEVEL, Attribution, Cause, RiskChange, WindowRisk
 from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
 from explain_core.drift.factors import Factor
-from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
-from explain_core.drift.routes import Boxes, Game, Grid, Rows, Samples, overlay
+from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis, outputs, own_losses
+from explain_core.drift.routes import Boxes, Game, Grid, Samples, overlay
 from explain_core.drift.shapley import Solution
-from explain_core.drift.windows import read_pair
+from explain_core.drift.windows import Window, read_pair
 from explain_core.losses import Loss, Task
 from explain_core.models import Model, wrap
 from explain_core.progress import track
@@ -38,7 +39,7 @@ def dbshap(
     loss: str | Loss | Callable[[Any, Any], float] | None = None,
     factorisation: Factorisation = "per_feature",
     conditional: Literal["auto", "table", "tree"] = "auto",
-    prequential: tuple[float, float] | None = None,
+    prequential: tuple[Sequence[float], Sequence[float]] | None = None,
     max_bins: int = MAX_BINS,
     max_cells: int = 100_000,
     max_samples: int = 20_000,
@@ -57,12 +58,12 @@ def dbshap(
 
     ``loss`` is by default ``zero_one``, for a model wrapped for regression ``squared``. ``factorisation`` adds the game
     of a product of marginals to the joint game: of single features, or of groups and of the features in none.
-    ``conditional`` is how P(y|x) is estimated; ``auto`` takes the frequency table where at most 5 % of the product mass
-    lies in cells that a window lacks. ``prequential`` are the mean losses of both windows as the model learnt.
+    ``conditional`` is how P(y|x) is estimated; ``auto`` takes frequencies of cells where hardly any cell lacks rows of a
+    window. ``prequential`` are the losses of the rows of both windows as the model learnt.
 
     At most ``max_cells`` cells or boxes are enumerated; where there are more, cells are sampled. Rows and samples each
     cost at most ``max_samples`` predictions; of longer windows a random part is evaluated. ``bootstrap`` is the number
-    of resamples of the rows that the intervals come from (0: none, and no cause is named). ``seed`` makes all draws.
+    of resamples of the rows for the intervals of single features (0: none). ``seed`` makes all draws.
 
     Raises ``ValueError`` where a window cannot be read or has less than two rows, where the columns of two tables
     differ, for an argument out of range, and for a loss or a prediction that is not finite.
@@ -73,7 +74,7 @@ def dbshap(
     >>> change.joint.concept.value, change.joint.inputs[0].value
     (0.5, 0.0)
     >>> change.sentence()
-    'error rate rose by 0.500 ± 0.069 (0.000 → 0.500): concept +0.5'
+    'error rate rose by 0.500 ± 0.069 (0.000 → 0.500): concept +0.500 ± 0.057'
     """
     for name, value, least in (
         ("max_bins", max_bins, 2),
@@ -91,59 +92,59 @@ def dbshap(
         raise ValueError(
             f"factorisation: {factorisation!r} is not joint, per_feature or a mapping from group to features"
         )
-    for risk in prequential or ():
-        if not math.isfinite(risk):
-            raise ValueError(f"prequential: {risk} is no mean loss; pass two finite numbers")
     measure, models = _resolve(loss, hypothesis)
     windows, warnings = read_pair(baseline, target, label, measure.task)
+    if prequential is not None:
+        windows = tuple(one.with_losses(given) for one, given in zip(windows, prequential, strict=True))  # type: ignore[assignment]
     data = make_binned(windows, measure, max_bins)
     warnings += data.warnings()
     hypotheses: list[Hypothesis]
     if models:
         hypotheses = [ModelHypothesis(model, measure, data.classes, data.bins) for model in models]
-        evaluated = _evaluated(data, max_samples // len(models), seed)
+        data = data.of_rows(*_evaluated(data, max_samples // len(models), seed))
     else:
         learnt, data = _learn_tree(data, measure, seed)
         hypotheses = [learnt]
-        evaluated = _evaluated(data, None, seed)
-
-    factors = data.factors(factorisation)
-    table = data.table()
-    back_off = _back_off(table, factors)
-    tabled = back_off <= MAX_BACK_OFF if conditional == "auto" else conditional == "table"
-    chances: Conditional = table if tabled else data.trees()
-    rows = Rows(data, chances, hypotheses, evaluated)
-    games: list[tuple[Game, list[str]]] = [(rows, ["inputs"])]
+    solved, own = _joint(data.windows, hypotheses, measure, conditional, warnings, seed)
     warnings += [note for one in hypotheses for note in one.warnings()]
+
+    product, back_off, tabled = None, None, None
     if factorisation != "joint":
+        factors = data.factors(factorisation)
+        table = data.table()
+        back_off = _back_off(table, factors)
+        tabled = back_off <= MAX_BACK_OFF if conditional == "auto" else conditional == "table"
+        chances: Conditional = table if tabled else data.trees()
         samples = max_samples // len(hypotheses)
         game, pinned = _product_game(data, factors, chances, hypotheses, max_cells, samples, seed)
-        games.append((game, [factor.name for factor in factors]))
         if pinned:
             warnings.append(
                 f"features: no value of {listed(pinned)} in both windows; left out of the game of single features"
             )
-    found = _solve(games, chances, data, len(hypotheses), bootstrap, seed, progress)
-    joint, product = found[0], found[1] if len(found) > 1 else None
+        names = [factor.name for factor in factors]
+        product = _solve(game, chances, data, names, len(hypotheses), bootstrap, seed, progress)
+    before, after = (one.losses for one in windows)
+    seen = own if before is None or after is None else (before, after)
     risks = [
         WindowRisk(
-            rows=len(data.windows[w]),
-            evaluated=len(evaluated[w]),
-            empirical=float(np.mean(rows.own[w])),
-            binned=(joint.baseline, joint.target)[w],
+            rows=rows,
+            evaluated=len(data.windows[w]),
+            matched=solved.matched[w],
+            empirical=float(np.mean(own[w])),
             product=None if product is None else (product.baseline, product.target)[w],
-            prequential=None if prequential is None else float(prequential[w]),
+            prequential=None if prequential is None else float(np.mean(seen[w])),
         )
-        for w in (0, 1)
+        for w, rows in enumerate(map(len, windows) if models else map(len, data.windows))
     ]
     return RiskChange(
         loss=measure.name,
         baseline=risks[0],
         target=risks[1],
-        std=math.sqrt(sum(float(np.var(own, ddof=1)) / len(own) for own in rows.own)),
-        joint=joint,
+        std=float(joint.standard_error(*seen)),
+        joint=_of_rows(solved, own, len(hypotheses)),
+        learning=_learning(data.windows, own),
         product=product,
-        conditional="table" if tabled else "tree",
+        conditional=None if tabled is None else "table" if tabled else "tree",
         back_off=back_off,
         bootstrap=bootstrap,
         bins={str(one.feature): one.to_dict() for one in data.bins},
@@ -176,14 +177,14 @@ def _learn_tree(data: Binned, loss: Loss, seed: int) -> tuple[TreeHypothesis, Bi
     order = _generator(seed, "halves").permutation(n)
     training, kept = order[: n // 2], np.sort(order[n // 2 :])
     y = data.classes.codes[0][training]
-    tree = TreeHypothesis(data.codes[0][training], y, data.ranks(), loss, data.classes)
-    return tree, data.of_baseline(kept)
+    tree = TreeHypothesis(data.codes[0][training], y, data.ranks(), loss, data.classes, data.bins)
+    return tree, data.of_rows(kept, np.arange(len(data.windows[1])))
 
 
-def _evaluated(data: Binned, limit: int | None, seed: int) -> tuple[Codes, Codes]:
+def _evaluated(data: Binned, limit: int, seed: int) -> tuple[Codes, Codes]:
     """The rows of each window that are predicted: all, or a random part with as many as the limit allows in both."""
     n = [len(window) for window in data.windows]
-    if limit is None or sum(n) <= limit:
+    if sum(n) <= limit:
         return np.arange(n[0]), np.arange(n[1])
     first = min(max(2, limit * n[0] // sum(n)), limit - 2)
     rng = _generator(seed, "rows")
@@ -215,7 +216,9 @@ def _product_game(
     samples: int,
     seed: int,
 ) -> tuple[Game, list[str]]:
-    """The game by an exact route where there is one within ``max_cells``; the factors that sampling cannot play."""
+    """The game by an exact route where there is one within ``max_cells``, of which a model predicts no more than ``samples``;
+    and the factors that sampling cannot play.
+    """
     weights = _ones(data)
     trees = chances.fit(weights).trees
     if trees and all(one.tree for one in hypotheses):
@@ -224,7 +227,8 @@ def _product_game(
             return Boxes(factors, data.sizes, hypotheses), []
         except OverflowError:
             pass
-    if math.prod(len(factor.cells) for factor in factors) <= max_cells:
+    most = max_cells if all(one.tree for one in hypotheses) else min(max_cells, samples)
+    if math.prod(len(factor.cells) for factor in factors) <= most:
         return Grid(factors, chances, hypotheses), []
     apart = [factor for factor in factors if not np.intersect1d(*factor.rows).size]
     played = [factor.pinned() if factor in apart else factor for factor in factors]
@@ -232,33 +236,81 @@ def _product_game(
     return game, [factor.name for factor in apart]
 
 
+def _joint(
+    windows: tuple[Window, Window],
+    hypotheses: Sequence[Hypothesis],
+    loss: Loss,
+    form: Literal["auto", "table", "tree"],
+    warnings: list[str],
+    seed: int,
+) -> tuple[joint.Joint, Pair]:
+    """The joint game, and the losses of the rows of each window under the hypothesis of that window."""
+    predictions = [[q.on_rows(window) for window in windows] for q in hypotheses]
+    own = [
+        np.array([own_losses(loss, of_q[w], window.y) for of_q in predictions])
+        for w, window in enumerate(windows)
+    ]
+    without = joint.clocks(windows)
+    if without:
+        warnings.append(
+            f"features: {listed(without)} growing from row to row through both windows, as time does; "
+            "not compared, for nothing else could be"
+        )
+    predicted = [column for of_q in predictions for column in outputs(of_q)]
+    columns = joint.make_columns(windows, without, predicted)
+    solved = joint.solve(columns, (own[0], own[1]), form, _generator(seed, "joint"))
+    return solved, (own[0][0], own[1][-1])
+
+
+def _of_rows(solved: joint.Joint, own: Pair, hypotheses: int) -> Attribution:
+    """The joint game's values with the intervals of their two means."""
+    names = ["concept", *["hypothesis"] * (hypotheses - 1), "inputs"]
+    deviations = joint.standard_error(*solved.scores)
+    risks = float(np.mean(own[0])), float(np.mean(own[1]))
+    reach = _quantile(len(names), min(map(len, own)) - 1)
+    causes = [
+        _cause(name, float(value), 0.0, float(std), reach, risks)
+        for name, value, std in zip(names, solved.values, deviations, strict=True)
+    ]
+    first, *between, last = causes
+    route = "cells" if solved.cells else "trees"
+    return Attribution(first, between[0] if between else None, (last,), *risks, route, sum(map(len, own)))
+
+
+def _learning(windows: tuple[Window, Window], own: Pair) -> Cause | None:
+    """What the model gained in the target by learning there, less what it gained so in the baseline."""
+    first, second = (one.losses for one in windows)
+    if first is None or second is None:
+        return None
+    gained = own[0] - first, second - own[1]
+    value = float(np.mean(gained[0]) + np.mean(gained[1]))
+    std = float(joint.standard_error(*gained))
+    risks = float(np.mean(own[0])), float(np.mean(own[1]))
+    return _cause("learning within the windows", value, 0.0, std, _quantile(1, min(map(len, own)) - 1), risks)
+
+
 def _solve(
-    games: Sequence[tuple[Game, list[str]]],
+    game: Game,
     chances: Conditional,
     data: Binned,
+    inputs: list[str],
     hypotheses: int,
     bootstrap: int,
     seed: int,
     progress: bool,
-) -> list[Attribution]:
-    """Every game on the rows, and on ``bootstrap`` resamples of them for the intervals."""
+) -> Attribution:
+    """The product game on the rows, and on ``bootstrap`` resamples of them for the intervals."""
     weights = _ones(data)
-    fitted = chances.fit(weights)
-    solutions = [game.solve(fitted, weights) for game, _ in games]
-    again: list[list[Values]] = [[] for _ in games]
+    solution = game.solve(chances.fit(weights), weights)
+    resampled: list[Values] = []
     rng = _generator(seed, "bootstrap")
     for _ in track(range(bootstrap), "bootstrap", bootstrap, progress):
         first, second = (
             np.bincount(rng.integers(len(one), size=len(one)), minlength=len(one)).astype(float)
             for one in weights
         )
-        fitted = chances.fit((first, second))
-        for (game, _), values in zip(games, again, strict=True):
-            values.append(game.solve(fitted, (first, second)).values)
-    return [
-        _attribution(game, solution, values, names, hypotheses)
-        for (game, names), solution, values in zip(games, solutions, again, strict=True)
-    ]
+        resampled.append(game.solve(chances.fit((first, second)), (first, second)).values)
+    return _attribution(game, solution, resampled, inputs, hypotheses)
 
 
 def _attribution(
@@ -266,23 +318,31 @@ def _attribution(
 ) -> Attribution:
     names = ["concept", *["hypothesis"] * (hypotheses - 1), *inputs]
     errors = np.zeros(len(names)) if solution.error is None else solution.error
-    deviations = np.std(resampled, axis=0, ddof=1) if len(resampled) > 1 else None
-    z = NormalDist().inv_cdf(1.0 - 0.025 / len(names))
-    rounding = ROUNDING * max(abs(solution.baseline), abs(solution.target))
+    deviations = np.std(resampled, axis=0, ddof=1) if resampled else None
+    reach = _quantile(len(names), max(1, len(resampled) - 1))
+    risks = solution.baseline, solution.target
     players = []
     for i, name in enumerate(names):
-        value, error = float(solution.values[i]), float(errors[i])
-        if deviations is None:
-            players.append(Cause(name, value, error, None, None, None))
-        else:
-            std = math.hypot(float(deviations[i]), error)
-            reach = z * std + rounding
-            players.append(Cause(name, value, error, std, value - reach, value + reach))
+        error = float(errors[i])
+        std = None if deviations is None else math.hypot(float(deviations[i]), error)
+        players.append(_cause(name, float(solution.values[i]), error, std, reach, risks))
     concept, *rest = players
     hypothesis = rest.pop(0) if hypotheses == 2 else None
-    return Attribution(
-        concept, hypothesis, tuple(rest), solution.baseline, solution.target, game.route, game.size
-    )
+    return Attribution(concept, hypothesis, tuple(rest), *risks, game.route, game.size)
+
+
+def _cause(
+    name: str, value: float, error: float, std: float | None, reach: float, risks: tuple[float, float]
+) -> Cause:
+    if std is None:
+        return Cause(name, value, error, None, None, None)
+    width = reach * std + ROUNDING * max(map(abs, risks))
+    return Cause(name, value, error, std, value - width, value + width)
+
+
+def _quantile(players: int, freedom: int) -> float:
+    """Half the width in standard errors of intervals that hold for all players at once (Bonferroni, Student's t)."""
+    return float(stdtrit(freedom, 1.0 - (1.0 - LEVEL) / 2.0 / players))
 
 
 def _ones(data: Binned) -> Pair:

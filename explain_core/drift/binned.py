@@ -33,16 +33,15 @@ class Binned(NamedTuple):
         """Codes of each feature."""
         return [one.size for one in self.bins]
 
-    def of_baseline(self, rows: Codes) -> Binned:
-        """The same bins with these rows of the baseline alone."""
-        baseline, target = self.windows
-        codes = self.classes.codes
-        return Binned(
-            (baseline.take(rows.tolist()), target),
-            self.classes._replace(codes=(codes[0][rows], codes[1])),
-            self.bins,
-            (self.codes[0][rows], self.codes[1]),
+    def of_rows(self, *rows: Codes) -> Binned:
+        """The same bins with these rows of the baseline and of the target alone."""
+        if all(len(chosen) == len(window) for chosen, window in zip(rows, self.windows, strict=True)):
+            return self
+        first, second = (
+            window.take(chosen.tolist()) for window, chosen in zip(self.windows, rows, strict=True)
         )
+        y, codes = ((of[0][rows[0]], of[1][rows[1]]) for of in (self.classes.codes, self.codes))
+        return Binned((first, second), self.classes._replace(codes=y), self.bins, codes)
 
     def ranks(self) -> list[Codes]:
         """The order of each feature's codes for a tree: of a number its own, with missing last; of a category that of the
@@ -64,7 +63,11 @@ class Binned(NamedTuple):
         return Table(self.codes, self.classes.codes, self.sizes, len(self.classes.truths))
 
     def trees(self) -> Trees:
-        return Trees(self.codes, self.classes.codes, self.ranks(), len(self.classes.truths))
+        apart = [
+            np.array([one.edges is None or value is None for value in one.representatives])
+            for one in self.bins
+        ]
+        return Trees(self.codes, self.classes.codes, self.ranks(), len(self.classes.truths), apart)
 
     def factors(self, factorisation: Factorisation) -> list[Factor]:
         """The factors of P(x): the groups, and every feature that is in none."""

@@ -24,13 +24,14 @@ class FeatureBins:
     A number x has the code i with ``edges[i − 1] < x ≤ edges[i]``. A category has its position in ``categories``, the
     rare ones together the next ("other"). The last code is that of a missing value if any is missing.
     A representative is a value that occurs: the median of the bin's numbers, its most frequent category; None for
-    missing.
+    missing. ``exact``: a code stands for one value.
     """
 
     feature: str
     edges: tuple[float, ...] | None
     categories: tuple[Any, ...] | None
     representatives: tuple[Any, ...]
+    exact: bool
 
     @property
     def size(self) -> int:
@@ -65,6 +66,8 @@ class FeatureBins:
 def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> FeatureBins:
     """Bins from the values of both windows: quantiles of numbers (at most ``max_bins``), categories of all else.
 
+    A number that would fill a bin is one, apart from those below it.
+
     Raises ``ValueError`` for a number that is not finite and for a value that is no category.
 
     >>> make_bins("a", [1, 2, 2, None]).representatives
@@ -79,7 +82,8 @@ def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> 
         if len(starts) > max_bins:
             at = -(-np.arange(1, max_bins) * len(numbers) // max_bins) - 1
             chosen = numbers[at]
-            edges = chosen[np.concatenate([[True], chosen[1:] != chosen[:-1]])]
+            repeated = np.searchsorted(numbers, chosen[1:][chosen[1:] == chosen[:-1]], side="left")
+            edges = np.unique(np.concatenate([chosen, numbers[repeated[repeated > 0] - 1]]))
             edges = edges[edges < numbers[-1]]
         else:
             edges = starts[:-1]
@@ -87,7 +91,9 @@ def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> 
         middles = [numbers[(low + high - 1) // 2].item() for low, high in pairwise(bounds)]
         if all(kind is int for kind in kinds):
             middles = [int(middle) for middle in middles]
-        return FeatureBins(feature, tuple(edges.tolist()), None, (*middles, *missing))
+        return FeatureBins(
+            feature, tuple(edges.tolist()), None, (*middles, *missing), len(starts) == len(middles)
+        )
     try:
         counts = Counter(known).most_common()  # equal counts in order of appearance
     except TypeError:
@@ -97,7 +103,7 @@ def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> 
         ) from None
     kept = [value for value, count in counts if count >= RARE * len(values)]
     rare = [value for value, _ in counts[len(kept) :]]
-    return FeatureBins(feature, None, tuple(kept), (*kept, *rare[:1], *missing))
+    return FeatureBins(feature, None, tuple(kept), (*kept, *rare[:1], *missing), len(rare) < 2)
 
 
 def _floats(feature: str, numbers: Sequence[Any]) -> Values:

@@ -8,17 +8,22 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, NamedTuple
 
 Verdict = Literal["attributed", "not attributable"]
+LEVEL = 0.95
 Z = 1.959963984540054
 """Half the width of a 95 % interval in standard errors."""
+LEAST_MATCHED = 0.1
+"""The share of either window's rows that match the other, below which concept and inputs cannot be told apart."""
+WORTH_SAYING = 0.05
+"""The share of rows without a match that the sentence speaks of."""
 
 
 @dataclass(frozen=True)
 class Cause:
     """The Shapley value of one player, in units of the loss: how much of the change of risk it made.
 
-    ``std`` is its standard error, of the rows (bootstrap) and of the sampling together; ``low`` and ``high`` are an
-    interval that holds at 95 % for all players of the game at once (Bonferroni). They are None without bootstrap.
-    ``error`` is the standard error of the sampling alone, 0 on the exact routes.
+    ``std`` is its standard error, of the rows and of the sampling together; ``low`` and ``high`` are an interval that
+    holds at 95 % for all players of the game at once (Bonferroni). For single features they come from the bootstrap, and
+    are None without. ``error`` is the standard error of the sampling alone, 0 on the exact routes.
 
     >>> Cause("concept", 0.05, error=0.0, std=0.01, low=0.028, high=0.072).stands_out
     True
@@ -51,11 +56,12 @@ class Attribution:
     """The Shapley values of one game: their sum is ``target`` − ``baseline``, the risks it is played between.
 
     ``concept`` is P(y|x), ``hypothesis`` the change of the model where it changes. ``inputs`` is P(x) whole in the joint
-    game, one player per feature or group in the product game. ``route`` says how it was solved ("rows", "grid", "boxes":
-    exact; "monte carlo") and ``size`` with how many rows, cells, boxes or samples.
+    game, one player per feature or group in the product game. ``route`` says how it was solved (joint: "trees" or "cells"
+    on the rows; product: "grid" and "boxes", exact, or "monte carlo") and ``size`` with how many rows, cells, boxes or
+    samples.
 
     >>> concept, inputs = (Cause(name, value, 0.0, None, None, None) for name, value in (("concept", 0.25), ("inputs", 0.5)))
-    >>> game = Attribution(concept, None, (inputs,), baseline=0.0, target=0.75, route="rows", size=200)
+    >>> game = Attribution(concept, None, (inputs,), baseline=0.0, target=0.75, route="trees", size=200)
     >>> sum(player.value for player in game.players) == game.target - game.baseline
     True
     """
@@ -77,30 +83,25 @@ class Attribution:
 class WindowRisk:
     """The risks of one window, in units of the loss.
 
-    ``empirical`` is the mean loss of its frozen model on its rows (on ``evaluated`` of them), ``binned`` the risk of the
-    joint game, in which y depends on the bins of x alone, ``product`` that of the product game, in which the factors of
-    P(x) are independent as well. ``prequential`` is the mean loss of the model as it learnt.
+    ``empirical`` is the mean loss of its frozen model on its rows (on ``evaluated`` of them), ``product`` the risk where
+    the factors of P(x) are independent and y depends on their bins alone. ``prequential`` is the mean loss of the model
+    as it learnt. ``matched`` is the share of its rows that have their like in the other window.
 
-    >>> WindowRisk(5000, 2500, empirical=0.25, binned=0.125, product=None, prequential=0.2).discretisation
+    >>> WindowRisk(5000, 2500, 1.0, empirical=0.25, product=0.125, prequential=0.2).independence
     0.125
     """
 
     rows: int
     evaluated: int
+    matched: float
     empirical: float
-    binned: float
     product: float | None
     prequential: float | None
 
     @property
-    def discretisation(self) -> float:
-        """What binning takes off the risk: empirical − binned."""
-        return self.empirical - self.binned
-
-    @property
     def independence(self) -> float | None:
-        """What independence takes off it further: binned − product."""
-        return None if self.product is None else self.binned - self.product
+        """What independence and bins take off the risk: empirical − product."""
+        return None if self.product is None else self.empirical - self.product
 
     @property
     def observed(self) -> float:
@@ -112,12 +113,13 @@ class RiskChange:
     """Why the risk changed from a baseline to a target window (DBShap; target − baseline, units of the loss).
 
     ``joint`` is the headline: concept, hypothesis and inputs as the rows have them. ``product`` splits the inputs by
-    feature or group, as if these were independent. ``std`` is the standard error of the change of the empirical risk.
+    feature or group, as if these were independent. ``std`` is the standard error of ``change``. ``learning`` is what the
+    model gained as it learnt within the windows, where the prequential losses are known.
     ``back_off`` is the larger share of either window's product distribution that a frequency table would have to
-    borrow from the other window; ``conditional`` says what P(y|x) was estimated with instead, or in spite of it.
-    ``bins`` has the edges or the categories of each feature.
+    borrow from the other window; ``conditional`` says what P(y|x) of the product game was estimated with instead, or in
+    spite of it. ``bins`` has the edges or the categories of each feature there.
 
-    change = Σ joint + residual + learning_within_window, and Σ joint inputs = Σ product inputs + dependence.
+    change = Σ joint + learning + unevaluated, and Σ joint inputs = Σ product inputs + dependence.
 
     >>> from explain_core.drift import dbshap
     >>> before = [({"a": a, "b": b}, a & b) for a in (0, 1) for b in (0, 1)] * 50
@@ -131,9 +133,10 @@ class RiskChange:
     target: WindowRisk
     std: float
     joint: Attribution
+    learning: Cause | None
     product: Attribution | None
-    conditional: Literal["table", "tree"]
-    back_off: float
+    conditional: Literal["table", "tree"] | None
+    back_off: float | None
     bootstrap: int
     bins: dict[str, dict[str, list[Any]]]
     warnings: tuple[str, ...]
@@ -144,16 +147,11 @@ class RiskChange:
         return self.target.observed - self.baseline.observed
 
     @property
-    def learning_within_window(self) -> float | None:
-        """What of the change comes from learning inside the windows: that of the prequential − of the empirical risk."""
-        if self.baseline.prequential is None or self.target.prequential is None:
-            return None
-        return self.change - (self.target.empirical - self.baseline.empirical)
-
-    @property
-    def residual(self) -> float:
-        """What the joint game does not attribute: the change of the empirical risk − Σ joint."""
-        return self.target.discretisation - self.baseline.discretisation
+    def unevaluated(self) -> float:
+        """What the change of the prequential risk on all rows is more than on those that were evaluated."""
+        learnt = self.learning.value if self.learning else 0.0
+        rest = self.change - (self.target.empirical - self.baseline.empirical) - learnt
+        return rest if any(one.evaluated < one.rows for one in (self.baseline, self.target)) else 0.0
 
     @property
     def dependence(self) -> float | None:
@@ -164,11 +162,9 @@ class RiskChange:
 
     @property
     def verdict(self) -> Verdict:
-        """``not attributable`` where the residual exceeds both twice the standard error of the change and half of it."""
-        change = self.target.empirical - self.baseline.empirical
-        rounding = 1e-12 * max(abs(self.target.empirical), abs(self.baseline.empirical))
-        missed = abs(self.residual) > max(2.0 * self.std, 0.5 * abs(change), rounding)
-        return "not attributable" if missed else "attributed"
+        """``not attributable`` where less than a tenth of a window has its like in the other."""
+        matched = min(self.baseline.matched, self.target.matched)
+        return "not attributable" if matched < LEAST_MATCHED else "attributed"
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -196,28 +192,28 @@ class RiskChange:
         """What leads from the risk of the baseline window to that of the target; the values add up to ``change``.
 
         The inputs are split into the ``top`` features or groups, the others, and their dependence where the result has
-        the game of single features. What no player made are steps too: the residual, learning within the windows.
+        the game of single features. What the model gained by learning within the windows is a step too, and what the rows that were not
+        evaluated have more.
         """
         product = self.product
         players = [one for one in self.joint.players if product is None or one not in self.joint.inputs]
-        rest: list[tuple[str, float | None]] = []
+        rest: list[tuple[str, float]] = []
         if product is not None:
             ranked = sorted(product.inputs, key=lambda one: -abs(one.value))
             players += ranked[:top]
             if ranked[top:]:
                 rest.append((f"{len(ranked) - top} others", sum(one.value for one in ranked[top:])))
-        rest += [
-            ("dependence", self.dependence),
-            ("residual", self.residual),
-            ("learning within the windows", self.learning_within_window),
-        ]
+        if self.dependence is not None:
+            rest.append(("dependence", self.dependence))
         return [
             *(Step(one.name, one.value, one.low, one.high) for one in players),
-            *(Step(name, value) for name, value in rest if value is not None),
+            *(Step(name, value) for name, value in rest),
+            *(Step(one.name, one.value, one.low, one.high) for one in (self.learning,) if one),
+            *(Step("rows not evaluated", value) for value in (self.unevaluated,) if value),
         ]
 
     def sentence(self, baseline: str | None = None, target: str | None = None) -> str:
-        """The result in words, ± half the width of a 95 % interval; the windows by name where they have one."""
+        """The result in words, each figure ± half the width of its interval; the windows by name where they have one."""
         risk = "error rate" if self.loss == "zero_one" else f"{self.loss} risk"
         moved = "rose" if self.change > 0.0 else "fell" if self.change < 0.0 else "changed"
         between = f" from {baseline} to {target}" if baseline and target else ""
@@ -225,23 +221,32 @@ class RiskChange:
             f"{risk} {moved} by {_figure(abs(self.change))} ± {_figure(Z * self.std)}{between} "
             f"({_figure(self.baseline.observed)} → {_figure(self.target.observed)})"
         )
+        lone = [
+            (1.0 - window.matched, name or other)
+            for window, name, other in (
+                (self.baseline, baseline, "the baseline"),
+                (self.target, target, "the target"),
+            )
+            if 1.0 - window.matched > WORTH_SAYING
+        ]
+        unlike = " and ".join(f"{share:.0%} of {name}" for share, name in lone)
         if self.verdict == "not attributable":
-            missed = _figure(abs(self.residual))
-            return f"{head}; not attributable: {missed} of it lies within the bins of the inputs"
+            return f"{head}; not attributable: {unlike} have nothing alike in the other window"
         causes = [
-            f"{cause.name} {cause.value:+.3g}{self._driver() if cause in self.joint.inputs else ''}"
+            f"{_interval(cause)}{self._driver() if cause in self.joint.inputs else ''}"
             for cause in self.causes
         ]
-        learning = []
-        if self.joint.hypothesis and self.joint.hypothesis.stands_out:
-            learning.append(f"the model's own change {self.joint.hypothesis.value:+.3g}")
-        if abs(self.learning_within_window or 0.0) > Z * self.std:
-            learning.append(f"learning within the windows {self.learning_within_window:+.3g}")
-        if causes:
-            return f"{head}: {', '.join([*causes, *learning])}"
-        if learning:
-            return f"{head}: {', '.join(learning)}; no cause in the data stands out"
-        return f"{head}; no cause stands out of the noise"
+        learning = [
+            _interval(one, name)
+            for one, name in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
+            if one and one.stands_out
+        ]
+        if not causes:
+            if learning:
+                return f"{head}: {', '.join(learning)}; no cause in the data stands out"
+            return f"{head}; no cause stands out of the noise"
+        aside = f"; {unlike} are unlike the other window, and count as inputs" if unlike else ""
+        return f"{head}: {', '.join([*causes, *learning])}{aside}"
 
     def _driver(self) -> str:
         """Which feature made what the inputs made."""
@@ -257,9 +262,8 @@ class RiskChange:
         """Plain JSON types, every number finite; what follows from the rest is there for readers in other languages."""
         derived = {
             "change": self.change,
-            "residual": self.residual,
             "dependence": self.dependence,
-            "learning_within_window": self.learning_within_window,
+            "unevaluated": self.unevaluated,
             "verdict": self.verdict,
             "causes": [cause.name for cause in self.causes],
             "drivers": [cause.name for cause in self.drivers],
@@ -278,6 +282,7 @@ class RiskChange:
             known = {field.name: data[field.name] for field in fields(cls)}
             known["baseline"], known["target"] = (WindowRisk(**data[name]) for name in ("baseline", "target"))
             known["joint"] = _attribution(data["joint"])
+            known["learning"] = None if data["learning"] is None else Cause(**data["learning"])
             known["product"] = None if data["product"] is None else _attribution(data["product"])
             known["warnings"] = tuple(data["warnings"])
             return cls(**known)
@@ -313,6 +318,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _interval(cause: Cause, name: str | None = None) -> str:
+    """The value with its sign ± half its interval's width."""
+    sign = "−" if cause.value < 0.0 else "+"
+    half = "" if cause.low is None or cause.high is None else f" ± {_figure((cause.high - cause.low) / 2.0)}"
+    return f"{name or cause.name} {sign}{_figure(abs(cause.value))}{half}"
 
 
 def _figure(value: float) -> str:

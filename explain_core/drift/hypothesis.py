@@ -23,10 +23,12 @@ PSEUDO_CLASSES = 20
 class Classes(NamedTuple):
     """The classes of the truth in both windows; in a regression the bins of y with their means.
 
-    ``spread`` is added to the loss of a class: the variance within a bin under squared loss, else 0.
+    The loss of a class is the mean over its ``points``, plus ``spread``. Of a bin of y these are its mean and the variance
+    within under squared loss, else the medians of its thirds and 0.
     """
 
     truths: list[Any]
+    points: list[list[Any]]
     spread: Values
     codes: tuple[Codes, Codes]
     numeric: bool
@@ -40,16 +42,22 @@ def classes_of(windows: tuple[Window, Window], loss: Loss) -> Classes:
         truths = list(dict.fromkeys(pooled))
         code = {label: i for i, label in enumerate(truths)}
         codes = np.array([code[y] for y in pooled], dtype=np.int64)
-        return Classes(truths, np.zeros(len(truths)), (codes[:n], codes[n:]), False)
+        return Classes(
+            truths, [[one] for one in truths], np.zeros(len(truths)), (codes[:n], codes[n:]), False
+        )
     y = np.array(pooled, dtype=float)
     quantiles = np.quantile(y, np.arange(1, PSEUDO_CLASSES) / PSEUDO_CLASSES, method="inverted_cdf")
     codes = np.unique(np.searchsorted(np.unique(quantiles), y), return_inverse=True)[1]
     counts = np.bincount(codes)
     means = np.bincount(codes, weights=y) / counts
-    spread = np.zeros(len(means))
     if loss.name == "squared":
         spread = np.bincount(codes, weights=(y - means[codes]) ** 2) / counts
-    return Classes(means.tolist(), spread, (codes[:n], codes[n:]), True)
+        points = means[:, None].tolist()
+    else:
+        spread = np.zeros(len(means))
+        within = (np.sort(y[codes == code]) for code in range(len(means)))
+        points = [one[(2 * np.arange(3) + 1) * len(one) // 6].tolist() for one in within]
+    return Classes(means.tolist(), points, spread, (codes[:n], codes[n:]), True)
 
 
 class Hypothesis(Protocol):
@@ -58,8 +66,8 @@ class Hypothesis(Protocol):
     tree: tree.CodeTree | None
     leaf_losses: Values
 
-    def on_rows(self, window: Window, codes: Codes) -> tuple[Values, Values]:
-        """Losses of the window's rows: with each class as the truth (n × classes), and with their own truth (n)."""
+    def on_rows(self, window: Window) -> Sequence[Prediction]:
+        """Predictions at the window's rows."""
 
     def on_cells(self, codes: Codes) -> Values:
         """Losses of cells with each class as the truth, n × classes; a cell stands for its representative."""
@@ -78,10 +86,8 @@ class ModelHypothesis:
         self._model, self._loss, self._classes, self._bins = model, loss, classes, bins
         self._evaluator = choose(model)
 
-    def on_rows(self, window: Window, codes: Codes) -> tuple[Values, Values]:
-        predictions = self._predict(window.rows())
-        by_class = losses_by_class(self._loss, predictions, self._classes)
-        return by_class, own_losses(self._loss, predictions, window.y)
+    def on_rows(self, window: Window) -> Sequence[Prediction]:
+        return self._predict(window.rows())
 
     def on_cells(self, codes: Codes) -> Values:
         columns = [
@@ -113,7 +119,16 @@ class ModelHypothesis:
 class TreeHypothesis:
     """A tree on the bin codes, fitted on rows that are not explained: the hypothesis must be out of sample."""
 
-    def __init__(self, codes: Codes, y: Codes, ranks: Sequence[Codes], loss: Loss, classes: Classes) -> None:
+    def __init__(
+        self,
+        codes: Codes,
+        y: Codes,
+        ranks: Sequence[Codes],
+        loss: Loss,
+        classes: Classes,
+        bins: Sequence[FeatureBins],
+    ) -> None:
+        self._bins = bins
         self._tree, counts = tree.fit(codes, y, len(classes.truths), ranks, np.ones(len(y)))
         self.tree: tree.CodeTree | None = self._tree
         shares = normalised(counts)
@@ -125,10 +140,13 @@ class TreeHypothesis:
         self._loss = loss
         self.leaf_losses = losses_by_class(loss, self._predictions, classes)
 
-    def on_rows(self, window: Window, codes: Codes) -> tuple[Values, Values]:
-        leaves = self._tree.leaves(codes)
-        own = own_losses(self._loss, [self._predictions[leaf] for leaf in leaves.tolist()], window.y)
-        return self.leaf_losses[leaves], own
+    def on_rows(self, window: Window) -> Sequence[Prediction]:
+        codes = (
+            np.column_stack([one.codes(window.columns[one.feature]) for one in self._bins])
+            if self._bins
+            else np.zeros((len(window), 0), dtype=np.int64)
+        )
+        return [self._predictions[leaf] for leaf in self._tree.leaves(codes).tolist()]
 
     def on_cells(self, codes: Codes) -> Values:
         return self.leaf_losses[self._tree.leaves(codes)]
@@ -145,7 +163,10 @@ def losses_by_class(loss: Loss, predictions: Sequence[Prediction], classes: Clas
         rows = {label: [loss.function(y, label) for y in truths] for label in dict.fromkeys(label_of)}
         table = [rows[label] for label in label_of]
     else:
-        table = [[loss(y, one) for y in truths] for one in predictions]
+        table = [
+            [sum(loss(y, one) for y in points) / len(points) for points in classes.points]
+            for one in predictions
+        ]
     found = np.array(table, dtype=float).reshape(len(predictions), len(truths)) + classes.spread
     if not np.isfinite(found).all():
         i, c = np.argwhere(~np.isfinite(found))[0].tolist()
@@ -160,6 +181,26 @@ def own_losses(loss: Loss, predictions: Sequence[Prediction], y: Sequence[Any]) 
         i = int(np.flatnonzero(~np.isfinite(found))[0])
         raise _not_finite(loss, predictions[i], y[i], float(found[i]))
     return found
+
+
+def outputs(predictions: Sequence[Sequence[Prediction]]) -> list[list[list[Any]]]:
+    """What one model predicts for the rows of each window, as columns: numbers; the chance of one of two classes; the most
+    probable of several and its chance.
+    """
+    chances = [[one for one in part if isinstance(one, Mapping)] for part in predictions]
+    if not chances[0]:
+        return [[list(part) for part in predictions]]
+    classes = list(dict.fromkeys(label for part in chances for one in part for label in one))
+    if len(classes) <= 2:
+        return [[[one.get(label, 0.0) for one in part] for part in chances] for label in classes[:1]]
+    labels = [[argmax(one) for one in part] for part in chances]
+    return [
+        [[repr(label) for label in part] for part in labels],
+        [
+            [one.get(label, 0.0) for one, label in zip(part, of_part, strict=True)]
+            for part, of_part in zip(chances, labels, strict=True)
+        ],
+    ]
 
 
 def _not_finite(loss: Loss, prediction: Prediction, truth: Any, value: float) -> ValueError:

@@ -1,8 +1,8 @@
-"""The games that attribute a change of risk, and three routes to the Shapley values of the product game.
+"""The product game, and three routes to its Shapley values.
 
-The joint game plays on the rows of both windows. The product game takes P(x) as a product of factors, each a player: the
-grid of all cells and the boxes of overlaid trees give its values exactly, samples of mixed distributions serve for what is
-neither small nor a tree. The players of both: concept P(y|x), the hypothesis if it changes, then the inputs.
+It takes P(x) as a product of factors, each a player: the grid of all cells and the boxes of overlaid trees give its values
+exactly, samples of mixed distributions serve for what is neither small nor a tree. Its players: concept P(y|x), the
+hypothesis if it changes, then the factors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Flags, Values
-from explain_core.drift.binned import Binned
 from explain_core.drift.conditional import CellIndex, Conditional, Fitted, Pair
 from explain_core.drift.factors import Factor, codes_of, grid_codes
 from explain_core.drift.hypothesis import Hypothesis
@@ -28,47 +27,6 @@ class Game(Protocol):
     size: int
 
     def solve(self, fitted: Fitted, weights: Pair) -> Solution: ...
-
-
-class Rows:
-    """The joint game, DBShap's eq. (12) and (13): P(x) is the rows, and q predicts the rows themselves.
-
-    ``own[w]`` are the losses of the chosen rows of window w, by the hypothesis of that window.
-    """
-
-    route = "rows"
-
-    def __init__(
-        self,
-        data: Binned,
-        conditional: Conditional,
-        hypotheses: Sequence[Hypothesis],
-        chosen: tuple[Codes, Codes],
-    ) -> None:
-        self._chosen = chosen
-        self.size = sum(map(len, chosen))
-        parts = [codes[rows] for codes, rows in zip(data.codes, chosen, strict=True)]
-        self._cells = [conditional.prepare(part) for part in parts]
-        windows = [window.take(rows.tolist()) for window, rows in zip(data.windows, chosen, strict=True)]
-        found = [
-            [q.on_rows(window, part) for window, part in zip(windows, parts, strict=True)] for q in hypotheses
-        ]
-        self._losses = [[by_class for by_class, _ in per_window] for per_window in found]
-        self.own: Pair = (found[0][0][1], found[-1][1][1])
-
-    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
-        risks = np.empty((2, len(self._losses), 2))
-        for w in (0, 1):
-            weight = weights[w][self._chosen[w]]
-            if not weight.any():  # a resample without any of the chosen rows
-                weight = np.ones_like(weight)
-            weight = weight / weight.sum()
-            for c in (0, 1):
-                chances = fitted.at(c, self._cells[w])
-                for h, losses in enumerate(self._losses):
-                    risks[c, h, w] = np.sum(weight * expected(chances, losses[w]))
-        k = risks.ndim if len(self._losses) == 2 else 2
-        return solve_grid(risks, [START] * k, [STOP] * k)
 
 
 class Grid:

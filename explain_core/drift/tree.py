@@ -79,12 +79,18 @@ def rank_by_score(codes: Codes, score: Values, size: int) -> Codes:
 
 
 def fit(
-    codes: Codes, y: Codes, n_classes: int, ranks: Sequence[Codes], weights: Values
+    codes: Codes,
+    y: Codes,
+    n_classes: int,
+    ranks: Sequence[Codes],
+    weights: Values,
+    apart: Sequence[Flags] | None = None,
 ) -> tuple[CodeTree, Values]:
     """Grow a tree by gini impurity on n × k codes and n classes; returns it with the weight of each class in each leaf.
 
     ``ranks`` order the codes of each feature. The tree is at most ``DEPTH`` deep and a split leaves rows of weight
-    ``MIN_ROWS`` on both sides; of equal splits the first feature and the lowest rank wins.
+    ``MIN_ROWS`` on both sides; of equal splits the first feature and the lowest rank wins. A code without rows that is
+    flagged in ``apart``, as it lies between no others, goes with the heavier side of each split of its feature.
     """
     n, k = codes.shape
     sizes = [len(rank) for rank in ranks]
@@ -93,6 +99,10 @@ def fit(
     ranked = np.column_stack([rank[codes[:, j]] for j, rank in enumerate(ranks)]) if k else codes
     cells = (ranked + starts[:-1]) * n_classes + y[:, None]
     splits = _Splits(starts)
+
+    lone = [np.zeros(size, dtype=bool) for size in sizes]
+    for j, flags in enumerate(apart or ()):
+        lone[j] = flags & (np.bincount(codes[:, j], minlength=sizes[j]) == 0)
 
     feature, children = [-1], [[-1, -1]]
     left = [np.zeros(max(sizes, default=1), dtype=bool)]
@@ -104,14 +114,16 @@ def fit(
         rows = np.flatnonzero(here[node] >= 0)
         index = here[node[rows], None] * (total * n_classes) + cells[rows]
         histogram = totals(index.ravel(), np.repeat(weights[rows], k), len(level) * total * n_classes)
-        best, gains = splits.best(histogram.reshape(len(level), total, n_classes))
+        best, gains, lefts = splits.best(histogram.reshape(len(level), total, n_classes))
         following: list[int] = []
-        for parent, split, gain in zip(level, best.tolist(), gains.tolist(), strict=True):
+        found = zip(level, best.tolist(), gains.tolist(), lefts.tolist(), strict=True)
+        for parent, split, gain, on_left in found:
             if gain <= 0.0:
                 continue
             chosen = int(splits.owner[split])
             feature[parent] = chosen
             left[parent][: sizes[chosen]] = ranks[chosen] <= split - starts[chosen]
+            left[parent][: sizes[chosen]][lone[chosen]] = on_left > 0.5
             children[parent] = [len(feature), len(feature) + 1]
             following += children[parent]
             feature += [-1, -1]
@@ -139,8 +151,10 @@ class _Splits:
         self._inner = np.ones(int(starts[-1]), dtype=bool)
         self._inner[starts[1:] - 1] = False
 
-    def best(self, histogram: Values) -> tuple[Codes, Values]:
-        """Of nodes × ranks × classes, per node the best position and its decrease of weighted impurity, 0 for none."""
+    def best(self, histogram: Values) -> tuple[Codes, Values, Values]:
+        """Of nodes × ranks × classes, per node the best position, its decrease of weighted impurity, 0 for none, and the
+        share of the weight that goes left.
+        """
         running = np.cumsum(histogram, axis=1)
         before = np.concatenate([np.zeros_like(running[:, :1]), running], axis=1)[:, self._starts[:-1]]
         left = running - before[:, self.owner]
@@ -152,5 +166,6 @@ class _Splits:
             purity = (left**2).sum(axis=2) / n_left + (right**2).sum(axis=2) / n_right
             gain = np.where(fits, purity - ((whole**2).sum(axis=1) / n)[:, None], 0.0)
         best = gain.argmax(axis=1)
-        found = gain[np.arange(len(best)), best]
-        return best, np.where(found > 1e-9 * n, found, 0.0)
+        at = np.arange(len(best)), best
+        found = gain[at]
+        return best, np.where(found > 1e-9 * n.ravel(), found, 0.0), n_left[at] / n.ravel()

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from explain_core.drift.arrays import Values
 from explain_core.losses import Task
 
 
 @dataclass(frozen=True)
 class Window:
-    """n records: a list of n values per feature, where None is a missing one, and the n truths."""
+    """n records: a list of n values per feature, where None is a missing one, the n truths, and where it is known the n
+    losses of a model as it learnt.
+    """
 
     name: str
     columns: dict[str, list[Any]]
     y: list[Any]
     records: Sequence[Mapping[str, Any]] | None = None
+    losses: Values | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -42,7 +46,17 @@ class Window:
             {name: [column[i] for i in order] for name, column in self.columns.items()},
             [self.y[i] for i in order],
             None if self.records is None else [self.records[i] for i in order],
+            None if self.losses is None else self.losses[order],
         )
+
+    def with_losses(self, losses: Sequence[float]) -> Window:
+        """Raises ``ValueError`` unless there is a finite one for each row."""
+        found = np.array(losses, dtype=float)
+        if found.shape != (len(self),) or not np.isfinite(found).all():
+            raise ValueError(
+                f"prequential: {found.size} losses for the {len(self)} rows of {self.name}, or one is not finite; pass one for each row"
+            )
+        return replace(self, losses=found)
 
 
 def read_pair(

@@ -252,9 +252,9 @@ def _causes(change: RiskChange) -> Iterator[tuple[str, float]]:
     if joint.hypothesis:
         yield "hypothesis", joint.hypothesis.value
     yield "inputs", sum(one.value for one in joint.inputs)
-    yield "residual", change.residual
-    if change.learning_within_window is not None:
-        yield "learning", change.learning_within_window
+    if change.learning is not None:
+        yield "learning", change.learning.value
+    yield "unevaluated", change.unevaluated
 
 
 def _top(cells: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str, float]]:

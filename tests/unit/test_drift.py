@@ -54,7 +54,7 @@ def test_the_examples_of_the_paper_come_out_exactly(baseline, target, risks, rea
     # The marginals are all one half: no single feature changes, and what does is their dependence.
     assert [one.value for one in change.product.inputs] == pytest.approx([0.0] * 3, abs=1e-12)
     assert change.dependence == pytest.approx(virtual, abs=1e-12)
-    assert change.residual == pytest.approx(0.0, abs=1e-12)
+    assert change.joint.route == "cells"
     assert change.conditional == "table"
     assert change.back_off == 0.0
 
@@ -101,20 +101,24 @@ def test_a_shift_of_an_input_is_named_with_the_feature():
     words = change.sentence("Monday", "Tuesday")
     assert words.startswith("error rate rose by 0.5")
     assert " from Monday to Tuesday (" in words
-    assert words.endswith(" (most of it x)")
+    assert ": inputs +0.498 ± 0.0" in words
+    assert words.endswith(
+        " (most of it x); 37% of Monday and 34% of Tuesday are unlike the other window, and count as inputs"
+    )
 
 
 def test_the_parts_of_a_change_sum_to_it(moved):
     models = (rule, lambda x: {"up": float(x["x"] > 0.6), "down": float(x["x"] <= 0.6)})
-    change = dbshap(*moved, label="y", hypothesis=models, prequential=(0.1, 0.3), bootstrap=0)
+    seen = [0.1] * 2_000, [0.3] * 2_000
+    change = dbshap(*moved, label="y", hypothesis=models, prequential=seen, bootstrap=0)
     joint = sum(one.value for one in change.joint.players)
     assert change.change == pytest.approx(0.2)
-    assert joint + change.residual + change.learning_within_window == pytest.approx(0.2, abs=1e-12)
+    assert joint + change.learning.value == pytest.approx(0.2, abs=1e-12)
     assert joint == pytest.approx(change.joint.target - change.joint.baseline, abs=1e-12)
     product = sum(one.value for one in change.product.inputs)
     assert product + change.dependence == pytest.approx(change.joint.inputs[0].value, abs=1e-12)
     for window in (change.baseline, change.target):
-        parts = window.product + window.independence + window.discretisation
+        parts = window.product + window.independence
         assert parts == pytest.approx(window.empirical, abs=1e-12)
     # Concept and model moved together: in the order of either the other undoes it.
     assert abs(change.joint.hypothesis.value) < 0.02
@@ -133,15 +137,29 @@ def test_a_model_that_changes_is_said_to_and_is_no_drift(moved):
     change = dbshap(baseline, baseline, label="y", hypothesis=worse, bootstrap=10, factorisation="joint")
     assert change.joint.hypothesis.stands_out
     assert change.causes == ()
-    assert change.sentence().endswith(": the model's own change +0.495; no cause in the data stands out")
+    assert ": the model's own change +0.508 ± 0.0" in change.sentence()
+    assert change.sentence().endswith("; no cause in the data stands out")
 
 
 def test_learning_within_the_windows_is_said_where_it_matters(moved):
     _, target = moved
-    change = dbshap(target, target, label="y", hypothesis=rule, prequential=(0.2, 0.05), bootstrap=10)
-    assert change.learning_within_window == pytest.approx(-0.15)
-    assert "error rate fell by 0.150" in change.sentence()
-    assert ": learning within the windows -0.15;" in change.sentence()
+    seen = [[0.0] * (2_000 - errors) + [1.0] * errors for errors in (400, 100)]
+    change = dbshap(target, target, label="y", hypothesis=rule, prequential=seen)
+    assert change.learning.value == pytest.approx(-0.15)
+    # ± is that of the losses as they were seen, not of the frozen model's.
+    half = 1.96 * math.sqrt((0.2 * 0.8 + 0.05 * 0.95) / 1_999)
+    assert f"error rate fell by 0.150 ± {half:.3f} (0.200 → 0.050)" in change.sentence()
+    assert ": learning within the windows −0.150 ± 0.0" in change.sentence()
+
+
+def test_a_static_model_learns_nothing_also_where_a_part_of_the_rows_is_evaluated(moved):
+    seen = [[float(rule(x).get(y, 0.0) == 0.0) for x, y in zip(one[["x"]].to_dict("records"), one["y"], strict=True)] for one in moved]  # fmt: skip
+    change = dbshap(*moved, label="y", hypothesis=rule, prequential=seen, max_samples=1_000, bootstrap=0)
+    assert change.target.evaluated == 500
+    assert (change.learning.value, change.learning.std) == (0.0, 0.0)
+    assert change.change == pytest.approx(np.mean(seen[1]) - np.mean(seen[0]))
+    assert sum(step.value for step in change.steps(1)) == pytest.approx(change.change, abs=1e-12)
+    assert change.steps(1)[-1].name == "rows not evaluated"
 
 
 def test_a_group_is_one_player_and_the_other_features_are_their_own(moved):
@@ -211,18 +229,44 @@ def test_a_model_is_called_no_more_often_than_the_limit_says(moved):
     assert change.baseline.rows == 2_000
 
 
-def test_a_change_within_the_bins_is_not_attributed():
-    """The label follows the parity of a number, the model too until the parity turns: bins cannot see that."""
+@pytest.mark.parametrize("turned", ["model", "concept"])
+def test_what_bins_cannot_see_is_still_the_doing_of_what_changed(turned):
+    """The label follows the parity of a number, and so does the model, until one of them turns."""
     rng = np.random.default_rng(4)
     numbers = rng.integers(10_000, size=(2, 2_000)).tolist()
-    baseline, target = ([({"n": n}, n % 2) for n in part] for part in numbers)
-    before, after = (lambda x: {x["n"] % 2: 1.0}), (lambda x: {1 - x["n"] % 2: 1.0})
-    change = dbshap(baseline, target, hypothesis=(before, after), bootstrap=20)
+    parity, odd = (lambda x: {x["n"] % 2: 1.0}), (lambda x: {1 - x["n"] % 2: 1.0})
+    turn = int(turned == "concept")
+    baseline, target = ([({"n": n}, (n + w * turn) % 2) for n in part] for w, part in enumerate(numbers))
+    change = dbshap(baseline, target, hypothesis=(parity, odd) if turned == "model" else parity)
     assert change.change == 1.0
-    assert abs(change.residual) > 0.9
-    assert change.verdict == "not attributable"
-    assert change.causes == ()
-    assert "not attributable" in change.sentence()
+    players = {one.name: one.value for one in change.joint.players}
+    right = players.pop({"model": "hypothesis", "concept": "concept"}[turned])
+    assert right == pytest.approx(1.0, abs=0.02)
+    assert list(players.values()) == pytest.approx([0.0] * len(players), abs=0.02)
+
+
+def test_windows_that_have_nothing_alike_are_not_attributed():
+    baseline, target = ([({"version": w, "a": i % 7}, (i % 7 + w) % 2) for i in range(400)] for w in (0, 1))
+    change = dbshap(baseline, target, hypothesis=lambda x: {x["a"] % 2: 1.0})
+    assert (change.baseline.matched, change.target.matched) == (0.0, 0.0)
+    assert (change.verdict, change.causes) == ("not attributable", ())
+    words = "not attributable: 100% of May and 100% of June have nothing alike in the other window"
+    assert change.sentence("May", "June").endswith(words)
+
+
+def test_a_clock_among_the_features_does_not_tell_the_windows_apart():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2, 1_500)).tolist()
+    baseline, target = (
+        [({"at": 1_500 * w + i, "x": a}, int(a > w * 0.5)) for i, a in enumerate(part)]
+        for w, part in enumerate(x)
+    )
+    change = dbshap(
+        baseline, target, hypothesis=lambda row: {int(row["x"] > 0.0): 1.0}, factorisation="joint"
+    )
+    assert [cause.name for cause in change.causes] == ["concept"]
+    assert change.target.matched == 1.0
+    assert any("at is growing from row to row" in one for one in change.warnings)
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
@@ -235,9 +279,11 @@ def test_a_regression_is_attributed_on_quantiles_of_the_truth(loss):
     change = dbshap(baseline, target, loss=loss, hypothesis=lambda row: row["x"], bootstrap=10)
     assert change.baseline.empirical == 0.0
     assert change.target.empirical == pytest.approx({"squared": 4.0, "absolute": 2.0, "huber": 1.5}[loss])
-    assert change.joint.concept.value == pytest.approx(change.target.empirical, rel=0.1)
+    assert change.joint.concept.value == pytest.approx(change.target.empirical, rel=0.02)
     assert [cause.name for cause in change.causes] == ["concept"]
     assert change.sentence().startswith(f"{loss} risk rose by ")
+    # Nor do the bins of y take anything off the risk of the game of single features.
+    assert change.target.independence == pytest.approx(0.0, abs=0.02 * change.target.empirical)
     assert "regression needs a number" in message([({"x": 1.0}, "a")] * 2, target, loss=loss)
 
 
@@ -384,7 +430,8 @@ TABLE = {"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}
         (GOOD, GOOD, {"max_bins": 1}, "max_bins: 1 is less than 2"),
         (GOOD, GOOD, {"max_samples": 5}, "max_samples: 5 is less than 100"),
         (GOOD, GOOD, {"bootstrap": 1}, "bootstrap: 1"),
-        (GOOD, GOOD, {"prequential": (0.1, math.nan)}, "prequential: nan"),
+        (GOOD, GOOD, {"prequential": ([0.1] * 40, [math.nan] * 40)}, "prequential: 40 losses for the 40 rows of target, or one is not finite"),
+        (GOOD, GOOD, {"prequential": ([0.1], [0.1])}, "prequential: 1 losses for the 40 rows of baseline"),
     ],
 )  # fmt: skip
 def test_an_error_names_the_cause(baseline, target, arguments, expected):
@@ -429,17 +476,18 @@ def test_a_river_model_with_integer_feature_names_is_explained():
 
 def test_the_waterfall_leads_from_the_baseline_to_the_target_risk(moved):
     matplotlib.use("Agg")
-    change = dbshap(*moved, label="y", hypothesis=rule, prequential=(0.1, 0.4), bootstrap=5)
+    seen = [0.1] * 2_000, [0.4] * 2_000
+    change = dbshap(*moved, label="y", hypothesis=rule, prequential=seen, bootstrap=5)
     axes = plots.waterfall(change, top=1)
     names = [label.get_text() for label in axes.get_yticklabels()]
-    others = ["2 others", "dependence", "residual", "learning within the windows"]
+    others = ["2 others", "dependence", "learning within the windows"]
     assert names == ["baseline risk", "concept", "x", *others, "target risk"]
     *steps, first, last = axes.patches
-    assert (first.get_width(), last.get_width()) == (0.1, 0.4)
+    assert (first.get_width(), last.get_width()) == pytest.approx((0.1, 0.4))
     place = 0.1
     for step in steps:
         assert step.get_x() == pytest.approx(place)
         place += step.get_width()
     assert place == pytest.approx(0.4)
-    assert len(axes.collections) == 2
+    assert len(axes.collections) == 3
     matplotlib.pyplot.close("all")

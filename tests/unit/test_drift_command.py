@@ -90,9 +90,9 @@ def test_people_get_a_sentence_a_table_and_a_plot(files, command):
     first, *rest = out.splitlines()
     assert first.startswith("error rate rose by 0.4")
     assert "from before.csv.gz to after.csv.gz" in first
-    assert ": concept +0.3" in first
+    assert ": concept +0.4" in first
     shown = "\n".join(rest)
-    for name in ("concept", "inputs", "  x ", "  colour", "  dependence", "residual", "rows"):
+    for name in ("concept", "inputs", "  x ", "  colour", "  dependence", "alike in the other", "rows"):
         assert name in shown
     assert (files / "change.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,0 +1,214 @@
+"""The joint game, DBShap's eq. (12) and (13): concept, hypothesis and inputs P(x) whole, on the rows of both windows.
+
+R(c, h, w) is the risk of hypothesis h where y follows the concept of window c and x the inputs of window w. With c = w it
+is a mean of losses that were seen. The others are estimated with two helps that learn on one half of the rows and serve on
+the other: m_c(x), the mean loss in window c at x, and r(x), by how much x is more frequent in w than in c:
+
+    R(c, h, w) = mean over w of m_c(x) + mean over c of r(x)·(loss − m_c(x)).
+
+It is right where either of the helps is, and as each row is judged by what has not seen it, windows of unequal size do not
+bias it (doubly robust, cross-fitted: Chernozhukov et al. 2018, Double/debiased machine learning). Every Shapley value is then
+a sum of one mean per window, and its standard error that of two means.
+
+A row *matches* the other window where P(w | x) is at most 1 − ``UNMATCHED``. For a row that does not, what y would be in
+the other window is not known: its own loss is taken, so that no concept is blamed, and the inputs get what it changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explain_core.drift.arrays import Codes, Flags, Values
+from explain_core.drift.binning import make_bins
+from explain_core.drift.boosting import Part, boosted
+from explain_core.drift.conditional import CellIndex, Pair
+from explain_core.drift.windows import Window
+
+BINS = 32
+"""Bins of a number, at the most."""
+UNMATCHED = 0.05
+EXACT_BACK_OFF = 0.05
+"""Rows of a window in cells that the other lacks, up to which cells serve in place of trees."""
+CODE: Any = np.uint8
+"""Small codes make small tables: fits take two thirds of the time."""
+GROWS = 0.99
+"""A number that does not fall from this share of the rows to the next, and whose windows do not overlap, is a clock."""
+
+
+class Columns(NamedTuple):
+    """Rows × features as codes of both windows; ``exact`` where a code is one value of its feature."""
+
+    codes: tuple[Codes, Codes]
+    sizes: list[int]
+    unordered: list[int]
+    exact: bool
+
+
+class Joint(NamedTuple):
+    """The game solved. ``scores[w]`` is players × rows of window w; a player's value is the sum of its two means.
+
+    ``matched`` are the shares of each window's rows that match the other.
+    """
+
+    scores: Pair
+    matched: tuple[float, float]
+    cells: bool
+
+    @property
+    def values(self) -> Values:
+        return np.asarray(self.scores[0].mean(axis=1) + self.scores[1].mean(axis=1))
+
+
+def standard_error(first: Values, second: Values) -> Values:
+    """Of the sum of a mean of the baseline's rows and one of the target's, along the last axis."""
+    return np.sqrt(sum(part.var(axis=-1, ddof=1) / part.shape[-1] for part in (first, second)))  # type: ignore[no-any-return]
+
+
+def clocks(windows: tuple[Window, Window]) -> list[str]:
+    """The features that grow, or fall, from row to row of both windows, and share no values: times, counters."""
+    found = []
+    for name, first in windows[0].columns.items():
+        second = windows[1].columns[name]
+        if not all(type(column[at]) in (int, float) for column in (first, second) for at in (0, -1)):
+            continue
+        if not (
+            max(first[0], first[-1]) <= min(second[0], second[-1])
+            or min(first[0], first[-1]) >= max(second[0], second[-1])
+        ):
+            continue
+        try:
+            steps = [np.diff(np.array(column, dtype=float)) for column in (first, second)]
+        except (TypeError, ValueError):
+            continue
+        for sign in (1.0, -1.0):
+            if all(step.any() and np.mean(sign * step >= 0.0) >= GROWS for step in steps):
+                found.append(name)
+    return found
+
+
+def make_columns(
+    windows: tuple[Window, Window],
+    without: Sequence[str],
+    predicted: Sequence[Sequence[list[Any]]],
+) -> Columns:
+    """The features but ``without``, and what the hypotheses predicted, on bins of both windows together."""
+    n = len(windows[0])
+    codes: list[Codes] = []
+    sizes: list[int] = []
+    unordered: list[int] = []
+    exact = True
+    first, second = (window.columns for window in windows)
+    features = [(name, [*first[name], *second[name]]) for name in first if name not in without]
+    for name, pooled in [*features, *((None, [*before, *after]) for before, after in predicted)]:
+        bins = make_bins(name or "prediction", pooled, BINS)
+        if name is not None:
+            exact = exact and bins.exact
+        if bins.size == 1:
+            continue
+        if bins.edges is None:
+            unordered.append(len(codes))
+        codes.append(bins.codes(pooled).astype(CODE))
+        sizes.append(bins.size)
+    table: Codes = np.column_stack(codes) if codes else np.zeros((n + len(windows[1]), 0), dtype=CODE)
+    return Columns((table[:n], table[n:]), sizes, unordered, exact)
+
+
+def solve(columns: Columns, losses: Pair, form: str, rng: np.random.Generator) -> Joint:
+    """The game on ``losses[w]``, hypotheses × rows of window w. ``form`` is table, tree, or auto: cells where a code is a
+    value and hardly any cell lacks rows of a window, else trees.
+    """
+    found = None
+    if form == "table" or (form == "auto" and columns.exact):
+        found = _by_cells(columns, losses, EXACT_BACK_OFF if form == "auto" else 1.0)
+    cells = found is not None
+    means, ratios, matched = found or _by_trees(columns, losses, rng)
+    k = 3 if len(losses[0]) == 2 else 2
+    shares = _shapley(k)
+    scores = []
+    for w in (0, 1):
+        own, mean, known = losses[w], means[w], matched[w]
+        # risks[c, h, inputs] as this window's rows add to them
+        risks = np.zeros((2, len(own), 2, own.shape[1]))
+        risks[w, :, w] = own
+        risks[1 - w, :, w] = np.where(known, mean[1 - w], own)
+        risks[w, :, 1 - w] = ratios[w] * (own - mean[w])
+        scores.append(np.einsum("pv,vn->pn", shares, risks.reshape(2**k, -1)))
+    first, second = (float(np.mean(part)) for part in matched)
+    return Joint((scores[0], scores[1]), (first, second), cells)
+
+
+_Helps = tuple[tuple[Values, Values], Pair, tuple[Flags, Flags]]
+"""Per window the mean losses at its rows, 2 × hypotheses × n, by the window they are of; the ratio; whether they match."""
+
+
+def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Helps:
+    codes, n = columns.codes, [len(part) for part in columns.codes]
+    halves = [rng.permutation(size) % 2 == 0 for size in n]
+    means = [np.empty((2, len(losses[0]), size)) for size in n]
+    odds = [np.empty(size) for size in n]
+    for half in (False, True):
+        learnt = [np.flatnonzero(one != half) for one in halves]
+        served = [np.flatnonzero(one == half) for one in halves]
+
+        def fit(learnt: Part, tested: Part, more: Codes, odds: bool) -> tuple[Values, Values]:
+            return boosted(learnt, tested, more, columns.sizes, columns.unordered, odds)
+
+        def both(rows: list[Codes]) -> Part:
+            """The rows of both windows, which weigh the same: odds are then the ratio of their densities."""
+            of = np.repeat([0.0, 1.0], [len(one) for one in rows])
+            weights = np.repeat([len(of) / 2.0 / len(one) for one in rows], [len(one) for one in rows])
+            return Part(
+                np.concatenate([part[one] for part, one in zip(codes, rows, strict=True)]), of, weights
+            )
+
+        score, _ = fit(both(learnt), both(served), codes[0][:0], True)
+        odds[0][served[0]], odds[1][served[1]] = score[: len(served[0])], score[len(served[0]) :]
+        for w in (0, 1):
+            for h, loss in enumerate(losses[w]):
+                part, tested = (
+                    Part(codes[w][one], loss[one], np.ones(len(one))) for one in (learnt[w], served[w])
+                )
+                own, other = fit(part, tested, codes[1 - w][served[1 - w]], False)
+                means[w][w, h, served[w]], means[1 - w][w, h, served[1 - w]] = own, other
+    limit = math.log((1.0 - UNMATCHED) / UNMATCHED)
+    # The row's own window may be as much more likely, the other one may be however likely.
+    matched = (odds[0] >= -limit, odds[1] <= limit)
+    ratios = []
+    for w, sign in ((0, 1.0), (1, -1.0)):
+        ratio = np.where(sign * odds[w] <= limit, np.exp(np.minimum(sign * odds[w], limit)), 0.0)
+        total = float(np.mean(ratio))
+        ratios.append(ratio * (float(np.mean(matched[1 - w])) / total if total > 0.0 else 0.0))
+    return (means[0], means[1]), (ratios[0], ratios[1]), matched
+
+
+def _by_cells(columns: Columns, losses: Pair, limit: float) -> _Helps | None:
+    """Means and shares of each cell of the codes; None where more rows than ``limit`` are in cells that a window lacks."""
+    index = CellIndex(np.concatenate(columns.codes).astype(np.int64), columns.sizes)
+    cells = [index.find(part.astype(np.int64)) for part in columns.codes]
+    counts = np.array([np.bincount(own, minlength=index.size) for own in cells], dtype=float)
+    matched = counts[1][cells[0]] > 0.0, counts[0][cells[1]] > 0.0
+    if max(1.0 - float(np.mean(one)) for one in matched) > limit:
+        return None
+    at = [
+        np.array([np.bincount(own, weights=one, minlength=index.size) for one in loss])
+        / np.maximum(count, 1.0)
+        for own, loss, count in zip(cells, losses, counts, strict=True)
+    ]
+    means = [np.array([of[:, own] for of in at]) for own in cells]
+    share = counts / counts.sum(axis=1, keepdims=True)
+    ratios = [share[1 - w][own] / share[w][own] for w, own in enumerate(cells)]
+    return (means[0], means[1]), (ratios[0], ratios[1]), matched
+
+
+def _shapley(k: int) -> Values:
+    """Players × corners of the cube of coalitions: the shares with which the corners' risks add to each player's value."""
+    corners = np.indices((2,) * k).reshape(k, -1)
+    size = corners.sum(axis=0)
+    joined = np.array([math.factorial(max(s - 1, 0)) * math.factorial(k - s) for s in range(k + 1)])
+    apart = np.array([math.factorial(s) * math.factorial(max(k - s - 1, 0)) for s in range(k + 1)])
+    result: Values = np.where(corners == 1, joined[size], -apart[size]) / math.factorial(k)
+    return result
