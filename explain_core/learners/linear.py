@@ -275,11 +275,10 @@ class LinearLearner(Learner):
                 moved[: table[j, kernels.ROOM]] = places[at : at + table[j, kernels.ROOM]]
                 table[j, kernels.PLACE], table[j, kernels.ROOM] = len(places), room
                 places = np.concatenate([places, moved])
-            for code in range(wanted):
-                at = table[j, kernels.PLACE] + code
-                if places[at] < 0:
-                    places[at] = self._n_keys
-                    self._n_keys += 1
+            at = table[j, kernels.PLACE]
+            new = at + np.flatnonzero(places[at : at + wanted] < 0)
+            places[new] = np.arange(self._n_keys, self._n_keys + len(new))
+            self._n_keys += len(new)
         arrays["columns"], arrays["places"] = table, places
         self._head[kernels.N_COLUMNS] = n
         arrays["sequence"] = np.array(self._sequence(), np.int64)
