@@ -26,7 +26,11 @@ def families(task: Task) -> dict[str, tuple[Callable[[], Any], str]]:
     from river import forest, tree
 
     if task == "regression":
-        return {"Hoeffding tree, regression": (tree.HoeffdingTreeRegressor, "–")}
+        return {
+            "Hoeffding tree": (tree.HoeffdingTreeRegressor, "–"),
+            "adaptive tree": (lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=1), "–"),
+            "adaptive random forest, 10 trees": (lambda: forest.ARFRegressor(seed=1), "–"),
+        }
     return {
         "Hoeffding tree": (tree.HoeffdingTreeClassifier, "≥ 9×"),
         "adaptive tree": (lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1), "≥ 15×"),

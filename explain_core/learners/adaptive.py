@@ -1,4 +1,4 @@
-"""``HoeffdingAdaptiveTreeClassifier`` in compiled code.
+"""``HoeffdingAdaptiveTreeClassifier`` and ``HoeffdingAdaptiveTreeRegressor`` in compiled code; see ``hoeffding``.
 
 A branch may have an alternate, which is always a leaf: where it splits, its split takes the branch's place. The branch and what
 is below still learn the record then, as in river, before they are given back.
@@ -7,6 +7,7 @@ is below still learn the record then, as in river, before they are given back.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from explain_core.learners.layout import short
 from explain_core.learners.leaves import (
     first_highest,
     forget,
+    is_regression,
     learn_leaf,
     predict_leaf,
     weight_of,
 )
 from explain_core.learners.mersenne import poisson, state_of
-from explain_core.learners.splits import divide
+from explain_core.learners.regression_splits import divide_target, variance
+from explain_core.learners.splits import SQRT_2, divide
 from explain_core.learners.tree import POOLS, TreeLearner, repeatable
 from explain_core.learners.walks import (
     append_child,
@@ -36,14 +39,18 @@ from explain_core.learners.walks import (
 )
 from explain_core.sums import total
 
-ERROR_COUNT, ERROR = range(2)
+ERROR_COUNT, ERROR, ERROR_SQUARES = range(3)
 MADE, SWITCHED, PRUNED = range(3)
+BY_ERFC = "erfc" in NormalDist.cdf.__code__.co_names
+"""How this Python computes the normal distribution."""
 
 
 @inner
 def vote(table: Any, node: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
-    """``AdaLeafClassifier.prediction``; how many votes there are."""
+    """``AdaLeafClassifier.prediction``, or ``AdaLeafRegressor.prediction``; how many votes there are."""
     n = predict_leaf(table, i8(table, at.NODES)[node, at.LEAF_OF], x, votes, parts, places)
+    if is_regression(table):
+        return n
     error = f8(table, at.ERRORS)[node, ERROR]
     factor = total(votes, n) * error * error
     if factor != 0.0 and not math.isnan(factor):
@@ -54,9 +61,11 @@ def vote(table: Any, node: int, x: Any, votes: Any, parts: Any, places: Any) -> 
 
 
 @inner
-def misses(table: Any, node: int, x: Any, y: int, votes: Any, parts: Any, places: Any) -> float:
-    """1 where the leaf predicts another class, else 0."""
+def misses(table: Any, node: int, x: Any, y: Any, votes: Any, parts: Any, places: Any) -> Any:
+    """1 where the leaf predicts another class, else 0; of a number the absolute error."""
     n = vote(table, node, x, votes, parts, places)
+    if not isinstance(y, int):
+        return abs(y - votes[0])
     leaf = i8(table, at.NODES)[node, at.LEAF_OF]
     return 0.0 if n > 0 and i8(table, at.CLASSES)[leaf, first_highest(votes, n)] == y else 1.0
 
@@ -69,6 +78,8 @@ def worse(table: Any, head: Any, node: int, wrong: float) -> Any:
     change = adwin.update(table, head, node, 0, wrong)
     errors[node, ERROR_COUNT] += 1.0
     errors[node, ERROR] += (1.0 / errors[node, ERROR_COUNT]) * (wrong - errors[node, ERROR])
+    if errors.shape[1] > ERROR_SQUARES:
+        errors[node, ERROR_SQUARES] += (wrong - before) * (wrong - errors[node, ERROR])
     if change and before > errors[node, ERROR]:
         errors[node, :] = 0.0
         return False
@@ -114,10 +125,10 @@ def replace(table: Any, parent: int, occupant: int, node: int) -> None:
 
 @inner
 def learn_node(
-    table: Any, head: Any, node: int, parent: int, occupant: int, x: Any, y: int, w: float, votes: Any, parts: Any,
+    table: Any, head: Any, node: int, parent: int, occupant: int, x: Any, y: Any, w: float, votes: Any, parts: Any,
     places: Any,
 ) -> Any:  # fmt: skip
-    """``AdaLeafClassifier.learn_one`` of a leaf at the occupant's place: 0, 1 for leaves awoken, 2 for a split put there."""
+    """The ``learn_one`` of a leaf at the occupant's place: 0, 1 for leaves awoken, 2 for a split put there."""
     numbers, leaves, weights = f8(table, at.NUMBERS), i8(table, at.LEAVES), f8(table, at.WEIGHTS)
     nodes = i8(table, at.NODES)
     if numbers[0, at.BOOTSTRAP] != 0.0:
@@ -138,7 +149,10 @@ def learn_node(
     if leaves[leaf, at.ACTIVE] == 0 or used >= numbers[0, at.LEAF_LIMIT]:
         return 0
     weights[leaf, at.ATTEMPTED] = seen
-    branch, _ = divide(table, head, node, True)
+    if isinstance(y, int):
+        branch, _ = divide(table, head, node, True)
+    else:
+        branch, _ = divide_target(table, head, node, True)
     if branch == at.STAYS:
         return 0
     if branch == at.NULL:
@@ -181,9 +195,26 @@ def compare(table: Any, node: int, alternate: int) -> Any:
     return -1 if bound < its - mine else 0
 
 
+@inner
+def compare_targets(table: Any, node: int, alternate: int) -> Any:
+    """See ``compare``: by a z-test of the mean absolute errors."""
+    errors, numbers = f8(table, at.ERRORS), f8(table, at.NUMBERS)
+    n, other = errors[node, ERROR_COUNT], errors[alternate, ERROR_COUNT]
+    if other <= numbers[0, at.DRIFT_WINDOW] or n <= numbers[0, at.DRIFT_WINDOW]:
+        return 0
+    mine, its = errors[node, ERROR], errors[alternate, ERROR]
+    its_spread = variance(other, errors[alternate, ERROR_SQUARES]) / other
+    spread = math.sqrt(its_spread + variance(n, errors[node, ERROR_SQUARES]) / n)
+    z = abs((its - mine) / spread)
+    p = 2.0 * (0.5 * math.erfc(z / SQRT_2) if BY_ERFC else 0.5 * (1.0 + math.erf(-z / SQRT_2)))
+    if not p <= numbers[0, at.SWITCH]:
+        return 0
+    return 1 if its < mine else -1
+
+
 @compiled
-def learn(table: Any, x: Any, y: int, w: float) -> Any:
-    """``HoeffdingAdaptiveTreeClassifier.learn_one``; see ``hoeffding.learn``."""
+def learn(table: Any, x: Any, y: Any, w: float) -> Any:
+    """``HoeffdingAdaptiveTreeClassifier.learn_one``, or ``HoeffdingAdaptiveTreeRegressor.learn_one``; see ``hoeffding.learn``."""
     head, trees, counters = i8(table, at.HEAD), i8(table, at.TREES), i8(table, at.COUNTERS)
     nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
     length, node = 1, trees[0, at.ROOT]
@@ -204,7 +235,8 @@ def learn(table: Any, x: Any, y: int, w: float) -> Any:
             wrong = misses(table, end, x, y, votes, parts, places)
             changed = 0
         alternate = alternates[node, 0]
-        if worse(table, head, node, wrong):
+        # A classification tree begins its alternate anew; a regression tree goes on with the one it has.
+        if worse(table, head, node, wrong) and (isinstance(y, int) or alternate < 0):
             f8(table, at.ERRORS)[node, :] = 0.0
             if alternate >= 0:
                 release(table, head, alternate)
@@ -212,7 +244,10 @@ def learn(table: Any, x: Any, y: int, w: float) -> Any:
             alternates[node, 0] = alternate
             counters[0, MADE] += 1
         elif alternate >= 0:
-            better = compare(table, node, alternate)
+            if isinstance(y, int):
+                better = compare(table, node, alternate)
+            else:
+                better = compare_targets(table, node, alternate)
             if better > 0:
                 prune(table, head, node)
                 alternates[node, 0] = -1
@@ -264,22 +299,26 @@ def add(table: Any, node: int, x: Any, out: Any, votes: Any, parts: Any, places:
 
 @inner
 def probabilities(table: Any, x: Any, out: Any, votes: Any, parts: Any, places: Any) -> None:
-    """``predict_proba_one`` into ``out``, in the order of the codes."""
+    """``predict_proba_one`` into ``out``, in the order of the codes; or ``predict_one``, the mean of the leaves'."""
     nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
     order = i8(table, at.ORDER)
     out[:] = 0.0
-    node, times = i8(table, at.TREES)[0, at.ROOT], 1
+    node, times, reached = i8(table, at.TREES)[0, at.ROOT], 1, 1
     if node < 0:
         return
     while nodes[node, at.KIND] != at.LEAF:
         if alternates[node, 0] >= 0:
             for _ in range(times):
                 add(table, alternates[node, 0], x, out, votes, parts, places)
+                reached += 1
         child, times = following(nodes, splits, node, x), 1
         if child < 0:
             child, times = most_common(table, node), 2  # river's walk comes by it twice
         node = child
     add(table, node, x, out, votes, parts, places)
+    if is_regression(table):
+        out[0] /= reached
+        return
     n = order.shape[1]
     for i in range(n):
         votes[i] = out[order[0, i]]
@@ -314,18 +353,9 @@ class AdaptiveTreeLearner(TreeLearner):
     @staticmethod
     def takes(model: Any) -> bool:
         """Whether the model is one that this learner repeats."""
-        from river import drift, tree
+        from river import tree
 
-        return (
-            type(model) is tree.HoeffdingAdaptiveTreeClassifier
-            and model._root is None
-            and repeatable(model)
-            and not model.stop_mem_management
-            and type(model.drift_detector) is drift.ADWIN
-            and type(model.drift_window_threshold) in (int, float)
-            and type(model.switch_significance) is float
-            and 0.0 < model.switch_significance < 2.0
-        )
+        return type(model) is tree.HoeffdingAdaptiveTreeClassifier and repeatable(model) and adapts(model)
 
     def _empty(self, model: Any) -> dict[str, Array]:
         found = super()._empty(model)
@@ -357,3 +387,17 @@ class AdaptiveTreeLearner(TreeLearner):
         for label in labels:
             met.add(label)
         return list(met)
+
+
+def adapts(model: Any) -> bool:
+    """Whether an adaptive tree has learnt nothing, and its own parameters are among those that the kernels know."""
+    from river import drift
+
+    return (
+        model._root is None
+        and not model.stop_mem_management
+        and type(model.drift_detector) is drift.ADWIN
+        and type(model.drift_window_threshold) in (int, float)
+        and type(model.switch_significance) is float
+        and 0.0 < model.switch_significance < 2.0
+    )

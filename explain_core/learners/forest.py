@@ -156,23 +156,14 @@ class ForestLearner(TreeLearner):
     @staticmethod
     def takes(model: Any) -> bool:
         """Whether the model is one that this learner repeats."""
-        from river import drift, forest, metrics
+        from river import forest, metrics
 
         return (
             type(model) is forest.ARFClassifier
-            and len(model) == 0
             and repeatable(model)
             and type(model.metric) is metrics.Accuracy
             and not model.metric.cm.n_samples
-            and type(model.n_models) is int
-            and model.n_models > 0
-            and type(model.lambda_value) in (int, float)
-            and 0.0 < model.lambda_value < 700.0
-            and (model.max_features in ("sqrt", "log2", None) or type(model.max_features) in (int, float))
-            and all(
-                type(one) in (drift.ADWIN, drift.NoDrift)
-                for one in (model.drift_detector, model.warning_detector)
-            )
+            and draws(model)
         )
 
     def _empty(self, model: Any) -> dict[str, Array]:
@@ -246,6 +237,24 @@ class ForestLearner(TreeLearner):
         return {
             labels[code]: value for code, value in zip(self._codes[:n].tolist(), out.tolist(), strict=False)
         }
+
+
+def draws(model: Any) -> bool:
+    """Whether a forest has learnt nothing, and its own parameters are among those that the kernels know."""
+    from river import drift
+
+    return (
+        len(model) == 0
+        and type(model.n_models) is int
+        and model.n_models > 0
+        and type(model.lambda_value) in (int, float)
+        and 0.0 < model.lambda_value < 700.0
+        and (model.max_features in ("sqrt", "log2", None) or type(model.max_features) in (int, float))
+        and all(
+            type(one) in (drift.ADWIN, drift.NoDrift)
+            for one in (model.drift_detector, model.warning_detector)
+        )
+    )
 
 
 def adwin_numbers(detector: Any) -> list[float]:

@@ -16,6 +16,7 @@ from explain_core.evaluation.kernels import put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import vote
 from explain_core.learners.arrays import f8, held, held_integers, i1, i8
+from explain_core.learners.forest_regression import aggregate
 from explain_core.learners.leaves import (
     factors,
     is_regression,
@@ -128,12 +129,12 @@ def predict_marking(
 ) -> Any:
     """The way to a row's leaf, with marks at the columns that it and the prediction depend on: the leaf.
 
-    Of an adaptive tree the sum of its leaves' probabilities, by code, is added to ``out``.
+    Of an adaptive tree the sum over its leaves, by code, is added to ``out``; how many these are comes second.
     """
     nodes, splits, classes = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.CLASSES)
     alternates = i8(table, at.ALTERNATES)
     adaptive = len(alternates) > 0
-    node, times = root, 1
+    node, times, reached = root, 1, 1
     while True:
         inside = nodes[node, at.KIND] != at.LEAF
         leaf_node = node
@@ -144,11 +145,12 @@ def predict_marking(
             mark_leaf(table, leaf, marks, stamp)
             if adaptive:
                 n = vote(table, leaf_node, x, votes, parts, places)
+                reached += times if inside else 0
                 for _ in range(times if inside else 1):
                     for i in range(n):
                         out[classes[leaf, i]] += votes[i]
         if not inside:
-            return nodes[node, at.LEAF_OF]
+            return nodes[node, at.LEAF_OF], reached
         marks[nodes[node, at.COLUMN]] = stamp
         ways[nodes[node, at.COLUMN]] = stamp
         child, times = following(nodes, splits, node, x), 1
@@ -181,15 +183,16 @@ def predict_tree_rows(
                 put(out[c - like if like > 0 else 0], out[c])
                 continue
             out[c, :] = 0.0
-            leaf = home
+            leaf, reached = home, 1
             if adaptive or not same(differences, c, ways, stamp):
                 if like > 0 or c == 0:
                     stamp += 1
-                    leaf = home = predict_marking(
+                    leaf, reached = predict_marking(
                         table, root, rows[c], out[c], marks, ways, stamp, votes, parts, places
                     )
+                    home = leaf
                 else:
-                    leaf = predict_marking(
+                    leaf, reached = predict_marking(
                         table, root, rows[c], out[c], unused, unused, stamp, votes, parts, places
                     )
             if not adaptive:
@@ -203,6 +206,9 @@ def predict_tree_rows(
                     last = -1
                 for i in range(m):
                     out[c, classes[leaf, i]] += votes[i]
+                continue
+            if regression:
+                out[c, 0] /= reached
                 continue
             for i in range(n):
                 votes[i] = out[c, order[0, i]]
@@ -221,7 +227,7 @@ def outputs(table: Any) -> Any:
 
 @inner
 def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
-    """What any of the tree learners predicts for each row: probabilities, rows × codes."""
+    """What any of the tree learners predicts for each row: probabilities, rows × codes, or numbers, rows × 1."""
     wide = max(rows.shape[1], out.shape[1])
     member_rows(
         table, held(rows), like, held(out), differing(held(rows), like), np.zeros((4, wide), np.int64),
@@ -248,6 +254,18 @@ def member_rows(
     if len(members) == 0:
         if trees[0, at.ROOT] >= 0:
             predict_tree_rows(table, trees[0, at.ROOT], rows, like, differences, stamps, 0, doubles, out)
+        return
+    if is_regression(table):
+        predicted = np.zeros((len(rows), len(members)))
+        for member in range(len(members)):
+            root = trees[members[member, at.FOREGROUND], at.ROOT]
+            if root >= 0:
+                stamp = member * (len(rows) + 1)
+                predict_tree_rows(table, root, rows, like, differences, stamps, stamp, doubles, votes)
+                for c in range(len(rows)):
+                    predicted[c, member] = votes[c, 0]
+        for c in range(len(rows)):
+            out[c, 0] = aggregate(table, predicted[c])
         return
     accuracy, numbers, order = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
     seen, n = i1(table, at.SEEN), 0

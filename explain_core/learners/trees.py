@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from explain_core.learners.adaptive import AdaptiveTreeLearner
+from explain_core.learners.adaptive_regression import AdaptiveRegressionLearner
 from explain_core.learners.forest import ForestLearner
+from explain_core.learners.forest_regression import ForestRegressionLearner
 from explain_core.learners.hoeffding import HoeffdingTreeLearner
 from explain_core.learners.regression import HoeffdingRegressionLearner
 from explain_core.learners.tree import TreeLearner
@@ -13,7 +15,7 @@ from explain_core.losses import Task
 
 LEARNERS: dict[Task, tuple[type[TreeLearner], ...]] = {
     "classification": (HoeffdingTreeLearner, AdaptiveTreeLearner, ForestLearner),
-    "regression": (HoeffdingRegressionLearner,),
+    "regression": (HoeffdingRegressionLearner, AdaptiveRegressionLearner, ForestRegressionLearner),
 }
 
 

@@ -30,6 +30,12 @@ NUMBERS: dict[str, Any] = {
     "regression tree, slots": lambda: tree.HoeffdingTreeRegressor(
         splitter=tree.splitter.QOSplitter(), **EAGER
     ),
+    "adaptive regression tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(
+        seed=1, drift_window_threshold=30, drift_detector=QUICK, **EAGER
+    ),
+    "regression forest, means": lambda: forest.ARFRegressor(
+        n_models=3, seed=1, leaf_prediction="mean", drift_detector=QUICK, warning_detector=QUICK
+    ),
 }
 """The models of a regression; those with means get strings."""
 STREAMS = {name: list(mixed(600, 9, task="multiclass")) for name in MODELS} | {

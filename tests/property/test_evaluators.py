@@ -84,6 +84,15 @@ LEARNERS = {
         lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **GROWING),
     ),
     "regression tree, lines": ("regression", lambda: tree.HoeffdingTreeRegressor(**GROWING)),
+    "adaptive regression tree": (
+        "regression",
+        lambda: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", **ADAPTIVE),
+    ),
+    "regression forest": (
+        "regression",
+        lambda: forest.ARFRegressor(n_models=4, seed=1, leaf_prediction="mean", grace_period=20),
+    ),
+    "regression forest, lines": ("regression", lambda: forest.ARFRegressor(n_models=3, seed=1)),
     "logistic": ("classification", lambda: pipeline(linear_model.LogisticRegression())),
     "softmax": ("classification", lambda: pipeline(linear_model.SoftmaxRegression())),
     "regression": ("regression", lambda: pipeline(linear_model.LinearRegression())),
@@ -91,7 +100,7 @@ LEARNERS = {
     "default, multiclass": ("classification", lambda: default_model("multiclass")),
     "default, regression": ("regression", lambda: default_model("regression")),
 }
-NUMERIC = ("logistic", "softmax", "regression", "regression tree, lines")
+NUMERIC = ("logistic", "softmax", "regression", "regression tree, lines", "regression forest, lines")
 
 
 def made(name):
