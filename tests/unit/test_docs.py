@@ -23,9 +23,6 @@ from tests.documentation import PAGES, ROOT, blocks, inline
 OTHERS = {"export", "cp", "gunzip", "head", "(head", "chmod", "pip", "source"}
 """What the pages use besides; that they run is shown by running them (tests/broker/test_docs.py)."""
 
-NAMED = {block.name for page in PAGES for block in blocks(page) if block.name}
-"""Files that a reader makes of the pages' blocks."""
-
 
 def parse(words: list[str]) -> None:
     """``click.UsageError`` where the command line has no such command, option or argument."""
@@ -61,7 +58,7 @@ def verify(line: str) -> None:
     elif first == "python" and rest[0] == "-m":
         assert importlib.util.find_spec(rest[1]), rest[1]
     elif first == "python":
-        assert rest[0] == "-c" or rest[0] in NAMED or (ROOT / rest[0]).exists(), rest[0]
+        assert rest[0] == "-c" or (ROOT / rest[0]).exists(), rest[0]
     elif first in ("docker", "helm"):
         paths = [word for word in rest if word.startswith("deploy/")]
         assert paths and all((ROOT / path).exists() for path in paths)
