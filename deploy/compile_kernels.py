@@ -12,6 +12,7 @@ from explain_core.evaluation.choice import warm
 from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
 from explain_core.models import wrap
+from explain_core.removal import conditional
 
 # One model of each learner and task, and one that river itself learns.
 MODELS: dict[Task, tuple[object, ...]] = {
@@ -27,3 +28,4 @@ MODELS: dict[Task, tuple[object, ...]] = {
 for task, models in MODELS.items():
     for model in models:
         warm(learner_of(model, task) or wrap(model, task))
+conditional.warm()

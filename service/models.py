@@ -79,14 +79,10 @@ def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) 
 
 def foreign_code(settings: Settings) -> str | None:
     """What of a partition's state only its own code can read, in words; None where a snapshot is data alone."""
-    found = []
-    if not settings.model.static:
-        model = load_model(settings.model, settings.seed)
-        if not isinstance(model, Learner):
-            found.append(f"the model ({type(model.wrapped).__name__})")
-    if any(one.removal == "conditional" for one in settings.explainers):
-        found.append("isage with removal: conditional")
-    return " and ".join(found) or None
+    if settings.model.static:
+        return None
+    model = load_model(settings.model, settings.seed)
+    return None if isinstance(model, Learner) else f"the model ({type(model.wrapped).__name__})"
 
 
 def trusted_modules(settings: ModelSettings) -> list[str]:

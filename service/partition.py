@@ -380,7 +380,7 @@ class PartitionState:
             kinds=dict(self.kinds),
             model=model_data(self.model, self._static, pack),
             reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
-            explainers={name: explainer.state(pack) for name, explainer in self.explainers.items()},
+            explainers={name: explainer.state() for name, explainer in self.explainers.items()},
             performance=self.performance.state(),
             windows=None if self.windows is None else self.windows.state(),
         )
@@ -408,7 +408,7 @@ class PartitionState:
             reservoir.restore(kept)
         for name, explainer in self.explainers.items():
             explainer.model, explainer.evaluator = self.model, self.evaluator
-            explainer.restore(data.explainers[name], unpack)
+            explainer.restore(data.explainers[name])
         self.performance.restore(data.performance)
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from explain_core.compiling import AVAILABLE
 from service.kafka.jars import cache_folder
 from service.settings import Settings, load_settings
 
 
 def warm_up(settings: Settings) -> None:
-    """Compile what the model and the drift windows of these settings need, once for all processes that ask at the same time."""
+    """Compile what these settings need, once for all processes that ask at the same time."""
     with _turn(cache_folder()):
         from explain_core.evaluation.choice import warm
         from service.models import load_model
@@ -27,6 +28,10 @@ def warm_up(settings: Settings) -> None:
 
             rows = [({"a": i / 50}, i % 2) for i in range(50)]
             dbshap(rows, rows, hypothesis=lambda x: {1: x["a"]}, factorisation="joint")
+        if AVAILABLE and any(one.removal == "conditional" for one in settings.explainers):
+            from explain_core.removal import conditional
+
+            conditional.warm()
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from explain_core.losses import Loss, Prediction, Task
 from explain_core.models import Model, Row, check_prediction, wrap
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
+from explain_core.removal.conditional import ConditionalState
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
 from explain_core.smoothing import Array, Band, Smoother, SmootherState, half_width
-from explain_core.state import Count, Pack, State, StateError, Unpack, check
+from explain_core.state import Count, State, StateError, check
 
 
 class EstimatorState(State, frozen=True):
@@ -33,8 +34,8 @@ class EstimatorState(State, frozen=True):
     switched: SmootherState | None = None
     own: SmootherState | None = None
     empty: EmptyState | None = None
-    trees: bytes | None = None
-    """Of conditional removal: river's, stored by foreign code."""
+    trees: ConditionalState | None = None
+    """Of conditional removal."""
 
 
 AnyLoss = str | Loss | Callable[[Any, Any], float]
@@ -145,11 +146,11 @@ class IncrementalEstimator:
     def _alone(self) -> Together:
         return Together([self])
 
-    def state(self, pack: Pack) -> EstimatorState:
-        """What a snapshot holds, but for model and shared reservoir; ``pack`` stores what is of foreign code."""
+    def state(self) -> EstimatorState:
+        """What a snapshot holds, but for model and shared reservoir."""
         return EstimatorState(self.players.seen(), self._rng.state, self._n, self._smoother.state())
 
-    def restore(self, state: EstimatorState, unpack: Unpack) -> None:
+    def restore(self, state: EstimatorState) -> None:
         """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such an estimator."""
         check(len(set(state.features)) == len(state.features), f"{self.name}: a feature twice")
         try:

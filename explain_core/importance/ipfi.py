@@ -13,7 +13,7 @@ from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.players import Players
 from explain_core.smoothing import Array, ratio
-from explain_core.state import Pack, StateError, Unpack
+from explain_core.state import StateError
 
 PFIKind = Literal["difference", "ratio"]
 
@@ -49,14 +49,14 @@ class IncrementalPFI(IncrementalEstimator):
             self._switched = self._new_smoother(len(self.players))
             self._own = self._new_smoother(len(self.players))
 
-    def state(self, pack: Pack) -> EstimatorState:
-        state = super().state(pack)
+    def state(self) -> EstimatorState:
+        state = super().state()
         if self.kind == "ratio":
             state = msgspec.structs.replace(state, switched=self._switched.state(), own=self._own.state())
         return state
 
-    def restore(self, state: EstimatorState, unpack: Unpack) -> None:
-        super().restore(state, unpack)
+    def restore(self, state: EstimatorState) -> None:
+        super().restore(state)
         if self.kind == "ratio":
             if state.switched is None or state.own is None:
                 raise StateError("ipfi: differences instead of ratios")

@@ -17,7 +17,7 @@ from explain_core.players import Players
 from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining
 from explain_core.smoothing import Array
-from explain_core.state import Pack, StateError, Unpack, check
+from explain_core.state import StateError
 
 Empty = Literal["ema", "reservoir"]
 Removal = Literal["marginal", "conditional"]
@@ -72,22 +72,20 @@ class IncrementalSAGE(IncrementalEstimator):
         self._y0 = EmptyModel(self._alpha)
         self._after: EmptyModel | None = None  # y₀ once it has seen the record that is being explained
 
-    def state(self, pack: Pack) -> EstimatorState:
+    def state(self) -> EstimatorState:
         return msgspec.structs.replace(
-            super().state(pack),
+            super().state(),
             empty=self._y0.state(),
-            trees=pack(self._trees) if self._trees else None,
+            trees=self._trees.state() if self._trees else None,
         )
 
-    def restore(self, state: EstimatorState, unpack: Unpack) -> None:
-        super().restore(state, unpack)
+    def restore(self, state: EstimatorState) -> None:
+        super().restore(state)
         if state.empty is None or (state.trees is None) != (self._trees is None):
             raise StateError("isage: a state of another removal, or without the empty model")
         self._y0 = self._y0.restored(state.empty)
-        if state.trees is not None:
-            trees = unpack(state.trees)
-            check(isinstance(trees, Conditional), "isage: its trees are no trees")
-            self._trees = trees
+        if self._trees and state.trees is not None:
+            self._trees.restore(state.trees)
 
     def _check(self, x: Row) -> None:
         if self._trees:

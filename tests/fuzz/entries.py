@@ -134,9 +134,11 @@ def _states() -> dict[str, tuple[Settings, bytes]]:
         *SMALL,
         {"kind": "isage", "name": "u", "n_samples": 1, "reservoir": {"size": 5, "kind": "uniform"}},
     ]
+    conditional = {"kind": "isage", "name": "c", "removal": "conditional", "reservoir": {"size": 5}}
     found = {}
     for task in ("binary", "multiclass", "regression"):
-        sections: dict[str, Any] = {"task": task, "drift": drift, "explainers": explainers}
+        used = [*explainers, conditional] if task == "multiclass" else explainers
+        sections: dict[str, Any] = {"task": task, "drift": drift, "explainers": used}
         state = new_state(**sections)
         fold(state, values(50, task))
         found[task] = fold_settings(**sections), encode(state)

@@ -1,13 +1,17 @@
 """Conditional removal (iSAGE Alg. 3 and 4) against conditional distributions that are known."""
 
-import pickle
+import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from explain_core.importance.isage import IncrementalSAGE
+from explain_core.learners import layout as at
+from explain_core.learners.adaptive import SWITCHED
 from explain_core.random import Generator
-from explain_core.removal.conditional import Conditional
+from explain_core.removal.conditional import Conditional, ConditionalState
+from explain_core.state import StateError
 from service.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 
@@ -76,34 +80,92 @@ def test_trees_follow_a_relation_that_changes():
         assert (draws(trees, "b", {"a": a}, {"a"}) == 1 - a).mean() > 0.95
 
 
-def in_step(node, river):
-    children = getattr(river, "children", [])
+def in_step(tree, node, index):
+    """Whether each node stands for one of the learner's tree."""
+    as_it_is, below = tree._read(index)
     return (
-        node.river is river
-        and len(node.children) == len(node.weights) == len(children)
-        and all(in_step(one, other) for one, other in zip(node.children, children, strict=True))
+        (node.split, node.keys) == (as_it_is.split, as_it_is.keys)
+        and len(node.children) == len(node.weights) == len(below)
+        and all(in_step(tree, child, i) for child, i in zip(node.children, below, strict=True))
     )
+
+
+def changing(n):
+    """A relation that is turned round every thousand records, and a category that comes late."""
+    rng = Generator(2)
+    for i in range(n):
+        a = rng.uniform()
+        colours = "wxyz" if i > 500 else "xyz"
+        b = 1 - a if i // 1_000 % 2 else a
+        yield {"a": a, "b": b, "colour": colours[int(len(colours) * a)], "c": rng.uniform()}
+
+
+def quick(size=20):
+    """Trees whose alternates take over after few records; river's 300 makes that rare."""
+    trees = Conditional(size, seed=1)
+    trees.learn({"a": 0.5, "b": 0.5, "colour": "x", "c": 0.5})
+    for one in trees._trees.values():
+        one._model.arrays["numbers"][0, at.DRIFT_WINDOW] = 40
+    return trees
 
 
 def test_reservoirs_live_and_die_with_the_nodes_of_the_trees():
     """Splits, alternate trees that take over, new categories: after every record there is one reservoir per leaf."""
-    trees, rng, switches = Conditional(20, seed=1), Generator(2), 0
-    for i in range(4_000):
-        a = rng.uniform()
-        colours = "wxyz" if i > 500 else "xyz"
-        b = 1 - a if i // 1_000 % 2 else a
-        trees.learn({"a": a, "b": b, "colour": colours[int(len(colours) * a)], "c": rng.uniform()})
+    trees, counted = quick(), {}
+    for i, x in enumerate(changing(4_000)):
+        trees.learn(x)
         if i % 25 == 0:
             for one in trees._trees.values():
-                one._model.drift_window_threshold = 40  # river's 300 makes a switch rare
-                assert in_step(one._root, one._model._root)
-    for one in trees._trees.values():
-        assert len(one._root.all_rows()) <= 20 * one._model.n_leaves
-        switches += one._model.n_switch_alternate_trees
-        weights = sum(one._root.weights)
-        assert weights == pytest.approx(20, abs=1e-3)  # decayed by 1 − 1/L
-    assert switches > 0
-    assert trees._trees["b"]._model.n_leaves > 4
+                assert in_step(one, one._root, one._root_index())
+    for name, one in trees._trees.items():
+        leaves = [node for node in one.nodes() if not node.children]
+        counted[name] = len(leaves)
+        assert all(len(leaf.rows) <= 20 for leaf in leaves)
+        assert sum(one._root.weights) == pytest.approx(20, abs=1e-3)  # decayed by 1 − 1/L
+    assert sum(one._model.arrays["counters"][0, SWITCHED] for one in trees._trees.values()) > 0
+    assert counted["b"] > 4
+
+
+def test_a_restored_state_goes_on_as_the_one_that_was_stored():
+    trees, other, records = Conditional(20, seed=1), None, list(changing(2_500))
+    for i, x in enumerate(records):
+        trees.learn(x)
+        if other is not None:
+            other.learn(dict(x))
+        if i % 300 == 299:
+            raw = msgspec.msgpack.encode(trees.state())
+            assert other is None or msgspec.msgpack.encode(other.state()) == raw
+            other = Conditional(20, seed=1)
+            other.restore(msgspec.msgpack.decode(raw, type=ConditionalState))
+    for name in ("b", "colour"):
+        drawn = [one.draw(name, one.encoded({"a": 0.3}), {"a"}, Generator(3)) for one in (trees, other)]
+        assert drawn[0] == drawn[1] is not None
+
+
+def test_a_damaged_state_is_refused():
+    trees = learned(changing(1_500), size=20)
+    state = trees.state()
+
+    def with_tree(name, **changes):
+        one = msgspec.structs.replace(state.trees[name], **changes)
+        return msgspec.structs.replace(state, trees={**state.trees, name: one})
+
+    b = state.trees["b"]
+    damaged = {
+        "categories of no feature": msgspec.structs.replace(state, categories={"hue": ["x"]}),
+        "a category twice": msgspec.structs.replace(state, categories={"colour": ["x", "x"]}),
+        "features of another kind": msgspec.structs.replace(state, categories={}, records=[]),
+        "feature 'a' is a category": msgspec.structs.replace(state, records=[{"a": "x"}, *state.records[1:]]),
+        "feature 'a' is inf": msgspec.structs.replace(state, records=[{"a": math.inf}, *state.records[1:]]),
+        "other nodes": with_tree("b", weights=b.weights[1:]),
+        "other nodes than": with_tree("b", rows=[*b.rows, []]),
+        "a weight that is none": with_tree("b", weights=[[-1.0, *b.weights[0][1:]], *b.weights[1:]]),
+        "too many rows": with_tree("b", rows=[[0] * 21, *b.rows[1:]]),
+        "or of no record": with_tree("b", rows=[[len(state.records)], *b.rows[1:]]),
+    }
+    for message, one in damaged.items():
+        with pytest.raises(StateError, match=message):
+            Conditional(20, seed=1).restore(one)
 
 
 def test_an_empty_leaf_uses_the_rows_of_its_nearest_ancestor():
@@ -185,12 +247,12 @@ def test_a_feature_that_changes_its_kind_or_has_none_is_refused_and_changes_no_b
         ({"b": 2}, r"x: feature 'b' is a number \(2\) and was a category before"),
         ({"new": 1, "list": [3]}, r"x: feature 'list' is \[3\], neither a number nor a category"),
     ):
-        state = pickle.dumps(sage)
+        state = sage.state()
         with pytest.raises(ValueError, match=message):
             sage.explain_one(x, 0.0)
         with pytest.raises(ValueError, match=message):
             sage.meet(x)
-        assert pickle.dumps(sage) == state
+        assert sage.state() == state
     sage.explain_one({"a": None, "b": float("nan")}, 0.0)  # missing values have no kind
 
 
@@ -214,7 +276,7 @@ def test_in_the_service_a_partition_continues_from_a_snapshot_with_its_trees():
         half = restored(encode(half), known)
     assert found == expected
     trees = half.explainers["isage"]._trees._trees
-    assert trees["b"]._model.n_leaves > 1
+    assert trees["b"]._root.children
     last = messages(expected)[-1]
     assert last["estimators"]["isage"]["removal"] == "conditional"
     assert last["importance"]["isage"] != last["importance"]["marginal"]
