@@ -148,6 +148,7 @@ def _restore(reservoir: GeometricReservoir | UniformReservoir, state: ReservoirS
     for row in state.rows:
         check_row("reservoir", row)
     reservoir.rows = list(state.rows)
+    reservoir.replaced += 2  # more than the last slot
     reservoir._rng = Generator(state.rng)
 
 

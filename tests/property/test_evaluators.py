@@ -340,6 +340,27 @@ def from_python(inner):
     return compiled(getattr(inner, "py_func", inner))
 
 
+def test_a_reservoir_that_takes_a_state_on_is_read_anew():
+    model = made("forest")
+    reservoirs = [make_reservoir("geometric", 20, 4) for _ in range(2)]
+    pair = [
+        IncrementalPFI(model, evaluator=name, reservoir=reservoir, warm_up=20, seed=3)
+        for name, reservoir in zip(("generic", "auto"), reservoirs, strict=True)
+    ]
+    stream = list(drifting(120, 5, 11, "classification"))
+    for i, (x, y) in enumerate(stream):
+        follow(model, [pair], [(x, y)])
+        for one in reservoirs:
+            one.add(x)
+        if i == 70:
+            other = make_reservoir("geometric", 20, 5)
+            for row, _ in stream[80:]:
+                other.add(row)
+            for one in reservoirs:
+                one.restore(other.state())
+    assert not pair[1].evaluator.fallbacks
+
+
 @pytest.mark.parametrize("n", [1, 2, 100, 2**31])
 def test_compiled_draws_are_those_of_the_generator(n):
     rng, state, below = Generator(5), np.array([5], np.uint64), from_python(kernels.below)
