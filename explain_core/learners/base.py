@@ -54,10 +54,6 @@ class Learner(Model):
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         raise NotImplementedError
 
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Predictions for rows that ``encoded`` has made: probabilities, rows × classes in the order of the codes, or numbers, rows × 1."""
-        raise NotImplementedError
-
     @property
     def takes_weight(self) -> bool:
         return True

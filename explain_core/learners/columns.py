@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -75,14 +75,6 @@ class Columns:
         except (struct.error, KeyError, TypeError, OverflowError):  # something is missing, new, or wrong
             self._encode(x)
         return self.buffer
-
-    def rows(self, several: Sequence[Row]) -> NDArray[np.float64]:
-        """``row`` of each record, n × columns."""
-        self.add(dict.fromkeys(name for x in several for name in x))
-        out = np.empty((len(several), len(self.names)))
-        for i, x in enumerate(several):
-            out[i] = self.row(x)
-        return out
 
     def add(self, names: Iterable[str]) -> None:
         """Columns for the features that have none."""

@@ -223,11 +223,6 @@ class LinearLearner(Learner):
         out = self._out[0].tolist()
         return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
 
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = np.empty((len(rows), self._out.shape[1]))
-        kernels.predict_rows(self.arrays.table, rows, out)
-        return out
-
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
         if self._link == kernels.SIGMOID:

@@ -168,13 +168,6 @@ class TreeLearner(Learner):
         self._predict(self.arrays.table, self.encoded(x), self._out)
         return dict(zip(self._order, self._out.tolist(), strict=True))
 
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        from explain_core.learners.rows import predict_rows
-
-        out = np.empty((len(rows), self.n_classes))
-        predict_rows(self.arrays.table, np.ascontiguousarray(rows), 0, out)
-        return out
-
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if not weight > 0.0:
             raise ValueError(f"weight: {weight!r} is not above 0")

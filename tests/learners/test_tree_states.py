@@ -114,7 +114,7 @@ def test_a_state_of_other_shapes_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_are_predicted_as_records_are(name: str) -> None:
     learner, rng = taught(name, 500), random.Random(2)
-    base = learner.columns.rows([x for x, _, _ in STREAMS[name][:40]])
+    base = np.array([learner.columns.row(x).copy() for x, _, _ in STREAMS[name][:40]])
     for like in (0, 1, 2):
         for x in base[:20]:
             copies, current = [x.copy()], [x.copy() for _ in range(max(like, 1))]
