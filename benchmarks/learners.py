@@ -55,7 +55,7 @@ def streams(n: int, data: Path | None) -> dict[str, tuple[Task, Records]]:
             table = load(name, data)
             rows = zip(table.rows(), table.y.tolist(), strict=True)
             labelled = [(x, int(y)) for (x, y), _ in zip(rows, range(n), strict=False)]
-            found[f"{name}, d = {len(table.columns)}"] = (task, labelled)
+            found[f"{name}, d = {len(table.features)}"] = (task, labelled)
     return found
 
 
