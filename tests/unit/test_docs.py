@@ -120,6 +120,33 @@ def test_a_command_that_does_not_exist_is_found(line: str) -> None:
         verify(line)
 
 
+def test_every_file_and_folder_that_the_pages_name_is_there() -> None:
+    folders = (
+        "benchmarks",
+        "deploy",
+        "docs",
+        "experiments",
+        "explain_client",
+        "explain_core",
+        "service",
+        "tests",
+    )
+    there = {
+        f"/{path.relative_to(ROOT).as_posix()}" for name in folders for path in (ROOT / name).rglob("*.py")
+    }
+    there |= {f"/{block.name}" for page in PAGES for block in blocks(page)}
+    looked_at = 0
+    for page in PAGES:
+        for code in inline(page):
+            if re.fullmatch(r"[\w./-]+\.py", code):
+                assert any(path.endswith(f"/{code}") for path in there), f"{page}: {code}"
+                looked_at += 1
+            elif re.fullmatch(r"\w[\w/]*/", code):
+                assert (ROOT / code).is_dir(), f"{page}: {code}"
+                looked_at += 1
+    assert looked_at > 50
+
+
 SETTINGS = [
     block
     for page in PAGES
