@@ -242,3 +242,71 @@ def test_the_whole_computation_is_that_of_the_definitions(data):
     masses = [sum(p for x, p in product([w] * k).items() if x not in seen[v]) for w in (0, 1) for v in (0, 1)]
     assert change.back_off == pytest.approx(max(masses), abs=1e-12)
     assert change.joint.route == "cells"
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_the_product_game_on_trees_is_that_of_the_definition(seed):
+    """As every real run has it: P(y|x) from a tree per window, risks coalition by coalition in plain Python (eq. 7)."""
+    rng = np.random.default_rng(seed)
+    k = 3
+    windows = []
+    for w in (0, 1):
+        x = rng.choice(3, size=(600, k), p=[0.5, 0.3, 0.2] if w else [0.2, 0.3, 0.5])
+        y = (x[:, w] > x[:, 2]).astype(np.int64) ^ (rng.random(600) < 0.1)
+        windows.append((x, y))
+    answers = rng.integers(2, size=(2, 3, 3, 3))
+    trees = [fit(x, y, 2, [np.arange(3)] * k, np.ones(600)) for x, y in windows]
+    chances = [counts / counts.sum(axis=1, keepdims=True) for _, counts in trees]
+
+    def risk(concept, hypothesis, chosen):
+        total = 0.0
+        for cell in np.ndindex(*[3] * k):
+            mass = math.prod(float(np.mean(windows[w][0][:, j] == cell[j])) for j, w in enumerate(chosen))
+            leaf = int(trees[concept][0].leaves(np.array([cell]))[0])
+            total += mass * chances[concept][leaf, 1 - answers[hypothesis][cell]]
+        return total
+
+    def model(answer):
+        return lambda x: {int(answer[tuple(x[f"f{j}"] for j in range(k))]): 1.0}
+
+    records = [
+        [({f"f{j}": value for j, value in enumerate(row)}, truth) for row, truth in zip(x.tolist(), y.tolist(), strict=True)]
+        for x, y in windows
+    ]  # fmt: skip
+    change = dbshap(*records, hypothesis=tuple(map(model, answers)), conditional="tree", bootstrap=0)
+    risks = np.array([risk(c, h, chosen) for c in (0, 1) for h in (0, 1) for chosen in np.ndindex(*[2] * k)])
+    expected = by_coalitions(risks.reshape([2] * (k + 2)))
+    assert [one.value for one in change.product.players] == pytest.approx(expected, abs=1e-12)
+    assert (change.conditional, change.joint.route) == ("tree", "trees")
+
+
+def test_the_joint_game_on_trees_estimates_that_of_the_definition():
+    """Concept, model and inputs all change; the truth is the definition on a fine grid of the one number that matters."""
+    grid = (np.arange(20_000) + 0.5) / 20_000
+    density = [np.ones_like(grid), 0.4 + 1.2 * grid]
+    concept = [lambda x: 0.05 + 0.65 * (x > 0.5), lambda x: 0.05 + 0.65 * (x > 0.7)]
+    models = [lambda x: x > 0.5, lambda x: x > 0.35]
+
+    def risk(c, h, w):
+        return np.mean(density[w] * np.where(models[h](grid), 1.0 - concept[c](grid), concept[c](grid)))
+
+    truth = by_coalitions(np.array([[[risk(c, h, w) for w in (0, 1)] for h in (0, 1)] for c in (0, 1)]))
+    z = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        windows = []
+        for w in (0, 1):
+            x = rng.choice(grid, size=1_500, p=density[w] / density[w].sum())
+            y = (rng.random(1_500) < concept[w](x)).astype(int)
+            noise = rng.random(1_500)
+            windows.append([({"x": a, "b": b}, c) for a, b, c in zip(x.tolist(), noise.tolist(), y.tolist(), strict=True)])  # fmt: skip
+        hypothesis = tuple((lambda row, model=model: {int(model(row["x"])): 1.0}) for model in models)
+        change = dbshap(*windows, hypothesis=hypothesis, factorisation="joint", seed=seed)
+        assert change.joint.route == "trees"
+        z.append(
+            [(one.value - true) / one.std for one, true in zip(change.joint.players, truth, strict=True)]
+        )
+    assert np.abs(truth).min() > 0.01
+    assert np.abs(np.mean(z, axis=0)).max() <= 3.0 / np.sqrt(40)
+    assert np.std(z, axis=0) == pytest.approx([1.0] * 3, abs=0.4)
