@@ -36,11 +36,15 @@ WINDOW = 5_000
 
 
 class Fitted(NamedTuple):
-    """A model, the rows that it has not learnt from, its errors there, and its features by permutation importance."""
+    """A model, the rows that it has not learnt from, its errors and doubts there, and its features by permutation importance.
+
+    A doubt is 1 − the chance of the class that is predicted, in a regression the prediction.
+    """
 
     model: Model
     rest: Table
     losses: Matrix
+    doubts: Matrix
     order: list[int]
 
 
@@ -68,7 +72,10 @@ def prepare(name: str, directory: Path, seed: int = 0) -> Fitted:
         importance.append(float(np.mean(losses(permuted, some.y))))
     task = "regression" if rest.regression else "classification"
     order = sorted(range(len(importance)), key=lambda j: -importance[j])
-    return Fitted(wrap(fitted, task, features=rest.features), rest, losses(rest.X, rest.y), order)
+    doubts = fitted.predict(rest.X) if rest.regression else 1.0 - fitted.predict_proba(rest.X).max(axis=1)
+    return Fitted(
+        wrap(fitted, task, features=rest.features), rest, losses(rest.X, rest.y), np.asarray(doubts), order
+    )
 
 
 Drift = Callable[[Fitted, Matrix, int, np.random.Generator], tuple[Matrix, Matrix]]
@@ -125,9 +132,7 @@ def costly(fitted: Fitted) -> Matrix:
 
 def unsure(fitted: Fitted) -> Matrix:
     """More of the rows of which the model is unsure, in a regression of those with a large prediction: many features at once."""
-    predictions = fitted.model.predict_many(fitted.rest.rows())
-    doubt = [one if isinstance(one, float) else -max(one.values()) for one in predictions]
-    return 0.05 + rank(np.array(doubt)) ** 1.5
+    return 0.05 + rank(fitted.doubts) ** 1.5
 
 
 def missing(fitted: Fitted, X: Matrix, rng: np.random.Generator) -> None:
@@ -264,14 +269,16 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
                 np.mean([change.change for change in changes]),
                 *(np.mean([change.joint.players[i].value for change in changes]) for i in (0, 1)),
             ]
-            report.add_row(
+            cells = [
                 kind,
                 name,
                 *(f"{mean:+.3f}" for mean in means),
                 str(right),
                 str(wrong),
                 str(sum(not one for one in causes)),
-            )
+            ]
+            report.add_row(*cells)
+            print(" | ".join(cells), flush=True)
     Console(width=120).print(report)
     print(f"right in {right_all} of {total}: {right_all / total:.1%}; wrong in {wrong_all / total:.1%}")
 

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from explain_core import losses
 from explain_core.drift import joint
-from explain_core.drift.arrays import Codes, Values
+from explain_core.drift.arrays import Values
 from explain_core.drift.binned import Binned, Factorisation, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
 from explain_core.drift.change import LEVEL, Attribution, Cause, RiskChange, WindowRisk
@@ -96,16 +96,18 @@ def dbshap(
     windows, warnings = read_pair(baseline, target, label, measure.task)
     if prequential is not None:
         windows = tuple(one.with_losses(given) for one, given in zip(windows, prequential, strict=True))  # type: ignore[assignment]
-    data = make_binned(windows, measure, max_bins)
+    chosen = _evaluated(windows, max_samples // len(models), seed) if models else windows
+    bins = joint.BINS if factorisation == "joint" else max_bins
+    data = make_binned(chosen, measure, bins)
     warnings += data.warnings()
-    hypotheses: list[Hypothesis]
-    if models:
-        hypotheses = [ModelHypothesis(model, measure, data.classes, data.bins) for model in models]
-        data = data.of_rows(*_evaluated(data, max_samples // len(models), seed))
-    else:
+    hypotheses: list[Hypothesis] = [
+        ModelHypothesis(model, measure, data.classes, data.bins) for model in models
+    ]
+    if not hypotheses:
         learnt, data = _learn_tree(data, measure, seed)
         hypotheses = [learnt]
-    solved, own = _joint(data.windows, hypotheses, measure, conditional, warnings, seed)
+    fine = data if bins == joint.BINS else make_binned(data.windows, measure, joint.BINS)
+    solved, own = _joint(fine, hypotheses, measure, conditional, warnings, seed)
     warnings += [note for one in hypotheses for note in one.warnings()]
 
     product, back_off, tabled = None, None, None
@@ -147,7 +149,7 @@ def dbshap(
         conditional=None if tabled is None else "table" if tabled else "tree",
         back_off=back_off,
         bootstrap=bootstrap,
-        bins={str(one.feature): one.to_dict() for one in data.bins},
+        bins={} if product is None else {str(one.feature): one.to_dict() for one in data.bins},
         warnings=tuple(warnings),
     )
 
@@ -181,17 +183,18 @@ def _learn_tree(data: Binned, loss: Loss, seed: int) -> tuple[TreeHypothesis, Bi
     return tree, data.of_rows(kept, np.arange(len(data.windows[1])))
 
 
-def _evaluated(data: Binned, limit: int, seed: int) -> tuple[Codes, Codes]:
+def _evaluated(windows: tuple[Window, Window], limit: int, seed: int) -> tuple[Window, Window]:
     """The rows of each window that are predicted: all, or a random part with as many as the limit allows in both."""
-    n = [len(window) for window in data.windows]
+    n = [len(window) for window in windows]
     if sum(n) <= limit:
-        return np.arange(n[0]), np.arange(n[1])
+        return windows
     first = min(max(2, limit * n[0] // sum(n)), limit - 2)
     rng = _generator(seed, "rows")
-    chosen = [
-        np.sort(rng.permutation(size)[:part]) for size, part in zip(n, (first, limit - first), strict=True)
-    ]
-    return chosen[0], chosen[1]
+    baseline, target = (
+        window.take(np.sort(rng.permutation(len(window))[:part]).tolist())
+        for window, part in zip(windows, (first, limit - first), strict=True)
+    )
+    return baseline, target
 
 
 def _back_off(table: Table, factors: Sequence[Factor]) -> float:
@@ -237,7 +240,7 @@ def _product_game(
 
 
 def _joint(
-    windows: tuple[Window, Window],
+    data: Binned,
     hypotheses: Sequence[Hypothesis],
     loss: Loss,
     form: Literal["auto", "table", "tree"],
@@ -245,6 +248,7 @@ def _joint(
     seed: int,
 ) -> tuple[joint.Joint, Pair]:
     """The joint game, and the losses of the rows of each window under the hypothesis of that window."""
+    windows = data.windows
     predictions = [[q.on_rows(window) for window in windows] for q in hypotheses]
     own = [
         np.array([own_losses(loss, of_q[w], window.y) for of_q in predictions])
@@ -257,7 +261,7 @@ def _joint(
             "not compared, for nothing else could be"
         )
     predicted = [column for of_q in predictions for column in outputs(of_q)]
-    columns = joint.make_columns(windows, without, predicted)
+    columns = joint.make_columns(data, without, predicted)
     solved = joint.solve(columns, (own[0], own[1]), form, _generator(seed, "joint"))
     return solved, (own[0][0], own[1][-1])
 

@@ -117,7 +117,7 @@ class RiskChange:
     model gained as it learnt within the windows, where the prequential losses are known.
     ``back_off`` is the larger share of either window's product distribution that a frequency table would have to
     borrow from the other window; ``conditional`` says what P(y|x) of the product game was estimated with instead, or in
-    spite of it. ``bins`` has the edges or the categories of each feature there.
+    spite of it. ``bins`` has the edges or the categories of each feature there, and is empty without it.
 
     change = Σ joint + learning + unevaluated, and Σ joint inputs = Σ product inputs + dependence.
 

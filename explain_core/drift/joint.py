@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Flags, Values
+from explain_core.drift.binned import Binned
 from explain_core.drift.binning import make_bins
 from explain_core.drift.boosting import Part, boosted
 from explain_core.drift.conditional import CellIndex, Pair
@@ -90,31 +91,25 @@ def clocks(windows: tuple[Window, Window]) -> list[str]:
     return found
 
 
-def make_columns(
-    windows: tuple[Window, Window],
-    without: Sequence[str],
-    predicted: Sequence[Sequence[list[Any]]],
-) -> Columns:
-    """The features but ``without``, and what the hypotheses predicted, on bins of both windows together."""
-    n = len(windows[0])
-    codes: list[Codes] = []
-    sizes: list[int] = []
-    unordered: list[int] = []
-    exact = True
-    first, second = (window.columns for window in windows)
-    features = [(name, [*first[name], *second[name]]) for name in first if name not in without]
-    for name, pooled in [*features, *((None, [*before, *after]) for before, after in predicted)]:
-        bins = make_bins(name or "prediction", pooled, BINS)
-        if name is not None:
-            exact = exact and bins.exact
-        if bins.size == 1:
-            continue
-        if bins.edges is None:
-            unordered.append(len(codes))
-        codes.append(bins.codes(pooled).astype(CODE))
-        sizes.append(bins.size)
-    table: Codes = np.column_stack(codes) if codes else np.zeros((n + len(windows[1]), 0), dtype=CODE)
-    return Columns((table[:n], table[n:]), sizes, unordered, exact)
+def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[list[Any]]]) -> Columns:
+    """The features but ``without``, and what the hypotheses predicted, binned too."""
+    n = len(data.windows[0])
+    kept = [j for j, one in enumerate(data.bins) if one.feature not in without]
+    columns = [(data.bins[j], np.concatenate([codes[:, j] for codes in data.codes])) for j in kept]
+    for before, after in predicted:
+        pooled = [*before, *after]
+        bins = make_bins("prediction", pooled, BINS)
+        columns.append((bins, bins.codes(pooled)))
+    columns = [one for one in columns if one[0].size > 1]
+    table: Codes = np.zeros((n + len(data.windows[1]), len(columns)), dtype=CODE)
+    for i, (_, codes) in enumerate(columns):
+        table[:, i] = codes
+    return Columns(
+        (table[:n], table[n:]),
+        [bins.size for bins, _ in columns],
+        [i for i, (bins, _) in enumerate(columns) if bins.edges is None],
+        all(data.bins[j].exact for j in kept),
+    )
 
 
 def solve(columns: Columns, losses: Pair, form: str, rng: np.random.Generator) -> Joint:

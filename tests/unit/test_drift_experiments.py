@@ -62,7 +62,8 @@ def fitted():
         return {1: up, 0: 1.0 - up}
 
     rest = Table("elec2", X, y, ["a", "b", "c"])
-    return Fitted(wrap(model, "classification"), rest, ((chance > 0.5) != y).astype(float), [0, 1, 2])
+    doubts = np.minimum(chance, 1.0 - chance)
+    return Fitted(wrap(model, "classification"), rest, ((chance > 0.5) != y).astype(float), doubts, [0, 1, 2])
 
 
 @pytest.mark.parametrize("kind", DRIFTS)
