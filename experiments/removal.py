@@ -20,6 +20,9 @@ from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
 from explain_core.progress import track
+from explain_core.smoothing import half_width
+
+WIDTH = half_width("normal", 0.95)
 
 
 @click.command(help=__doc__)
@@ -46,7 +49,7 @@ def main(records: int, quick: bool, plot: Path | None) -> None:
     report = Report("feature", *(f"{removal} ± half its band" for removal in found))
     for feature in table.features:
         cells = (one[feature] for one in found.values())
-        report.add_row(feature, *(f"{one.value:+.3f} ± {one.high - one.value:.3f}" for one in cells))
+        report.add_row(feature, *(f"{one.value:+.3f} ± {WIDTH * one.std:.3f}" for one in cells))
     Console(width=110).print(report)
     if plot:
         axes = plots.drift(both["marginal"].explanation, both["conditional"].explanation)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("app_id", "topic", "partition", "epoch", "seq", "offset", "time", "records", "status", "digest"),
-    *("estimator", "loss", "feature", "value", "std", "low", "high"),
+    *("estimator", "loss", "feature", "value", "std", "low", "high", "settled"),
 )
 
 
@@ -37,7 +37,8 @@ def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
             for feature, cell in features.items():
                 names = {"estimator": estimator, "loss": loss, "feature": feature}
                 cells = {"value": cell.value, "std": cell.std, "low": cell.low, "high": cell.high}
-                yield common | names | cells
+
+                yield common | names | cells | {"settled": cell.settled}
 
 
 def to_pandas(explanations: Iterable[Explanation]) -> pd.DataFrame:

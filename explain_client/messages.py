@@ -45,7 +45,7 @@ def is_date(milliseconds: int) -> bool:
     return utc(milliseconds) not in (_FIRST, _LAST)
 
 
-_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057}
+_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,32 @@ class Importance:
 
     value: float | None = _wire("Estimated importance.", 0.042, unit="loss")
     std: float | None = _wire("Standard error of the value.", 0.008, unit="loss")
-    low: float | None = _wire("Lower end of the confidence band.", 0.026, unit="loss")
-    high: float | None = _wire("Upper end of the confidence band.", 0.057, unit="loss")
+    low: float | None = _wire(
+        "Lower end of the confidence band, null until it is settled.", 0.026, unit="loss"
+    )
+    high: float | None = _wire(
+        "Upper end of the confidence band, null until it is settled.", 0.057, unit="loss"
+    )
+    settled: bool = _wire(
+        "Whether the band may be believed: enough informative records since the feature came and since the last change.",
+        True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Smoothed prequential loss: of the model, and of the empty model that knows no feature."""
+    """Smoothed prequential loss: of the model, and of two that know no feature."""
 
     model: float | None = _wire(
         "Smoothed loss of the model on records it had not learnt from.", 0.502, unit="loss"
     )
     empty: float | None = _wire(
-        "Smoothed loss of the mean prediction, which uses no feature.", 0.555, unit="loss"
+        "Smoothed loss of the frequencies of the labels before, of their mean for numbers.",
+        0.555,
+        unit="loss",
+    )
+    mean_prediction: float | None = _wire(
+        "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.", 0.561, unit="loss"
     )
 
 
@@ -99,7 +112,8 @@ class Explanation:
     rejected: int = _wire("Records of this epoch that were not folded.", 0, ge=0, unit="records")
     status: Literal["warming", "ready"] = _wire("`warming` until every estimator has a value.", "ready")
     performance: Mapping[str, Losses] = _wire(
-        "By loss: is the model better than no model?", {"cross_entropy": {"model": 0.502, "empty": 0.555}}
+        "By loss: is the model better than no model?",
+        {"cross_entropy": {"model": 0.502, "empty": 0.555, "mean_prediction": 0.561}},
     )
     importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = _wire(
         "By estimator, loss and feature.",
@@ -144,15 +158,12 @@ class Explanation:
             _require_digest(data)
             _require_id(data)
             data["performance"] = {
-                loss: Losses(*_figures(one["model"], one["empty"]))
+                loss: Losses(*_figures(one["model"], one["empty"], one.get("mean_prediction")))
                 for loss, one in data["performance"].items()
             }
             data["importances"] = {
                 estimator: {
-                    loss: {
-                        feature: Importance(*_figures(cell["value"], cell["std"], cell["low"], cell["high"]))
-                        for feature, cell in features.items()
-                    }
+                    loss: {feature: _importance(cell) for feature, cell in features.items()}
                     for loss, features in by_loss.items()
                 }
                 for estimator, by_loss in data["importance"].items()
@@ -379,6 +390,12 @@ def _figures(*values: Any) -> tuple[Any, ...]:
     if not _FIGURE.issuperset(map(type, values)):
         raise TypeError(f"{values!r:.60}: not all of these are numbers or null")
     return values
+
+
+def _importance(cell: Mapping[str, Any]) -> Importance:
+    """Messages of earlier versions, whose bands were always there, do not say whether they are settled: they are not."""
+    value, std, low, high = _figures(cell["value"], cell["std"], cell["low"], cell["high"])
+    return Importance(value, std, low, high, cell.get("settled") is True)
 
 
 def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:

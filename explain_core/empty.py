@@ -107,6 +107,17 @@ class EmptyModel:
         total = sum(mean.values())
         return {label: p / total for label, p in mean.items()} if total > 0.0 else mean
 
+    def frequencies(self, label: Any) -> dict[Any, float]:
+        """The mean as probabilities of the classes, with half an observation more of each, and of the label's."""
+        known = self._mean if isinstance(self._mean, dict) else {}
+        classes = known if label in known else (*known, label)
+        total = self._weights + 0.5 * len(classes)
+        return {one: (self._weights * known.get(one, 0.0) + 0.5) / total for one in classes}
+
+    def number(self, first: float) -> float:
+        """The mean of numbers; ``first`` before there is one."""
+        return self._mean if isinstance(self._mean, float) else float(first)
+
 
 class _Within(EmptyModel):
     """An empty model that is what its row says."""
@@ -130,43 +141,54 @@ class _Within(EmptyModel):
 
 
 class PerformanceState(State, frozen=True):
-    """The empty model, and the smoothed loss of model and empty model for each loss."""
+    """The mean prediction, the labels' frequencies, and the smoothed losses of the model and of both, for each loss."""
 
     empty: EmptyState
-    means: list[tuple[float, float]]
+    frequencies: EmptyState
+    means: list[tuple[float, float, float]]
 
 
 class Performance:
-    """Smoothed loss of a model and of its empty model, per loss: what the model is worth.
+    """Smoothed loss of a model, of the labels' frequencies, and of the model's mean prediction: what the model is worth.
+
+    The frequencies are those of the labels before, smoothed alike, by Krichevsky and Trofimov: half an observation more of each
+    class, of that of the label too; for numbers the mean. The first label is what it is expected to be. The mean prediction, the
+    empty coalition of iSAGE, knows no feature either; it is as good as the frequencies where the model is calibrated.
 
     >>> from explain_core.losses import get
     >>> performance = Performance([get("zero_one")], alpha=None)
-    >>> for y in ("up", "down"):
+    >>> for y in ("up", "up", "down"):
     ...     _ = performance.update(y, {y: 0.9})
-    >>> performance.of("zero_one")
-    (0.0, 0.5)
+    >>> [round(loss, 2) for loss in performance.of("zero_one")]
+    [0.0, 0.33, 0.33]
     """
 
     def __init__(self, losses: Sequence[Loss], alpha: float | None) -> None:
         self.losses = tuple(losses)
         self._empty = EmptyModel(alpha)
-        self._means = [(0.0, 0.0)] * len(self.losses)
+        self._frequencies = EmptyModel(alpha)
+        self._means = [(0.0, 0.0, 0.0)] * len(self.losses)
 
     def update(self, y: Any, prediction: Prediction) -> list[float]:
         """Take in one prequential prediction; returns its losses."""
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
+        classes = isinstance(prediction, Mapping)
+        frequencies = self._frequencies.frequencies(y) if classes else self._frequencies.number(y)
+        seen = self._frequencies.after({y: 1.0} if classes else float(y))
         own = [loss(y, prediction) for loss in self.losses]
-        empty = [loss(y, expected) for loss in self.losses]
-        self._means = [
-            (model + step * (a - model), none + step * (b - none))
-            for (model, none), a, b in zip(self._means, own, empty, strict=True)
+        found = [
+            (a, loss(y, frequencies), loss(y, expected)) for a, loss in zip(own, self.losses, strict=True)
         ]
-        self._empty = after
+        self._means = [
+            (p + step * (a - p), q + step * (b - q), r + step * (c - r))
+            for (p, q, r), (a, b, c) in zip(self._means, found, strict=True)
+        ]
+        self._empty, self._frequencies = after, seen
         return own
 
     def state(self) -> PerformanceState:
-        return PerformanceState(self._empty.state(), list(self._means))
+        return PerformanceState(self._empty.state(), self._frequencies.state(), list(self._means))
 
     def restore(self, state: PerformanceState) -> None:
         """Take a stored state on. Raises ``StateError`` where it is one of other losses."""
@@ -175,13 +197,14 @@ class Performance:
             f"performance: of {len(state.means)} losses instead of {len(self.losses)}",
         )
         check(
-            all(math.isfinite(mean) for pair in state.means for mean in pair),
+            all(math.isfinite(mean) for means in state.means for mean in means),
             "performance: losses that are not finite",
         )
         self._empty, self._means = self._empty.restored(state.empty), list(state.means)
+        self._frequencies = self._frequencies.restored(state.frequencies)
 
-    def of(self, loss: str) -> tuple[float, float]:
-        """Smoothed loss of the model and of the empty model."""
+    def of(self, loss: str) -> tuple[float, float, float]:
+        """Smoothed loss of the model, of the labels' frequencies, and of the mean prediction."""
         return self._means[[known.name for known in self.losses].index(loss)]
 
 

@@ -19,7 +19,9 @@ Status = Literal["warming", "ready"]
 class Importance(NamedTuple):
     """Importance of one feature under one loss, in units of that loss; NaN where nothing is known yet.
 
-    >>> one = Importance(value=0.5, std=0.05, low=0.4, high=0.6)
+    The band is NaN until it is ``settled``, see ``explain_core.steadiness.Steadiness``.
+
+    >>> one = Importance(value=0.5, std=0.05, low=0.4, high=0.6, settled=True)
     >>> one.low > 0.0
     True
     """
@@ -28,6 +30,7 @@ class Importance(NamedTuple):
     std: float
     low: float
     high: float
+    settled: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +38,18 @@ class Explanation:
     """What an estimator knows after ``n`` explained records.
 
     ``values`` and ``std`` have one row per loss and one column per feature (or group), in units of the loss. ``std`` is
-    the standard error of the value and ``width`` half the band in standard errors. ``samples`` (losses × features ×
+    the standard error of the value and ``width`` half the band in standard errors, one for all or one for each; NaN where the
+    band is not settled. ``samples`` (losses × features ×
     repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
 
     >>> values, std = np.array([[0.5, 0.1]]), np.array([[0.05, 0.05]])
     >>> one = Explanation("ipfi", ("a", "b"), ("brier",), values, std, n=100, width=2.0)
     >>> one.importance()["b"]
-    Importance(value=0.1, std=0.05, low=0.0, high=0.2)
+    Importance(value=0.1, std=0.05, low=0.0, high=0.2, settled=True)
     >>> Explanation.from_json(one.to_json()).top(1)[0][0]
     'a'
     >>> one.to_frame().shape
-    (2, 6)
+    (2, 7)
     """
 
     estimator: str
@@ -55,7 +59,7 @@ class Explanation:
     std: NDArray[np.float64]
     n: int
     status: Status = "ready"
-    width: float = 1.959963984540054
+    width: float | NDArray[np.float64] = 1.959963984540054
     samples: NDArray[np.float64] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -67,18 +71,26 @@ class Explanation:
 
     @property
     def low(self) -> NDArray[np.float64]:
-        """Lower end of the band, losses × features."""
-        return self.values - self.width * self.std
+        """Lower end of the band, losses × features; NaN where it is not settled."""
+        result: NDArray[np.float64] = self.values - self.width * self.std
+        return result
 
     @property
     def high(self) -> NDArray[np.float64]:
-        """Upper end of the band, losses × features."""
-        return self.values + self.width * self.std
+        """Upper end of the band, losses × features; NaN where it is not settled."""
+        result: NDArray[np.float64] = self.values + self.width * self.std
+        return result
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Whether the band may be believed, losses × features."""
+        result: NDArray[np.bool_] = np.isfinite(self.high)
+        return result
 
     def importance(self, loss: str | None = None) -> dict[str, Importance]:
         """Importance per feature under a loss, by default the first."""
         row = 0 if loss is None else self._row(loss)
-        columns = (self.values[row], self.std[row], self.low[row], self.high[row])
+        columns = (self.values[row], self.std[row], self.low[row], self.high[row], self.settled[row])
         return {
             name: Importance(*cells)
             for name, *cells in zip(self.features, *(column.tolist() for column in columns), strict=True)
@@ -101,7 +113,7 @@ class Explanation:
             "std": _finite(self.std),
             "n": self.n,
             "status": self.status,
-            "width": self.width,
+            "width": self.width if isinstance(self.width, float) else _finite(self.width),
             "samples": None if self.samples is None else _finite(self.samples),
             "metadata": self.metadata,
         }
@@ -119,7 +131,7 @@ class Explanation:
                 f"explanation: {', '.join(missing)} is missing; pass what to_dict or to_json gave"
             )
         shape = (len(data["losses"]), len(data["features"]))
-        samples = data["samples"]
+        samples, width = data["samples"], data["width"]
         return cls(
             estimator=data["estimator"],
             features=tuple(data["features"]),
@@ -128,7 +140,7 @@ class Explanation:
             std=np.array(data["std"], dtype=np.float64).reshape(shape),
             n=data["n"],
             status=data["status"],
-            width=data["width"],
+            width=width if isinstance(width, float) else np.array(width, dtype=np.float64).reshape(shape),
             samples=None if samples is None else np.array(samples, dtype=np.float64),
             metadata=data["metadata"],
         )

@@ -75,7 +75,7 @@ def over_time(
         raise ValueError(f"at: {len(where)} places for {len(explanations)} explanations")
     tables = [one.importance(loss) for one in explanations]
     names = list(dict.fromkeys(name for table in tables for name in table))
-    nothing = (np.nan,) * 4
+    nothing = (np.nan,) * 5
     curves = {name: np.array([table.get(name, nothing) for table in tables]).T for name in names}
     size = {name: np.nanmax(np.abs(curve[0]), initial=0.0) for name, curve in curves.items()}
     ranked = sorted(names, key=lambda name: -size[name])
@@ -83,7 +83,7 @@ def over_time(
     for name in ranked[top:]:
         axes.plot(where, curves[name][0], color="0.75", linewidth=0.7, zorder=1)
     for position, name in enumerate(ranked[:top]):
-        value, _, low, high = curves[name]
+        value, _, low, high, _ = curves[name]
         colour, style = f"C{position % 10}", ("-", "--", ":")[position // 10 % 3]
         axes.plot(where, value, style, color=colour, label=name, zorder=3)
         axes.fill_between(where, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
@@ -117,7 +117,7 @@ def drift(
     """
     first, second = before.importance(loss), after.importance(loss)
     names = list(dict.fromkeys([*first, *second]))
-    nothing = (np.nan,) * 4
+    nothing = (np.nan,) * 5
     cells = {name: (first.get(name, nothing), second.get(name, nothing)) for name in names}
 
     def change(name: str) -> float:
@@ -128,7 +128,7 @@ def drift(
     axes = _axes(ax, len(names))
     for k, (colour, label) in enumerate((("tab:gray", "before"), ("tab:red", "after"))):
         for row, name in enumerate(names):
-            value, _, low, high = cells[name][k]
+            value, _, low, high, _ = cells[name][k]
             axes.plot([low, high], [row, row], color=colour, alpha=0.35, linewidth=4, solid_capstyle="butt")
             axes.plot(
                 value, row, "o", color=colour, markersize=4, label=label if row == 0 else None, zorder=3

@@ -265,7 +265,8 @@ def half_width(band: Band, confidence: float) -> float:
     """Half the width of a two-sided band in standard errors.
 
     ``normal``: the quantile of the normal distribution. ``chebyshev``: 1/√(1 − confidence), which holds for every
-    distribution (iPFI Thm 3, iSAGE Thm 3.3). Raises ``ValueError`` for another band or a confidence outside (0, 1).
+    distribution (iPFI Thm 3, iSAGE Thm 3.3) whose standard error is known; where that is estimated from a few informative
+    observations neither holds, see ``explain_core.steadiness``. Raises ``ValueError`` for another band or a confidence outside (0, 1).
 
     >>> half_width("normal", 0.95), half_width("chebyshev", 0.95)
     (1.96, 4.47)

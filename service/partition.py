@@ -294,7 +294,9 @@ class PartitionState:
             "rejected": self.rejected,
             "status": "warming" if warming else "ready",
             "performance": {
-                loss.name: dict(zip(("model", "empty"), self.performance.of(loss.name), strict=True))
+                loss.name: dict(
+                    zip(("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True)
+                )
                 for loss in self.performance.losses
             },
             "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
@@ -423,7 +425,7 @@ def _alpha(explainer: ExplainerSettings | None) -> float:
     return DEFAULT_ALPHA if explainer.alpha is None else explainer.alpha
 
 
-def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float]]]:
+def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
     """By loss and feature; NaN becomes null in JSON."""
     return {
         loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}

@@ -101,5 +101,5 @@ def ranking(message: dict[str, Any], estimator: str) -> list[str]:
 def _cell(cell: dict[str, float | None] | None) -> str:
     if cell is None or cell["value"] is None:
         return "–"
-    band = "" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
+    band = " [not settled]" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
     return f"{cell['value']:+.4f}{band}"

@@ -1,29 +1,61 @@
-"""Say when another feature becomes the most important one, beyond doubt: ``alert_on_change.py SERVERS TOPIC``."""
+"""Say when another feature becomes the most important one: ``alert_on_change.py SERVERS TOPIC``.
+
+Looks once in each memory of the smoothing, 2/α explained records, so that looks hardly depend on each other, and compares the
+first feature with every other one. Over all looks, however many there will be, a leader among features that are equally
+important is named with a probability of at most 1 %.
+"""
 
 import argparse
+from itertools import count
+from statistics import NormalDist
 
 from explain_client import Explanation, Explanations
 
+LEVEL = 0.01
 
-def leader(explanation: Explanation) -> str | None:
-    """The first feature, if its band is above the value of every other one."""
-    top = explanation.importance().top(2)
-    if len(top) < 2 or top[1][1].value is None or top[0][1].low is None:
+
+def leader(explanation: Explanation, look: int) -> str | None:
+    """The first feature, if it is ahead of every other one by more than chance explains at this look (1, 2, ...).
+
+    Look k may err with the probability LEVEL / k(k + 1), which adds up to LEVEL, over all ordered pairs of features. The errors
+    of two features may depend on each other in any way: that of a difference is at most the sum of theirs.
+    """
+    cells = explanation.importance()
+    known = [
+        (cell.value, cell.std, name)
+        for name, cell in cells.items()
+        if cell.settled and cell.value is not None and cell.std is not None
+    ]
+    if len(known) < 2 or len(known) < len(cells):
         return None
-    return top[0][0] if top[0][1].low > top[1][1].value else None
+    (value, std, name), *others = sorted(known, reverse=True)
+    width = -NormalDist().inv_cdf(LEVEL / (look * (look + 1)) / (len(known) * len(others)))
+    return name if all(value - v > width * (std + s) for v, s, _ in others) else None
 
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("servers")
-parser.add_argument("topic")
-parser.add_argument("--until-caught-up", action="store_true")
-arguments = parser.parse_args()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("servers")
+    parser.add_argument("topic")
+    parser.add_argument("--until-caught-up", action="store_true")
+    arguments = parser.parse_args()
 
-leaders: dict[int, str] = {}
-with Explanations(arguments.servers, arguments.topic, follow=not arguments.until_caught_up) as stream:
-    for explanation in stream:
-        first, before = leader(explanation), leaders.get(explanation.partition)
-        if first is not None and first != before:
-            leaders[explanation.partition] = first
-            where = f"{explanation.time:%F %T} {explanation.topic} partition {explanation.partition}"
-            print(f"{where}: {first} leads", f"(it was {before})" if before else "", flush=True)
+    leaders: dict[int, str] = {}
+    looks: dict[tuple[int, int], tuple[count[int], int]] = {}
+    with Explanations(arguments.servers, arguments.topic, follow=not arguments.until_caught_up) as stream:
+        for explanation in stream:
+            key = explanation.partition, explanation.epoch
+            numbers, due = looks.setdefault(key, (count(1), 0))
+            if explanation.status == "warming" or explanation.explained < due:
+                continue
+            settings = next(iter(explanation.estimators.values()))
+            looks[key] = numbers, explanation.explained + round(2 / settings["alpha"])
+            first, before = leader(explanation, next(numbers)), leaders.get(explanation.partition)
+            if first is not None and first != before:
+                leaders[explanation.partition] = first
+                where = f"{explanation.time:%F %T} {explanation.topic} partition {explanation.partition}"
+                print(f"{where}: {first} leads", f"(it was {before})" if before else "", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,25 +1,48 @@
-"""Run a command when the concept has changed, not just the inputs: ``retrain_on_drift.py SERVERS TOPIC -- COMMAND``.
+"""Run a command when the model errs more because the concept changed: ``retrain_on_drift.py SERVERS TOPIC -- COMMAND``.
 
-The command gets the records topic, the partition and the offset from which the new concept holds. A member of a consumer group:
-a message is committed once its command has succeeded, so that none is forgotten when this program stops.
+The command gets the records topic, the partition and the offset from which the new concept holds for certain: that of the first
+record after the window in which the change was found, as nobody knows where in it, or in the one before, it happened. A change
+that two windows share is found twice, and the second is passed over. A member of a consumer group: a message is committed once its
+command has succeeded, so that none is forgotten when this program stops.
 """
 
 import argparse
 import subprocess
 
-from explain_client import Drifts
+from explain_client import Drift, Drifts
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("servers")
-parser.add_argument("topic")
-parser.add_argument("--until-caught-up", action="store_true")
-parser.add_argument("command", nargs="+")
-arguments = parser.parse_args()
 
-follow = not arguments.until_caught_up
-with Drifts(arguments.servers, arguments.topic, follow=follow, group_id="retrain-on-drift") as stream:
-    for drift in stream:
-        if "concept" in drift.causes:
-            print(drift.time, drift.sentence, flush=True)
-            where = (drift.topic, str(drift.partition), str(drift.target.first_offset))
-            subprocess.run([*arguments.command, *where], check=True)
+def calls_for_training(drift: Drift) -> bool:
+    """Whether the concept is a cause of the change, and made the model worse."""
+    change = drift.change
+    return (
+        change is not None
+        and "concept" in drift.causes
+        and change["change"] > 0
+        and change["joint"]["concept"]["value"] > 0
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("servers")
+    parser.add_argument("topic")
+    parser.add_argument("--until-caught-up", action="store_true")
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+
+    found: dict[tuple[int, int], int] = {}
+    """The last window with a change that calls for training, by partition and epoch."""
+    follow = not arguments.until_caught_up
+    with Drifts(arguments.servers, arguments.topic, follow=follow, group_id="retrain-on-drift") as stream:
+        for drift in stream:
+            key, window = (drift.partition, drift.epoch), drift.target.number
+            if calls_for_training(drift) and found.get(key) != window - 1:
+                print(drift.time, drift.sentence, flush=True)
+                where = (drift.topic, str(drift.partition), str(drift.target.last_offset + 1))
+                subprocess.run([*arguments.command, *where], check=True)
+                found[key] = window
+
+
+if __name__ == "__main__":
+    main()

@@ -22,6 +22,7 @@ from explain_core.removal.conditional import ConditionalState
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
 from explain_core.smoothing import Array, Band, Smoother, SmootherState, half_width
 from explain_core.state import Count, State, StateError, check
+from explain_core.steadiness import BLOCK, Steadiness, SteadinessState
 
 
 class EstimatorState(State, frozen=True):
@@ -31,6 +32,7 @@ class EstimatorState(State, frozen=True):
     rng: Count
     explained: Count
     values: SmootherState
+    steadiness: SteadinessState
     switched: SmootherState | None = None
     own: SmootherState | None = None
     empty: EmptyState | None = None
@@ -62,8 +64,8 @@ class IncrementalEstimator:
         See ``Players``.
     reservoir
         "geometric" or "uniform" of ``size`` rows, owned by the estimator, which stores each record after explaining
-        it; or a reservoir object that is shared, and stays its owner's to add to. The band does not know the sampling
-        error of a uniform reservoir's rows, which stay: give it many.
+        it; or a reservoir object that is shared, and stays its owner's to add to. The rows of a uniform reservoir stay, and
+        the band is wider by their sampling error, at most: give it many.
     warm_up
         Rows that must be stored before explaining starts, by default the reservoir's size.
     band, confidence
@@ -127,6 +129,7 @@ class IncrementalEstimator:
         self._alpha = alpha
         self._n = 0  # records explained
         self._smoother = self._new_smoother(len(self.players))
+        self._steadiness = Steadiness(self._smoother, self._memory)
         self.evaluator = choose(self.model, evaluator)
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
@@ -148,7 +151,9 @@ class IncrementalEstimator:
 
     def state(self) -> EstimatorState:
         """What a snapshot holds, but for model and shared reservoir."""
-        return EstimatorState(self.players.seen(), self._rng.state, self._n, self._smoother.state())
+        return EstimatorState(
+            self.players.seen(), self._rng.state, self._n, self._smoother.state(), self._steadiness.state()
+        )
 
     def restore(self, state: EstimatorState) -> None:
         """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such an estimator."""
@@ -161,6 +166,7 @@ class IncrementalEstimator:
             players.seen() == state.features, f"{self.name}: other features than {', '.join(players.seen())}"
         )
         self._smoother.restore(state.values, len(players))
+        self._steadiness.restore(state.steadiness, len(players))
         self.players, self._rng, self._n = players, Generator(state.rng), state.explained
 
     @property
@@ -178,10 +184,10 @@ class IncrementalEstimator:
             features=tuple(player.name for player in self.players),
             losses=tuple(loss.name for loss in self.losses),
             values=np.where(self._smoother.sums[0] > 0.0, values, np.nan),
-            std=std,
+            std=std * self._rows_error(),
             n=n,
             status="ready" if n else "warming",
-            width=self._width,
+            width=self._width * self._steadiness.widths(self._smoother),
             metadata=self._metadata(),
         )
 
@@ -210,10 +216,27 @@ class IncrementalEstimator:
             and self._compilable == other._compilable
         )
 
+    @property
+    def _memory(self) -> int | None:
+        return self.reservoir.size if getattr(self.reservoir, "kind", None) == "geometric" else None
+
     def _new_smoother(self, columns: int) -> Smoother:
-        geometric = getattr(self.reservoir, "kind", None) == "geometric"
-        memory = self.reservoir.size if geometric else None
-        return Smoother((len(self.losses), columns), self._alpha, memory)
+        return Smoother((len(self.losses), columns), self._alpha, self._memory)
+
+    def _rows_error(self) -> Array | float:
+        """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.
+
+        They are L of all that there might be: the mean over them of E[Δ | row] varies by the L-th part of its variance. A row is
+        drawn from what records are, and is taken to tell at most as much as a record with its label does: the variance of Δ.
+        """
+        if getattr(self.reservoir, "kind", None) != "uniform":
+            return 1.0
+        result: Array = np.sqrt(1.0 + 1.0 / self.reservoir.size / self._smoother.sums[2])
+        return result
+
+    def _end_block(self) -> None:
+        """The end of a block of explained records."""
+        self._steadiness.end_block(self._smoother)
 
     @property
     def _compilable(self) -> bool:
@@ -240,6 +263,7 @@ class IncrementalEstimator:
         if players is not self.players:
             self.players = players
             self._smoother.grow(len(players))
+            self._steadiness.grow(len(players), late=self._n > 0)
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
         """Δ of this record, losses × players. Changes no state but the generator's."""
@@ -317,6 +341,8 @@ class Together:
                 self._names = names
             for one in self.estimators:
                 one._n += 1
+                if one._n % BLOCK == 0:
+                    one._end_block()
         if not known:
             self._met(players, x)
         if first._owns_reservoir:

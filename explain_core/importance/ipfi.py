@@ -94,6 +94,13 @@ class IncrementalPFI(IncrementalEstimator):
             self._own.update(np.broadcast_to(own, delta.shape).copy())
             self._switched.update(own + delta)
 
+    def _end_block(self) -> None:
+        turned = self._smoother.sums[0].copy()
+        super()._end_block()
+        if self.kind == "ratio":
+            for one in (self._switched, self._own):
+                one.begin((turned > 0.0) & (self._smoother.sums[0] == 0.0))
+
     def _estimate(self) -> tuple[Array, Array]:
         if self.kind == "ratio":
             return ratio(self._smoother, self._switched, self._own)

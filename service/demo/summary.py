@@ -7,7 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from explain_core.drift import RiskChange
+from service.headline import detectable, drivers, moved
 from service.tail import ranking
 
 NAMES = {
@@ -23,7 +26,6 @@ NAMES = {
     "visib": "visibility",
 }
 ESTIMATOR, LOSS = "isage", "cross_entropy"
-Z = 1.96
 
 
 def summary(
@@ -43,18 +45,14 @@ def _partition(place: str, messages: list[dict[str, Any]], changes: list[dict[st
     last = messages[-1]
     performance = last["performance"][LOSS]
     cells = last["importance"][ESTIMATOR][LOSS]
-    top = [
-        name
-        for name in ranking(last, ESTIMATOR)[:3]
-        if cells[name]["value"] is not None and (cells[name]["low"] or 0) > 0
-    ]
-    drivers = (
+    top = drivers(cells)[:3]
+    named = (
         ", ".join(f"{NAMES.get(name, name)} ({_band(cells[name])})" for name in top)
         or "no feature for certain"
     )
     gain = performance["empty"] - performance["model"]
     worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
-    return f"{place}: what drives the model: {drivers}. {worth[0].upper()}{worth[1:]}. {_year(messages)} {_change(messages)}{_risk(changes)}"
+    return f"{place}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} {_change(messages)}{_risk(changes)}"
 
 
 def _year(messages: list[dict[str, Any]]) -> str:
@@ -72,28 +70,36 @@ def _year(messages: list[dict[str, Any]]) -> str:
 
 
 def _change(messages: list[dict[str, Any]]) -> str:
-    """The feature whose importance moved most between two ends of the year, where the bands say that it moved at all."""
-    ready = [message for message in messages if message["status"] == "ready" and message["explained"] >= 500]
-    if len(ready) < 2:
-        return "Too few flights to say what changed."
-    moved = []
-    last = ready[-1]
-    for early in ready[:-1]:
-        before, after = early["importance"][ESTIMATOR][LOSS], last["importance"][ESTIMATOR][LOSS]
-        for name, cell in before.items():
-            spread = math.hypot(cell["std"] or math.inf, after[name]["std"] or math.inf)
-            difference = after[name]["value"] - cell["value"]
-            # Many pairs of feature and time are looked at: twice the usual band keeps chance out of the headline.
-            if abs(difference) > Z * 2 * spread:
-                moved.append((abs(difference) / spread, name, cell, after[name], early["timestamp"]))
-    if not moved:
-        return "No importance changed by more than its band."
-    _, name, before, after, moment = max(moved, key=lambda one: one[:2])
-    word = "rose" if after["value"] > before["value"] else "fell"
-    month = time.strftime("%B", time.gmtime(moment / 1000))
-    return (
-        f"Most changed since {month}: {NAMES.get(name, name)} {word} from {_band(before)} to {_band(after)}."
+    """The feature whose importance clearly moved between two moments of the year; or what would have been seen."""
+    cells = [message["importance"][ESTIMATOR][LOSS] for message in messages]
+    names = list(cells[-1])
+    values, halves = (
+        np.array([[figure(one.get(name)) for name in names] for one in cells]) for figure in (_value, _half)
     )
+    settled = ~np.isnan(halves)
+    if settled.sum(axis=0).max(initial=0) < 2:
+        return "Too few flights to say what changed."
+    found = moved(values, halves)
+    if found is None:
+        name = next(
+            name for name in ranking(messages[-1], ESTIMATOR) if settled[:, names.index(name)].sum() > 1
+        )
+        least = detectable(halves[:, names.index(name)])
+        return f"No change of importance detected; one of the {NAMES.get(name, name)} by {least:.3f} would have been."
+    name = names[found.feature]
+    before, after = (cells[place][name] for place in (found.first, found.last))
+    word = "rose" if after["value"] > before["value"] else "fell"
+    first, last = (_day(messages[place]["timestamp"]) for place in (found.first, found.last))
+    now = "" if found.last == len(messages) - 1 else f", now {cells[-1][name]['value']:.3f}"
+    return f"Most changed: {NAMES.get(name, name)} {word} from {_band(before)} on {first} to {_band(after)} on {last}{now}."
+
+
+def _value(cell: dict[str, Any] | None) -> float:
+    return math.nan if cell is None or cell["value"] is None else float(cell["value"])
+
+
+def _half(cell: dict[str, Any] | None) -> float:
+    return math.nan if cell is None or cell["low"] is None else (float(cell["high"]) - float(cell["low"])) / 2
 
 
 def _risk(changes: list[dict[str, Any]]) -> str:
@@ -109,12 +115,13 @@ def _risk(changes: list[dict[str, Any]]) -> str:
 
 
 def _days(window: dict[str, Any]) -> str:
-    first, last = (
-        time.strftime("%-d %B", time.gmtime(window[f"{end}_timestamp"] / 1000)) for end in ("first", "last")
-    )
-    return f"{first} – {last}"
+    return " – ".join(_day(window[f"{end}_timestamp"]) for end in ("first", "last"))
+
+
+def _day(milliseconds: int) -> str:
+    return time.strftime("%-d %B", time.gmtime(milliseconds / 1000))
 
 
 def _band(cell: dict[str, Any]) -> str:
-    half = (cell["high"] - cell["low"]) / 2 if cell["high"] is not None else 0.0
-    return f"{cell['value']:.3f} ± {half:.3f}"
+    half = _half(cell)
+    return f"{cell['value']:.3f}" if math.isnan(half) else f"{cell['value']:.3f} ± {half:.3f}"

@@ -20,14 +20,13 @@ Column = tuple[str, str]
 class Point(NamedTuple):
     """One explanation: ``losses`` are (model, empty) by loss, ``cells`` value and half of the band, columns × features × 2.
 
-    ``timestamp`` is None where it is no date: there is no place for the point in a chart. ``settled``: the smoothing has seen enough for the band to be trusted, half as many records as its window is long.
+    ``timestamp`` is None where it is no date: there is no place for the point in a chart. Half of a band is NaN where it is not settled.
     """
 
     position: tuple[int, int]
     timestamp: int | None
     losses: dict[str, tuple[float | None, float | None]]
     cells: NDArray[np.float32]
-    settled: bool
 
 
 class History:
@@ -107,9 +106,7 @@ class History:
         before = next((one.timestamp for one in reversed(self.points) if one.timestamp is not None), None)
         if timestamp is not None and before is not None:
             timestamp = max(timestamp, before)  # a chart's time goes one way, event time need not
-        alphas = [positive(one.get("alpha"), 0.001) for one in message.estimators.values()]
-        settled = message.explained >= 0.5 / min(alphas, default=0.001)
-        return Point(position, timestamp, losses, cells, settled)
+        return Point(position, timestamp, losses, cells)
 
 
 def positive(value: object, default: float) -> float:

@@ -171,13 +171,13 @@ class Workers(Collector):
         yield _family(
             GaugeMetricFamily,
             "smoothed_loss",
-            "Smoothed prequential loss of the model, and of the empty model that knows no feature.",
+            "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
             ("partition", "loss", "model"),
             [
                 ((str(one.partition), loss, which), value)
                 for one in self._partitions
                 for loss, values in one.losses.items()
-                for which, value in zip(("model", "empty"), values, strict=True)
+                for which, value in zip(("model", "empty", "mean_prediction"), values, strict=True)
                 if value is not None
             ],
         )

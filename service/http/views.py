@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from explain_client.merge import merge
 from explain_client.messages import Explanation, is_date, utc
 from explain_core.drift.change import RiskChange
+from service.headline import detectable, drivers, moved
 from service.http.feed import Feed, Partition
 from service.http.history import Column, History, positive
 
@@ -162,14 +163,15 @@ def sentence(partition: Partition, column: Column) -> str:
     """What drives the model, what it is worth, and what changed: the page in one line."""
     newest, history = partition.newest, partition.history
     assert newest is not None
-    cells = history.column(column, history.points[-1])
-    order = ranking(cells)
-    first = order[0] if order and cells[order[0]][0] > 0 else None
-    driver = (
-        f"{history.features[first]} drives the model, {_band(*cells[first])}"
-        if first is not None
-        else "No feature drives the model yet"
-    )
+    cells = newest.importances.get(column[0], {}).get(column[1], {})
+    first = next(iter(drivers(cells)), None)
+    if first is not None:
+        half = ((cells[first].high or 0.0) - (cells[first].low or 0.0)) / 2
+        driver = f"{first} drives the model, {_band(cells[first].value or 0.0, half)}"
+    elif any(cell.settled for cell in cells.values()):
+        driver = "No feature stands out from chance"
+    else:
+        driver = "Too few informative records to say what drives the model"
     performance = newest.performance.get(column[1])
     worth = ""
     if performance is not None and performance.model is not None and performance.empty is not None:
@@ -183,27 +185,27 @@ def sentence(partition: Partition, column: Column) -> str:
 
 
 def _moved(history: History, column: Column) -> str:
-    """The feature whose band now lies farthest outside its band at some earlier point."""
+    """What clearly changed between any two points; or what would have been seen."""
     where = history.columns.index(column)
-    settled = [one for one in history.points if one.settled and where < len(one.cells)]
-    if not settled:
+    points = [one for one in history.points if where < len(one.cells)]
+    cells = np.stack([history.column(column, point) for point in points]).astype(float)
+    settled = ~np.isnan(cells[:, :, 1])
+    if settled.sum(axis=0).max(initial=0) < 2:
         return "it is too early to say what changed"
-    *earlier, newest = settled
-    if earlier:
-        now = history.column(column, newest)
-        before = np.stack([history.column(column, point) for point in earlier])
-        # Many pairs of feature and time are looked at: twice the band keeps chance out of the headline.
-        spread = 2 * np.hypot(before[:, :, 1], now[:, 1])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            excess = np.nan_to_num(np.abs(now[:, 0] - before[:, :, 0]) / spread, nan=0.0, posinf=0.0)
-        point, feature = np.unravel_index(np.argmax(excess), excess.shape)
-        if excess[point, feature] > 1.0:
-            was, value = before[point, feature, 0], now[feature, 0]
-            return (
-                f"{history.features[feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)} "
-                f"since {_moment(earlier[point].timestamp)}"
-            )
-    return f"nothing changed since {_moment(settled[0].timestamp)}"
+    found = moved(cells[:, :, 0], cells[:, :, 1])
+    if found is None:
+        feature = next(i for i in ranking(history.column(column, points[-1])) if settled[:, i].sum() > 1)
+        least = detectable(cells[:, feature, 1])
+        since = _moment(points[int(settled[:, feature].argmax())].timestamp)
+        return f"no change detected since {since}; one of {history.features[feature]} by {_figure(least)} would have been"
+    feature, first, last = found
+    was, value = cells[first, feature, 0], cells[last, feature, 0]
+    text = f"{history.features[feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)}"
+    since = _moment(points[first].timestamp)
+    if last == len(points) - 1:
+        return f"{text} since {since}"
+    now = cells[-1, feature, 0]
+    return f"{text} between {since} and {_moment(points[last].timestamp)}, now {_figure(now)}"
 
 
 def _state(known: Mapping[int, Partition], partition: Partition, newest: Explanation) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class OwnedPartition:
         self.stored_at = 0.0
         self.records = 0
         self.explanations = 0
-        self.losses: dict[str, tuple[float | None, float | None]] = {}
+        self.losses: dict[str, tuple[float | None, float | None, float | None]] = {}
         self.fallbacks = 0
         self.caught_up_at = -1
         self.committed_offset = -1

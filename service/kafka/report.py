@@ -38,7 +38,7 @@ class Buckets:
 class PartitionReport:
     """A partition that the worker owns, at its last commit.
 
-    ``fallbacks`` are the explanations that compiled code left to Python since the worker took the partition. ``losses`` has the smoothed loss of the model and of the empty model, by loss. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
+    ``fallbacks`` are the explanations that compiled code left to Python since the worker took the partition. ``losses`` has the smoothed losses of ``Performance.of``, by loss. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
     and ``drift`` are the newest messages that this worker published.
     """
 
@@ -50,7 +50,7 @@ class PartitionReport:
     records: int
     explanations: int
     fallbacks: int
-    losses: dict[str, tuple[float | None, float | None]]
+    losses: dict[str, tuple[float | None, float | None, float | None]]
     state_bytes: int | None
     snapshot_bytes: int | None
     snapshot_at: float

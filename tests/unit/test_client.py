@@ -77,9 +77,9 @@ def test_a_message_that_no_sidecar_wrote_breaks_the_chain_in_words():
 def test_the_top_features_are_the_largest_and_unknown_ones_come_last():
     one = explained(200)[-1]
     known = {
-        "a": Importance(0.1, *3 * [0.0]),
-        "b": Importance(None, None, None, None),
-        "c": Importance(-0.2, *3 * [0.0]),
+        "a": Importance(0.1, *3 * [0.0], True),
+        "b": Importance(None, None, None, None, False),
+        "c": Importance(-0.2, *3 * [0.0], True),
     }
     assert [name for name, _ in replace(one, importances={"e": {"l": known}}).importance().top(9)] == [
         "a",
@@ -208,7 +208,7 @@ def test_a_setting_that_the_client_owns_is_refused():
 
 def one(partition, records, value, std=0.1, *, seq=None, timestamp=0, status="ready", feature="a"):
     """An explanation for each 100 records, with one feature."""
-    cell = Importance(value, std, None, None)
+    cell = Importance(value, std, None, None, False)
     seq = records // 100 - 1 if seq is None else seq
     return replace(
         explained(10)[0],
@@ -273,7 +273,8 @@ def test_the_frame_has_a_row_per_estimator_loss_and_feature():
     )
     row = frame[(frame.seq == 5) & (frame.estimator == "isage") & (frame.feature == "a")].iloc[0]
     cell = given[5].importance("isage")["a"]
-    assert (row.value, row["std"], row.low, row.high) == (cell.value, cell.std, cell.low, cell.high)
+    assert (row.value, row["std"], row.settled) == (cell.value, cell.std, cell.settled)
+    assert math.isnan(row.low) and cell.low is None  # of 60 records
     assert row.time.to_pydatetime() == given[5].time
     assert list(to_pandas([]).columns) == list(frame.columns)
     assert frame.value.dtype == "float64"

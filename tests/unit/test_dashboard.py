@@ -11,9 +11,9 @@ import pytest
 
 from explain_client import Explanation, merge
 from service.http.feed import MAX_CLASSES, Feed
-from service.http.history import MAX_POINTS
+from service.http.history import MAX_POINTS, History
 from service.http.streams import Streams
-from service.http.views import TOP, VIEWS, Page, Selection
+from service.http.views import TOP, VIEWS, Page, Selection, sentence
 from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import Settings, load_settings
@@ -72,32 +72,62 @@ def test_the_table_has_the_values_of_the_newest_message() -> None:
     for row in page["rows"]:
         cell = cells[row["feature"]]
         assert row["value"] == pytest.approx(cell["value"], rel=1e-6)
-        assert row["half"] == pytest.approx((cell["high"] - cell["low"]) / 2, rel=1e-5)
+        assert row["half"] is None and cell["low"] is None  # of 700 records
     rest = [cells[name]["value"] for name in ranked[TOP:]]
     assert page["other"]["count"] == len(rest) == 3
     assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
 
 
+def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = True) -> str:
+    """The sentence on features whose values take such courses, a day from point to point."""
+    partition, body = fed().partitions[0], newest()
+    partition.history = History()
+    for i, values in enumerate(zip(*courses.values(), strict=True)):
+        band = {"std": half / 1.96, "settled": settled}
+        cells = {
+            name: {"value": v, **band}
+            | ({"low": v - half, "high": v + half} if settled else {"low": None, "high": None})
+            for name, v in zip(courses, values, strict=True)
+        }
+        body |= {
+            "seq": i,
+            "timestamp": 1_700_000_000_000 + i * 86_400_000,
+            "importance": {"ipfi": {"cross_entropy": cells}},
+        }
+        partition.newest = Explanation.from_json(json.dumps(body).encode())
+        partition.history.add(partition.newest)
+    return sentence(partition, ("ipfi", "cross_entropy"))
+
+
 def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
-    page = Page(fed(), Selection()).next()
-    cells, performance = (
-        newest()["importance"]["ipfi"]["cross_entropy"],
-        newest()["performance"]["cross_entropy"],
-    )
-    first = max(cells, key=lambda name: cells[name]["value"])
-    half = (cells[first]["high"] - cells[first]["low"]) / 2
+    performance = newest()["performance"]["cross_entropy"]
     gain = performance["empty"] - performance["model"]
-    head = f"{first} drives the model, {cells[first]['value']:.3f} ± {half:.3f}; log loss {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than no model; "
-    assert page["sentence"].startswith(head)
-    assert page["sentence"].removeprefix(head).split()[:2] in (["signal", "fell"], ["turned", "rose"])
+    worth = f"; log loss {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than no model; "
+    steady = said({"a": [0.1] * 3, "b": [0.0] * 3})
+    assert steady == (
+        f"a drives the model, 0.100 ± 0.010{worth}"
+        "no change detected since 14 November 2023 22:13 UTC; one of a by 0.030 would have been."
+    )
+    rose = said({"a": [0.1] * 3, "b": [0.0, 0.0, 0.05]})
+    assert rose.endswith("b rose from 0.000 to 0.050 since 14 November 2023 22:13 UTC.")
+    back = said({"a": [0.01, 0.108, 0.042]})
+    assert back.endswith(
+        "a rose from 0.010 to 0.108 between 14 November 2023 22:13 UTC and 15 November 2023 22:13 UTC, now 0.042."
+    )
     warming = Page(fed(8), Selection()).next()
     assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")
     assert (warming["state"]["records"], warming["state"]["warm_up"]) == (16, 20)
-    early = Page(fed(20), Selection()).next()
-    assert early["sentence"].endswith("it is too early to say what changed.")
-    few = Page(fed(26), Selection()).next()
-    assert few["sentence"].endswith("nothing changed since 14 November 2023 22:58 UTC.")
     assert "No explanation yet" in Page(fed(0), Selection()).next()["sentence"]
+
+
+def test_nothing_drives_the_model_while_its_band_holds_0_or_is_not_settled() -> None:
+    assert said({"a": [0.009] * 2, "b": [0.0] * 2}).startswith("No feature stands out from chance; ")
+    many = {f"f{i}": [0.011] * 2 for i in range(10)}  # beyond 1.96 standard errors, which one of ten often is
+    assert said(many).startswith("No feature stands out from chance; ")
+    early = said({"a": [0.5] * 2}, settled=False)
+    assert early.startswith("Too few informative records to say what drives the model; ")
+    assert early.endswith("it is too early to say what changed.")
+    assert said({"a": [0.5]}).endswith("it is too early to say what changed.")
 
 
 def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
@@ -292,7 +322,7 @@ def test_a_view_that_cannot_be_made_is_said_in_the_stream_which_goes_on(
         mark, event = streams._make(Selection(), "")
     assert b"the view importance cannot be shown: ZeroDivisionError" in event
     assert "ZeroDivisionError" in caplog.text
-    assert b"drives the model" in streams._make(Selection(), mark)[1]
+    assert b"to say what drives the model" in streams._make(Selection(), mark)[1]
 
 
 def test_ids_and_places_of_any_length_are_taken() -> None:

@@ -26,8 +26,8 @@ def explanation(**changes):
 def test_bands_and_variance_are_those_of_the_standard_error():
     one = explanation()
     np.testing.assert_array_equal(one.variance, one.std**2)
-    assert one.importance()["a"] == Importance(1.0, 0.5, 0.0, 2.0)
-    assert one.importance("zero_one")["c"] == pytest.approx((4.0, 0.2, 3.6, 4.4))
+    assert one.importance()["a"] == Importance(1.0, 0.5, 0.0, 2.0, True)
+    assert one.importance("zero_one")["c"] == pytest.approx((4.0, 0.2, 3.6, 4.4, True))
 
 
 def test_the_largest_come_first_equal_ones_in_order_and_the_unknown_last():
@@ -73,7 +73,7 @@ def test_json_that_is_no_explanation_is_refused():
 
 def test_the_frame_has_a_row_for_each_loss_and_feature():
     frame = explanation().to_frame()
-    assert list(frame.columns) == ["loss", "feature", "value", "std", "low", "high"]
+    assert list(frame.columns) == ["loss", "feature", "value", "std", "low", "high", "settled"]
     assert len(frame) == 6
     row = frame[(frame.loss == "zero_one") & (frame.feature == "c")].iloc[0]
     assert (row["value"], row["std"]) == (4.0, 0.2)

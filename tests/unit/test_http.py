@@ -52,7 +52,7 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
         records=80,
         explanations=8,
         fallbacks=3,
-        losses={"cross_entropy": (0.4, 0.7)},
+        losses={"cross_entropy": (0.4, 0.7, 0.75)},
         state_bytes=1000,
         snapshot_bytes=100,
         snapshot_at=1.7e9,
@@ -116,7 +116,7 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (8 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
+        == 64 * (9 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]

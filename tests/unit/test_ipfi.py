@@ -9,6 +9,7 @@ from river.datasets import synth
 
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.reservoirs import GeometricReservoir
+from explain_core.smoothing import half_width
 
 RNG = np.random.Generator(np.random.PCG64(0))
 FEATURES = {"a": (2.0, 1.0), "b": (-1.0, 0.5), "ignored": (0.0, 1.0)}
@@ -49,7 +50,7 @@ def test_on_agrawal_age_and_salary_carry_the_importance_of_the_paper(reservoir):
     for name, truth in (("age", 2 / 3 * 20 / 39), ("salary", 80 / 169)):
         assert found[name].value == pytest.approx(truth, abs=4 * found.pop(name).std)
     assert len(found) == 7
-    assert all(one == (0.0, 0.0, 0.0, 0.0) for one in found.values())
+    assert all(one == (0.0, 0.0, 0.0, 0.0, True) for one in found.values())
 
 
 @pytest.mark.parametrize("m", [1, 4])
@@ -63,9 +64,8 @@ def test_of_a_linear_model_under_squared_loss_it_is_twice_the_explained_variance
     found = follow(pfi, linear_stream(4_000)).explanation.importance()
     for name, (coefficient, sd) in FEATURES.items():
         truth = 2.0 * coefficient**2 * sd**2
-        error = math.hypot(found[name].std, truth / math.sqrt(2 * 100) if reservoir == "uniform" else 0.0)
-        assert found[name].value == pytest.approx(truth, abs=4 * error)
-        assert error <= 0.1 * truth
+        assert found[name].value == pytest.approx(truth, abs=3 * found[name].std)
+        assert found[name].std <= 0.2 * truth
 
 
 def test_a_group_is_permuted_jointly():
@@ -74,7 +74,9 @@ def test_a_group_is_permuted_jointly():
         lambda x: x["a"] * x["b"], task="regression", losses=signed, alpha=None, groups={"both": ["a", "b"]}
     )
     stream = [({"a": z, "b": z}, 0.0) for z in RNG.choice([-1.0, 1.0], size=400).tolist()]
-    assert follow(pfi, stream).explanation.importance() == {"both": (0.0, 0.0, 0.0, 0.0)}
+    assert follow(pfi, stream).explanation.importance() == {
+        "both": (0.0, 0.0, *[pytest.approx(math.nan, nan_ok=True)] * 2, False)
+    }
 
 
 def signed(y, prediction):
@@ -98,13 +100,13 @@ def test_absence_is_a_value():
 def test_more_draws_leave_the_value_and_narrow_the_band():
     one, ten = (
         follow(
-            IncrementalPFI(linear, task="regression", alpha=None, n_samples=m, reservoir="uniform"),
+            IncrementalPFI(linear, task="regression", alpha=None, n_samples=m, seed=m),
             linear_stream(1_500),
         ).explanation
         for m in (1, 10)
     )
     assert ten.values[0, 0] == pytest.approx(one.values[0, 0], abs=4 * one.std[0, 0])
-    assert ten.std[0, 0] < 0.9 * one.std[0, 0]
+    assert ten.std[0, 0] < 0.98 * one.std[0, 0]
 
 
 def test_raw_and_corrected_values_differ_by_the_weight_of_the_start():
@@ -148,7 +150,9 @@ def test_a_constant_model_has_no_importance():
 
 def test_the_chebyshev_band_is_wider_by_its_factor_alone():
     normal, chebyshev = (
-        follow(IncrementalPFI(linear, task="regression", size=10, band=band), linear_stream(60)).explanation
+        follow(
+            IncrementalPFI(linear, task="regression", size=10, band=band), linear_stream(2_000)
+        ).explanation
         for band in ("normal", "chebyshev")
     )
     np.testing.assert_array_equal(normal.std, chebyshev.std)
@@ -186,7 +190,8 @@ def test_the_ratio_is_that_of_the_smoothed_losses_with_the_band_of_the_delta_met
     variance = w @ residual**2 / (1 - w @ w) * (w @ w) / mean**2
     explanation = pfi.explanation
     assert explanation.values[0, 0] == pytest.approx(ratio)
-    assert explanation.std[0, 0] == pytest.approx(math.sqrt(variance))
+    rows = 1 + 1 / (5 * (w @ w))  # those of a uniform reservoir of 5 stay
+    assert explanation.std[0, 0] == pytest.approx(math.sqrt(variance * rows))
     assert explanation.metadata["kind"] == "ratio"
 
 
@@ -201,7 +206,7 @@ def test_the_band_of_the_ratio_covers_the_truth():
         for a, e in rng.normal(size=(450, 2)).tolist():
             pfi.explain_one({"a": a}, a + 0.7 * e)
         found = pfi.explanation.importance()["a"]
-        inside += found.low <= truth <= found.high
+        inside += abs(found.value - truth) <= half_width("normal", 0.95) * found.std
     assert 51 <= inside <= 60
 
 

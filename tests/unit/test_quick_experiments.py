@@ -12,6 +12,7 @@ COMMANDS = {
     "ground_truth": 1,
     "incremental_drift": 4,
     "removal": 9,
+    "settled": 10,
     "two_draws": 4,
 }
 """Experiments and the rows of their tables."""

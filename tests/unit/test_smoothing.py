@@ -225,5 +225,9 @@ def test_performance_is_the_smoothed_loss_of_the_model_and_of_the_empty_model():
     assert performance.update("b", {"a": 1.0}) == [2.0, 1.0]
     assert performance.update("b", {"b": 1.0}) == [0.0, 0.0]
     w = weights(3, 0.5)  # y0 is {a: 1}, {a: 1}, then {a: 3/7, b: 4/7}
-    assert performance.of("brier") == pytest.approx((w @ [0, 2, 0], w @ [0, 2, 2 * (3 / 7) ** 2]))
-    assert performance.of("zero_one") == pytest.approx((w @ [0, 1, 0], w @ [0, 1, 0]))
+    # The labels before are none, one a, and a half and one b; half an observation more of each, and of the label's.
+    frequencies = [0.0, 2 * (1.5 / 2) ** 2, 2 * (1 / 2.5) ** 2]
+    assert performance.of("brier") == pytest.approx(
+        (w @ [0, 2, 0], w @ frequencies, w @ [0, 2, 2 * (3 / 7) ** 2])
+    )
+    assert performance.of("zero_one") == pytest.approx((w @ [0, 1, 0], w @ [0, 1, 0], w @ [0, 1, 0]))

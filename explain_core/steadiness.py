@@ -1,0 +1,212 @@
+"""When the band of a smoothed mean may be believed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.smoothing import Array, Smoother
+from explain_core.state import Block, State, array, block, finite
+
+BLOCK = 100
+"""Observations after which a mean is compared with its past."""
+
+SCALES = (1, 4, 16)
+"""Blocks over which the newest mean is taken for that."""
+
+CAUTION = 4.0
+"""Standard errors by which the newest mean may be off before that counts as a change."""
+
+TOLERANCE = 0.1
+"""Standard errors that what is left of an earlier mean may amount to."""
+
+YOUNG = 1_500
+"""Observations of a column that say too little of how rare the informative ones are."""
+
+INFORMATIVE = 12.0
+"""Informative observations that a band needs, of the last ones that the mean remembers ..."""
+
+BLOCKS = 7.0
+"""... and blocks that contribute to the skewness: one or two are an extreme of a heavy tail, which has worse to come."""
+
+SKEW, FEW = 1.5, 4.0
+"""A band is wider by the share (1.5 γ² + 4)/n. First order for Student's interval (Hall 1992) is (1.1 γ² + 1.7)/n, with the true γ."""
+
+LARGEST = 1e150
+"""Third moments count for no more: the square of more is no number."""
+
+TURNOVER = 4
+"""Reservoir sizes after which 98 % of a geometric reservoir's rows are new."""
+
+LAST, SPREAD, LAG, SHARE, VARIANCE, THIRD, SKEWNESS, BEFORE, CUBES, SQUARES = range(10)
+NEWEST = 10
+W, SHORTEST, AGE, LATE = range(4)
+"""Rows of ``cells`` and ``sums``, see ``Steadiness``."""
+
+
+class SteadinessState(State, frozen=True):
+    """``cells`` (13 × losses × columns) and ``sums`` (4 × columns)."""
+
+    cells: Block
+    sums: Block
+
+
+class Steadiness:
+    """Watches a smoother, block by block, for what its standard error does not know.
+
+    - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. Where one is off by more than
+      four standard errors (more for skewed increments, by Cornish and Fisher), what φ still owes to the past is noted for all
+      columns of that loss: the distance and one standard error. It decays as φ forgets. Until it is below a tenth of the
+      standard error the band is not settled, and G, which takes the change for dependence, keeps its share of the variance.
+    - **Few informative observations**: the standard error of n observations of skewness γ is itself known from about n/γ² of
+      them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence and γ the largest of late, and settled
+      from n/γ² = 12 on, if at least seven blocks contribute to γ (participation ratio).
+    - **A new column**: nothing is settled before 1,500 observations. A feature met late is replaced, at first, by rows of the
+      reservoir that lack it; four reservoir sizes later its mean begins anew.
+
+    What is settled is right more often than the nominal band says in the stationary games of ``python -m experiments.settled``,
+    which also says what it costs. No test of so few numbers sees changes far slower than 1/α, or a tail of which nothing came yet.
+
+    >>> smoother = Smoother((1, 1), alpha=0.01)
+    >>> steadiness = Steadiness(smoother)
+    >>> for i in range(2_000):
+    ...     smoother.update(np.array([[float(i % 7)]]))
+    ...     if smoother.n % BLOCK == 0:
+    ...         steadiness.end_block(smoother)
+    >>> bool(steadiness.settled(smoother)[0, 0]), 1.0 < float(steadiness.wider(smoother)[0, 0]) < 1.1
+    (True, True)
+    """
+
+    def __init__(self, smoother: Smoother, memory: int | None = None) -> None:
+        shape = smoother.value.shape
+        self._memory = memory
+        self._decay = float(smoother.rates[0])
+        d = self._decay
+        self._kept = d**BLOCK
+        self._effective = (
+            float(BLOCK) if d == 1.0 else (1.0 - self._kept) / (1.0 - d) * (1.0 + d) / (1.0 + self._kept)
+        )
+        """Observations of equal weight that tell as much as those of a block."""
+        slow = 10.0 * max(0.0 if d == 1.0 else 1.0 / (1.0 - d), float(memory or 0)) / BLOCK
+        self._slow = slow if d < 1.0 and slow > 1.0 else 100.0
+        """Blocks that skewness is remembered for."""
+        self.cells: Array = np.zeros((NEWEST + len(SCALES), *shape))
+        """φ and the long-run variance of an observation at the end of the last block; what φ owes to the past; G over the variance;
+        variance, third moment and largest γ² of late; the third moment at the end of the last block; sums of the blocks' own
+        third moments and of their squares; the newest means."""
+        self.sums: Array = np.zeros((4, shape[-1]))
+        """Of each column: W and Σ w² at the end of the last block, its blocks, and 1 if it was met late."""
+
+    def grow(self, columns: int, *, late: bool) -> None:
+        """Append columns, as ``Smoother.grow`` does; ``late`` if others have observations already."""
+        missing = columns - self.cells.shape[-1]
+        if missing > 0:
+            self.cells = np.concatenate([self.cells, np.zeros((*self.cells.shape[:-1], missing))], axis=-1)
+            sums = np.zeros((4, missing))
+            sums[LATE] = float(late)
+            self.sums = np.concatenate([self.sums, sums], axis=-1)
+
+    def end_block(self, smoother: Smoother) -> None:
+        """Take notice of the last ``BLOCK`` observations. It may change G and S, and begin columns anew."""
+        count, weights, squares = smoother.sums[:3]
+        value, third, cells = smoother.value, smoother.cells[4], self.cells
+        old = self._kept * self.sums[W]
+        fresh = np.maximum(weights - old, 1e-300)  # weight of the block's observations
+        self.sums[AGE] += count > 0.0
+        cells[LAG] *= old / np.maximum(weights, 1.0)
+        self._compare(value, (value * weights - old * cells[LAST]) / fresh, squares)
+        held = self._held(smoother)
+        steady = ~held & (count >= 2.0)
+        variance = smoother.cells[1]
+        positive = np.where(variance > 0.0, variance, 1.0)
+        cells[SHARE] = np.where(steady, smoother.covariance / positive, cells[SHARE])
+        smoother.covariance[...] = np.where(held, cells[SHARE] * variance, smoother.covariance)
+        smoother.cells[3][held] = 0.0
+        step = np.where(steady, 1.0 / np.maximum(np.minimum(self.sums[AGE], self._slow), 1.0), 0.0)
+        cells[VARIANCE] += step * (variance - cells[VARIANCE])
+        cells[THIRD] += step * (third - cells[THIRD])
+        late = np.maximum(cells[SKEWNESS] * (1.0 - 1.0 / self._slow), _skewness(variance, third))
+        late = np.maximum(late, _skewness(cells[VARIANCE], cells[THIRD]))
+        cells[SKEWNESS] = np.where(steady, late, cells[SKEWNESS])
+        own = np.minimum(np.abs((third * weights - old * cells[BEFORE]) / fresh), LARGEST)
+        cells[CUBES] = np.where(steady, 0.99 * cells[CUBES] + own, cells[CUBES])
+        cells[SQUARES] = np.where(steady, 0.99 * cells[SQUARES] + own * own, cells[SQUARES])
+        std = np.nan_to_num(smoother.std)
+        cells[LAST], cells[BEFORE], cells[SPREAD] = value, third, std * std / squares
+        self.sums[W], self.sums[SHORTEST] = weights, squares
+        if self._memory is not None:
+            turned = (self.sums[LATE] > 0.0) & (count >= TURNOVER * self._memory)
+            smoother.begin(turned)
+            cells[..., turned] = 0.0
+            self.sums[:, turned] = 0.0
+
+    def _compare(self, value: Array, mean: Array, squares: Array) -> None:
+        """Compare the newest means with the mean before, and note what it owes to the past where they are off."""
+        cells, ages = self.cells, self.sums[AGE]
+        for scale, newest in zip(SCALES, cells[NEWEST:], strict=True):
+            newest += (mean - newest) / np.maximum(np.minimum(ages, scale), 1.0)
+            size = self._effective * (2 * scale - 1)
+            if scale == 1:  # the block and what was before it: independent means
+                known, off = ages >= 3.0, np.abs(newest - cells[LAST])
+                error = np.sqrt(cells[SPREAD] * (1.0 / size + self.sums[SHORTEST]))
+            else:  # φ and a part of it
+                known, off = (ages >= 3.0 * scale) & (size * squares < 0.5), np.abs(newest - value)
+                error = np.sqrt(cells[SPREAD] * np.maximum(1.0 / size - squares, 0.25 / size))
+            skew = np.minimum(np.sqrt(cells[SKEWNESS] / size), 1.0)
+            beyond = off > (CAUTION + CAUTION * CAUTION / 6.0 * skew) * error
+            changed = (known & beyond & (off > 1e-12 * np.abs(cells[LAST]))).any(axis=-1)
+            owed = np.maximum(cells[LAG], np.abs(newest - value) + error)
+            cells[LAG] = np.where(changed[..., None] & known, owed, cells[LAG])
+
+    def _held(self, smoother: Smoother) -> NDArray[np.bool_]:
+        """Where φ owes too much to the past."""
+        result: NDArray[np.bool_] = self.cells[LAG] > TOLERANCE * np.sqrt(
+            smoother.cells[1] * smoother.sums[2]
+        )
+        return result
+
+    def _size(self, smoother: Smoother) -> Array:
+        """How many independent observations of equal weight would tell as much."""
+        squares, plain = smoother.sums[2], np.nan_to_num(smoother.variance)
+        std = np.nan_to_num(smoother.std)
+        times = np.where(plain > 0.0, std * std / np.where(plain > 0.0, plain * squares, 1.0), 1.0)
+        result: Array = 1.0 / (squares * times)
+        return result
+
+    def wider(self, smoother: Smoother) -> Array:
+        """What to multiply half the band by, as few informative observations tell of the standard error."""
+        size = self._size(smoother)
+        skewness = np.minimum(self.cells[SKEWNESS], size / INFORMATIVE)
+        result: Array = 1.0 + (SKEW * skewness + FEW) / size
+        return result
+
+    def widths(self, smoother: Smoother) -> Array:
+        """What to multiply half the band by; NaN where it may not be believed."""
+        return np.where(self.settled(smoother), self.wider(smoother), np.nan)
+
+    def settled(self, smoother: Smoother) -> NDArray[np.bool_]:
+        """Whether the band may be believed, cell by cell."""
+        cells = self.cells
+        enough = self._size(smoother) >= INFORMATIVE * np.maximum(cells[SKEWNESS], 1.0)
+        contribute = cells[CUBES] * cells[CUBES] >= BLOCKS * cells[SQUARES]
+        old = (smoother.sums[0] >= YOUNG) & (self.sums[LATE] == 0.0)
+        result: NDArray[np.bool_] = old & ~self._held(smoother) & enough & contribute
+        return result
+
+    def state(self) -> SteadinessState:
+        return SteadinessState(block(self.cells), block(self.sums))
+
+    def restore(self, state: SteadinessState, columns: int) -> None:
+        """Take a stored state of so many columns on. Raises ``StateError`` where it is none of this shape."""
+        cells = array("steadiness", state.cells, "<f8", (len(self.cells), *self.cells.shape[1:-1], columns))
+        sums = array("steadiness", state.sums, "<f8", (4, columns))
+        finite("steadiness", cells)
+        finite("steadiness", sums)
+        self.cells, self.sums = cells, sums
+
+
+def _skewness(variance: Array, third: Array) -> Array:
+    """γ², 0 where there is no variance."""
+    cubed = variance * np.sqrt(variance)
+    gamma: Array = np.where(cubed > 0.0, third / np.where(cubed > 0.0, cubed, 1.0), 0.0)
+    return gamma * gamma

@@ -1,0 +1,147 @@
+"""Bands that are shown hold the truth; those that cannot be believed are withheld."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from experiments.settled import looks
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.smoothing import Smoother, half_width
+from explain_core.state import StateError
+from explain_core.steadiness import BLOCK, YOUNG, Steadiness
+
+
+def coverage(found):
+    return sum(one.inside for one in found) / sum(one.shown for one in found)
+
+
+def share(found):
+    return sum(one.shown for one in found) / sum(one.bands for one in found)
+
+
+@pytest.mark.parametrize(
+    "name", ["additive", "interaction", "t(2.5) noise", "correlated inputs", "late feature"]
+)
+def test_bands_that_are_shown_hold_the_truth_and_bands_are_shown(name):
+    """400 streams, looks at intervals: the standard error of a look's coverage is .01, of all together .004."""
+    found = looks(name, 0.01, 400, 4_000)
+    assert coverage(found) >= 0.94
+    counted = [one for one in found if one.shown > 0.1 * one.bands]
+    assert min(one.inside / one.shown for one in counted) >= 0.905
+    assert share(found) > (0.15 if name == "interaction" else 0.25)
+    assert all(one.shown == 0 for one in found if one.n < YOUNG)
+
+
+def test_few_informative_losses_and_tails_of_which_little_came_show_no_band():
+    for name in ("1 % labels, confident", "1 % labels, overconfident", "lognormal inputs"):
+        assert share(looks(name, 0.01, 100, 3_000)) < 0.005
+
+
+def test_no_band_is_shown_between_a_switch_and_the_time_when_it_is_forgotten():
+    n = 6_000
+    found = {one.n: one for one in looks("abrupt switch", 0.01, 200, n)}
+    assert share([found[n // 3]]) > 0.5  # up to the switch
+    after = [one for one in found.values() if one.n > n // 3]
+    assert min(one.alone / one.bands for one in after) < 0.4  # without the look back they are wrong
+    assert share([one for one in after if one.n <= n // 3 + 400]) < 0.02
+    assert share(after[-5:]) > 0.4 and coverage(after) > 0.93
+
+
+def test_the_band_of_a_model_that_has_just_learnt_is_withheld():
+    found = looks("learning model", 0.01, 200, 4_000)
+    assert coverage(found) > 0.94 and share(found) > 0.4
+
+
+@pytest.mark.parametrize("band", ["normal", "chebyshev"])
+def test_both_bands_hold_the_truth_where_increments_depend_on_each_other(band):
+    """Increments that share slowly changing rows: autocovariance r^k beside noise."""
+    alpha, n, repeats, memory = 0.002, 8_000, 500, 100
+    rng = np.random.Generator(np.random.PCG64(5))
+    common, smoother = rng.normal(size=(repeats, 1)), Smoother((repeats, 1), alpha, memory)
+    keep = 1.0 - 1.0 / memory
+    for _ in range(n):
+        common = keep * common + np.sqrt(1.0 - keep * keep) * rng.normal(size=(repeats, 1))
+        smoother.update(0.09 * common + rng.normal(size=(repeats, 1)))
+    off = np.abs(smoother.value)
+    assert (off <= half_width(band, 0.95) * smoother.std).mean() >= 0.92
+    independent = np.sqrt(smoother.variance * smoother.sums[2])
+    if band == "normal":
+        assert (off <= half_width(band, 0.95) * independent).mean() < 0.9
+
+
+def test_the_band_of_a_uniform_reservoir_knows_that_its_rows_are_few():
+    inside = alone = 0
+    for seed in range(60):
+        rng = np.random.Generator(np.random.PCG64(seed))
+        pfi = IncrementalPFI(
+            lambda x: x["a"], task="regression", alpha=None, reservoir="uniform", size=20, seed=seed
+        )
+        for a, e in rng.normal(size=(1_000, 2)).tolist():
+            pfi.explain_one({"a": a}, a + 0.5 * e)
+        found = pfi.explanation.importance()["a"]
+        inside += abs(found.value - 2.0) <= 1.96 * found.std
+        alone += abs(found.value - 2.0) <= 1.96 * float(pfi._smoother.std[0, 0])
+    assert inside >= 55 and alone < 45
+
+
+def follow(estimator, n, start=0):
+    rng = np.random.Generator(np.random.PCG64(3))
+    rows = rng.normal(size=(start + n, 2)).tolist()[start:]
+    for i, (a, b) in enumerate(rows, start):
+        x = {"a": a} if i < 400 else {"a": a, "b": b}
+        estimator.explain_one(x, a + 2.0 * b)
+    return estimator
+
+
+def model(x):
+    return x["a"] + 2.0 * x.get("b", 0.0)
+
+
+def make():
+    return IncrementalPFI(model, task="regression", alpha=0.01, size=50)
+
+
+def test_a_late_feature_begins_anew_once_the_rows_of_the_reservoir_have_it():
+    """Replaced by rows without it, it matters by β² instead of 2 β²."""
+    late = follow(make(), 400 + 199)  # 599 records, 549 explained
+    before = late.explanation.importance()["b"]
+    assert late._smoother.sums[0].tolist() == [549.0, 199.0]
+    late = follow(late, 2, 599)
+    assert late._smoother.sums[0].tolist() == [551.0, 201.0]
+    late = follow(late, 49, 601)  # the block ends with the 600th record explained
+    assert late._smoother.sums[0].tolist() == [600.0, 0.0]
+    assert np.isnan(late.explanation.importance()["b"].value)
+    late = follow(late, 2_000, 650)
+    assert late._smoother.sums[0].tolist() == [2_600.0, 2_000.0]
+    assert before.value < late.explanation.importance()["b"].value
+    assert late.explanation.importance()["b"].value == pytest.approx(8.0, abs=3.0)
+
+
+def test_a_state_that_is_restored_goes_on_to_the_same_bits():
+    whole, part = follow(make(), 1_730), follow(make(), 930)
+    restored = make()
+    restored.restore(part.state())
+    restored.reservoir = part.reservoir
+    restored = follow(restored, 800, 930)
+    for name in ("cells", "sums"):
+        assert np.array_equal(getattr(restored._steadiness, name), getattr(whole._steadiness, name)), name
+    assert restored.explanation.to_json() == whole.explanation.to_json()
+    state = part.state()
+    wrong = msgspec.structs.replace(state.steadiness, sums=state.steadiness.cells)
+    with pytest.raises(StateError, match="steadiness"):
+        make().restore(msgspec.structs.replace(state, steadiness=wrong))
+
+
+def test_a_change_is_told_from_a_constant_that_has_no_error():
+    smoother = Smoother((1, 2), 0.01)
+    steadiness = Steadiness(smoother)
+    shown = []
+    for i in range(4_000):
+        smoother.update(np.array([[0.0, float(i % 3)]]))
+        if i >= 3_000:
+            smoother.update(np.array([[1.0, float(i % 3)]]))
+        if smoother.n % BLOCK == 0:
+            steadiness.end_block(smoother)
+            shown.append((smoother.n, steadiness.settled(smoother)[0].tolist()))
+    known = dict(shown)
+    assert known[3_000] == [True, True] and known[3_100] == [False, False]
