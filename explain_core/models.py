@@ -41,6 +41,9 @@ class Model:
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError
 
+    def hold(self, x: Row) -> None:
+        """Be told of a record that is then predicted, explained and learnt, and does not change meanwhile."""
+
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         """Predictions of several records; one call where the model has a batch method."""
         predict = self.predict
@@ -317,7 +320,7 @@ def check_prediction(prediction: Prediction, task: Task) -> None:
     if task == "regression":
         if not _finite(prediction):
             raise ValueError(f"model: predicted {prediction!r}; a regression model returns a finite number")
-    elif not isinstance(prediction, Mapping):
+    elif type(prediction) is not dict and not isinstance(prediction, Mapping):
         raise ValueError(
             f"model: predicted {prediction!r}; a classifier returns a mapping from label to probability"
         )

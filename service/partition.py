@@ -170,6 +170,7 @@ class PartitionState:
     def _fold(self, offset: int, sample: Sample, y: Any) -> list[dict[str, Any]]:
         """Returns why the risk changed, for each drift window that the record ends: mostly none."""
         x, windows, changes = sample.x, self.windows, []
+        self.model.hold(x)
         prediction = self.model.predict(x)
         check_prediction(prediction, self.model.task)
         if self.records % self._every == 0:

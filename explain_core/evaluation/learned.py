@@ -57,6 +57,7 @@ class LearnedEvaluator(GenericEvaluator):
         if len(row) != rows.matrix.shape[1]:
             rows.sync()
             row = self.model.encoded(x)
+        rows.note(x, row)
         if labels and bound.ready(self.model, rows.matrix, labels):
             truth = float(y) if self._regression else float(bound.places.get(y, -1))
             pfi, sage = plan.pfi.rng, plan.sage.rng
@@ -140,6 +141,8 @@ class _Rows:
         self._reservoir, self._learner = reservoir, learner
         self._known: list[Row | None] = []
         self._replaced: int | None = None
+        self._newest: Row | None = None
+        self._row: Array = np.empty(0)
         self.matrix: Array = np.empty((0, 0))
 
     def sync(self) -> None:
@@ -158,6 +161,11 @@ class _Rows:
         else:
             slots = list(compress(count(), map(operator.is_not, rows, self._known)))
         for slot in slots:
-            self.matrix[slot] = self._learner.encoded(rows[slot])
+            newest = rows[slot] is self._newest and len(self._row) == self.matrix.shape[1]
+            self.matrix[slot] = self._row if newest else self._learner.encoded(rows[slot])
             self._known[slot] = rows[slot]
         self._replaced = replaced
+
+    def note(self, x: Row, row: Array) -> None:
+        """Keep the row of a record that comes to the reservoir next."""
+        self._newest, self._row = x, row.copy()

@@ -48,6 +48,9 @@ class Learner(Model):
         """The record as a row of ``columns``, with room in the arrays for all that is new in it; good until the next one."""
         raise NotImplementedError
 
+    def hold(self, x: Row) -> None:
+        self.columns.hold(x)
+
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError
 

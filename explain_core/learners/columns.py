@@ -46,6 +46,7 @@ class Columns:
         """The categories of each nominal feature with their codes."""
         self.size = 0
         """Columns and categories; grows with each new one."""
+        self._held: Row | None = None
         self.buffer: NDArray[np.float64]
         """The row that was asked for last."""
         self._numeric: set[str] = set()  # features that have had a number
@@ -57,6 +58,9 @@ class Columns:
 
         Raises ``ValueError`` for a value that is neither number nor string, and for a feature that was of the other kind before.
         """
+        if x is self._held:
+            return self.buffer
+        self._held = None
         try:
             getters = self._getters
             if tuple(x) != self._order:
@@ -75,6 +79,12 @@ class Columns:
         except (struct.error, KeyError, TypeError, OverflowError):  # something is missing, new, or wrong
             self._encode(x)
         return self.buffer
+
+    def hold(self, x: Row) -> None:
+        """Encode a record that is asked for again, and does not change meanwhile: once, until another one is asked for."""
+        self._held = None
+        self.row(x)
+        self._held = x
 
     def add(self, names: Iterable[str]) -> None:
         """Columns for the features that have none."""
@@ -96,6 +106,7 @@ class Columns:
         return codes.setdefault(category, len(codes))
 
     def _lay_out(self) -> None:
+        self._held = None
         self._order = tuple(self.names)
         self.buffer = np.full(len(self.names), NAN)
         self._view = self.buffer.data
