@@ -51,8 +51,8 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
 def warm(model: Model) -> None:
     """Compile what learning and explaining take, or load it from numba's cache, so that no record waits for it.
 
-    A learner is taught three records: give one of its own. Some 20 s of computing where the cache is empty, else one or two;
-    nothing without numba.
+    A learner is taught three records: give one of its own. Where the cache is empty it takes some 10 s of computing for a linear
+    model and 25 s for a forest, else one or two; nothing without numba.
     """
     if not AVAILABLE:
         return
