@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import service.kafka.loop
-from service.kafka.clients import ErrorLog, group_consumer
+from service.kafka.clients import ErrorLog, Kafka, group_consumer
 from service.settings import Settings
 from service.worker import main
 
@@ -18,8 +18,8 @@ class Polled:
 
     longest = 0.0
 
-    def __init__(self, settings: Settings, slot: int, errors: ErrorLog) -> None:
-        self._consumer = group_consumer(settings, slot, errors)
+    def __init__(self, settings: Settings, slot: int, errors: ErrorLog, kafka: Kafka) -> None:
+        self._consumer = group_consumer(settings, slot, errors, kafka)
         self._seen = time.monotonic()
 
     def poll(self, *arguments: Any) -> Any:

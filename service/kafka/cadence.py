@@ -48,8 +48,7 @@ class Cadence:
             owned
             for owned in running
             if owned.place is not None
-            and owned.state is not None
-            and owned.place.next_offset < owned.state.next_offset
+            and owned.unsaved
             and (owned.fold_seconds > longest or now - owned.snapshot_at > settings.max_age)
         ]
         allowed = []

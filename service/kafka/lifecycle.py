@@ -1,96 +1,44 @@
-"""One partition of a worker, from assignment to the end: waiting → restoring → replaying → running → (gone).
-
-A slice of ``advance`` takes about a tenth of a second at the most, so that other partitions keep flowing.
-"""
+"""One partition of a worker, from assignment to the end: waiting → restoring → replaying → running → (gone)."""
 
 from __future__ import annotations
 
-import gc
-import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import suppress
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from service.crash_points import reach
-from service.errors import UserError
-from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
-from service.kafka.clock import Clock
-from service.kafka.past import Past, Read
+from service.kafka.checkpoints import Place, point, to_records
+from service.kafka.recovery import Cluster, Recovered, Recovery, Target
 from service.kafka.totals import Phase
-from service.kafka.transaction import Ends
+from service.kafka.transaction import Keyed
 from service.messages import Output
 from service.partition import PartitionState, fold_settings
 from service.records import InputRecord
-from service.settings import Settings
-from service.signatures import Keys
-from service.snapshot import Manifest, Versions, begin, load
-
-SLICE_SECONDS = 0.1
-
-SUPERSEDED_SECONDS = 10.0
-"""A snapshot that was replaced while it was read is found again at once; one that stays missing is lost."""
-
-BEHIND_SECONDS = 10.0
-"""What a coordinator may take to load what was committed, once it answers."""
+from service.snapshot import Manifest, take
 
 log = logging.getLogger(__name__)
 
 
-class RecoveryError(UserError):
-    """The past of a partition does not fit; nothing was folded or published."""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """What a partition needs of the cluster to recover."""
-
-    settings: Settings
-    topic_id: str
-    keys: Keys
-    group: Consumer
-    reader: Consumer
-    uncommitted: Callable[[], Consumer]
-    read: Read
-    clock: Clock = field(default_factory=Clock)
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a silent replay ends, and what must be true there.
-
-    ``fold_digest`` and ``chains`` are those of the committed offset's metadata; where the group expired there is no fold digest,
-    and the chains are those of the last published messages.
-    """
-
-    offset: int
-    fold_digest: str | None
-    chains: dict[str, tuple[int, str]]
-
-    def differences(self, state: PartitionState) -> list[str]:
-        """Each digest of a replayed state that is not the committed one. The fold digest is blind to the explanations, the chains are not."""
-        pairs = [("fold digest", state.fold_digest.hex(), self.fold_digest or state.fold_digest.hex())]
-        for name, (seq, digest) in self.chains.items():
-            chain = state.chains[name]
-            here = f"{chain.digest.hex()} of {chain.seq} messages"
-            pairs.append((f"chain of {name}", here, f"{digest} of {seq} messages"))
-        return [f"{name} {here} here, {there} there" for name, here, there in pairs if here != there]
-
-
 class OwnedPartition:
-    """A partition that the group gave to this worker."""
+    """A partition that the group gave to this worker: its state, and what of it is committed.
+
+    What it says of itself may be read by another thread; only its own methods change it.
+    """
 
     def __init__(self, cluster: Cluster, partition: int) -> None:
         self._clock = cluster.clock
+        self._cluster = cluster
+        self._recovery = Recovery(cluster, partition)
+        self._target: Target | None = None
+        self._taken: Manifest | None = None
+        self._topic = cluster.settings.topics.records
         self.partition = partition
         self.phase: Phase = "waiting"
         self.state: PartitionState | None = None
         self.place: Place | None = None
         self.consuming = False
-        self.since = self._clock.monotonic()
-        self.taken: Manifest | None = None
+        self.since = self.snapshot_at = self._clock.monotonic()
         self.stored: Manifest | None = None
         self.stored_at = 0.0
         self.records = 0
@@ -100,17 +48,6 @@ class OwnedPartition:
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
-        self.snapshot_at = self._clock.monotonic()
-        self.past = Past(cluster.reader, cluster.uncommitted, cluster.settings, partition, cluster.read)
-        self._cluster = cluster
-        self._reader: SnapshotReader | None = None
-        self._pointer: Pointer | None = None
-        self._target: Target | None = None
-        self._retry_until: float | None = None
-        self._behind_until: float | None = None
-        self._delay = ""
-        self._topic = cluster.settings.topics.records
-        self._who = f"{self._topic} partition {partition}"
 
     @property
     def dirty(self) -> bool:
@@ -121,12 +58,44 @@ class OwnedPartition:
             and self.state.next_offset > self.committed_offset
         )
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether the newest snapshot, if there is one, is of an earlier state."""
+        return self.state is not None and (
+            self.place is None or self.place.next_offset < self.state.next_offset
+        )
+
+    @property
+    def position(self) -> int | None:
+        """Offset up to which the input has been folded, counting control records; None before there is a state."""
+        return None if self.state is None else max(self.state.next_offset, self.caught_up_at)
+
+    @property
+    def replay_left(self) -> int:
+        """Offsets between the state and the end of its replay."""
+        if self._target is None or self.state is None:
+            return 0
+        return max(0, self._target.offset - self.state.next_offset)
+
+    def reached(self, offset: int) -> bool:
+        """Whether everything before an offset has been folded and is no replay."""
+        position = self.position
+        return self.phase == "running" and position is not None and position >= offset
+
+    # --- recovery and input ------------------------------------------------------------------------------------------
+
     def advance(self) -> None:
         """One slice of recovery. Raises ``RecoveryError`` where the past does not fit."""
-        if self.phase == "waiting":
-            self._wait()
-        elif self.phase == "restoring":
-            self._restore()
+        found = self._recovery.advance()
+        self.phase = self._recovery.phase
+        if found is not None:
+            self._take_up(found)
+
+    def consume(self) -> TopicPartition:
+        """Where input is to begin; from now on it is folded."""
+        assert self.state is not None
+        self.consuming = True
+        return TopicPartition(self._topic, self.partition, self.state.next_offset)
 
     def fold(self, record: InputRecord) -> list[Output]:
         """Fold a record of the input; returns what it publishes, nothing while replaying."""
@@ -149,263 +118,15 @@ class OwnedPartition:
         if self.phase == "replaying":
             self._after_replay(offset)
 
-    def count(self) -> None:
-        """The state is that of the committed offset: take note of what it says of itself."""
-        if self.state is not None:
-            self.records = self.state.records
-            self.explanations = self.state.chains["explanations"].seq
-            self.fallbacks = self.state.evaluator.fallbacks
-            performance = self.state.performance
-            self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}
-
-    @property
-    def position(self) -> int | None:
-        """Offset up to which the input has been folded, counting control records; None before there is a state."""
-        return None if self.state is None else max(self.state.next_offset, self.caught_up_at)
-
-    @property
-    def replay_left(self) -> int:
-        """Offsets between the state and the end of its replay."""
-        if self._target is None or self.state is None:
-            return 0
-        return max(0, self._target.offset - self.state.next_offset)
-
-    def _wait(self) -> None:
-        cluster, where = self._cluster, TopicPartition(self._topic, self.partition)
-        try:
-            # Blocks while a predecessor's transaction is open: its outcome decides where we start.
-            committed = cluster.group.committed([where], timeout=SLICE_SECONDS)[0]
-            # The group's connection is busy with fetching for other partitions.
-            low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
-            if committed.error is not None:
-                raise KafkaException(committed.error)
-            if committed.offset < 0:
-                self._without_offset(low, high)
-                return
-            pointer = self._pointer = self._pointer_of(committed)
-            if pointer.next_offset <= committed.offset and self._behind(pointer, committed.offset):
-                return
-        except KafkaException as error:
-            self._delayed(error.args[0].str())
-            self._refresh()
-            return
-        except Undecided as error:
-            self._delayed(str(error))
-            self._clock.sleep(SLICE_SECONDS / 2)  # it may take minutes: other partitions need the time more
-            return
-        self._check_log(pointer, committed.offset, low, high)
-        self._target = Target(committed.offset, pointer.fold_digest, pointer.chains)
-        self._start_restore(pointer)
-
-    def _pointer_of(self, committed: TopicPartition) -> Pointer:
-        pointer = Pointer.decode(committed.metadata)
-        if pointer is None:
-            raise RecoveryError(
-                f"{self._who}: the committed offset {committed.offset} is not ours: it has no pointer to a snapshot, so the state at it "
-                f"is unknown; an operator or another program committed it to group {self._cluster.settings.app_id!r}. "
-                f"{self._remedy()}"
-            )
-        return pointer
-
-    def _refresh(self) -> None:
-        """Have the reader ask where partitions are: what it learnt while a broker was away it would believe for minutes."""
-        try:
-            self._cluster.reader.list_topics(timeout=1.0)
-        except KafkaException as error:
-            log.debug("metadata: %s", error.args[0].str(), extra=self._extra())
-
-    def _behind(self, pointer: Pointer, committed: int) -> bool:
-        """Whether something of ours is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
-
-        A coordinator whose broker was killed may answer before it has loaded all that was committed: it is asked again.
-        """
-        here = pointer.epoch, committed
-        published = self.past.last_published(pointer.ends)
-        manifest = self.past.newest_manifest(pointer.manifest + 1, self._cluster.keys)
-        if published is not None and (published.epoch, published.offset) > here:
-            newer = published.newest
-        elif manifest is not None and (manifest.epoch, manifest.next_offset) > here:
-            newer = f"the snapshot at offset {manifest.next_offset} of epoch {manifest.epoch}"
-        else:
-            return False
-        text = f"{self._who}: the committed offset {committed} of epoch {pointer.epoch} is behind {newer}"
-        self._behind_until = self._behind_until or self._clock.monotonic() + BEHIND_SECONDS
-        if self._clock.monotonic() > self._behind_until:
-            raise RecoveryError(
-                f"{text}: the group's offsets were moved back, or lost; going on would double what was published. {self._remedy()}"
-            )
-        self._delayed(f"{text}; Kafka may not have loaded the group's offsets yet")
-        return True
-
-    def _delayed(self, reason: str) -> None:
-        """Kafka cannot answer yet; the next slice asks again."""
-        if reason != self._delay:
-            self._delay = reason
-            log.info("waiting: %s", reason, extra=self._extra())
-
-    def _check_log(self, pointer: Pointer, committed: int, low: int, high: int) -> None:
-        if pointer.topic_id != self._cluster.topic_id:
-            raise RecoveryError(
-                f"{self._who}: the topic was deleted and created again (its id was {pointer.topic_id} and is {self._cluster.topic_id}); "
-                f"the state is of records that are gone. {self._remedy()}"
-            )
-        if pointer.next_offset > committed:
-            raise RecoveryError(
-                f"{self._who}: the snapshot is at offset {pointer.next_offset}, beyond the committed offset {committed}; "
-                f"the offset was moved back. {self._remedy()}"
-            )
-        if committed > high:
-            raise RecoveryError(
-                f"{self._who}: the committed offset {committed} is beyond the end of the log {high}; records were lost. {self._remedy()}"
-            )
-        if low > pointer.next_offset:
-            lost = (
-                f"records {pointer.next_offset} to {min(low, committed) - 1}, which a replay needs,"
-                if low > pointer.next_offset and pointer.next_offset < committed
-                else f"records {committed} to {low - 1}, which were never folded,"
-            )
-            raise RecoveryError(
-                f"{self._who}: {lost} were deleted by retention: the log starts at {low}, the snapshot is at {pointer.next_offset}, "
-                f"the committed offset is {committed}. Give the topic a longer retention. {self._remedy()}"
-            )
-
-    def _remedy(self) -> str:
-        return (
-            f"To begin a new epoch with a new model: explain-sidecar reset --partition {self.partition} --yes"
-        )
-
-    def _without_offset(self, low: int, high: int) -> None:
-        """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
-        cluster, settings = self._cluster, self._cluster.settings
-        published = self.past.last_published()
-        found = self.past.find_snapshot(cluster.keys)
-        if found is None and published is None:
-            self.state = begin(settings, self.partition, start=low)
-            self._run()
-            return
-        if found is None:
-            raise RecoveryError(
-                f"{self._who}: there is no committed offset and no snapshot, yet explanations of {settings.app_id!r} are there up to offset "
-                f"{published.offset if published else 0}; going on would double them. {self._remedy()}"
-            )
-        pointer, _ = found
-        if pointer.topic_id != cluster.topic_id:
-            self._check_log(pointer, pointer.next_offset, low, high)
-        self._target = (
-            Target(published.offset, None, published.chains)
-            if published and published.offset > pointer.next_offset
-            else Target(pointer.next_offset, None, {})
-        )
-        self._check_log(pointer, self._target.offset, low, high)
-        log.warning(
-            "no committed offset: recovering from the snapshot and the last published message",
-            extra=self._extra(),
-        )
-        self._pointer = pointer
-        self._start_restore(pointer)
-
-    def _start_restore(self, pointer: Pointer) -> None:
-        settings = self._cluster.settings
-        self._reader = SnapshotReader(
-            self._cluster.reader,
-            settings.topics.checkpoints,
-            self.partition,
-            pointer,
-            settings.app_id,
-            self._cluster.keys,
-        )
-        self.phase = "restoring"
-
-    def _restore(self) -> None:
-        assert self._reader is not None and self._pointer is not None and self._target is not None
-        try:
-            snapshot = self._reader.advance(SLICE_SECONDS)
-        except Undecided as error:
-            self._delayed(str(error))
-            self.phase = "waiting"
-            return
-        except Superseded:
-            self._retry_until = self._retry_until or self._clock.monotonic() + SUPERSEDED_SECONDS
-            if self._clock.monotonic() > self._retry_until:
-                raise RecoveryError(
-                    f"{self._who}: the snapshot that the committed offset points to is not at offset {self._pointer.manifest} of "
-                    f"{self._cluster.settings.topics.checkpoints!r}; that topic was emptied or created again. {self._remedy()}"
-                ) from None
-            log.debug("the snapshot was superseded; reading the committed offset again", extra=self._extra())
-            self.phase = "waiting"
-            return
-        if snapshot is None:
-            return
-        reach("restore")
-        settings, manifest = self._cluster.settings, snapshot.manifest
-        self.stored, self.stored_at = manifest, self._reader.written_at / 1000
-        self._reader = None
-        if (manifest.epoch, manifest.next_offset, manifest.topic_id) != (
-            self._pointer.epoch,
-            self._pointer.next_offset,
-            self._pointer.topic_id,
-        ):
-            raise RecoveryError(
-                f"{self._who}: the snapshot is not the one that the committed offset points to. {self._remedy()}"
-            )
-        difference = settings_difference(manifest.settings, fold_settings(settings))
-        if difference:
-            self._settings_changed(manifest, difference)
-            return
-        state = load(snapshot, settings)
-        # What came out of a snapshot is no garbage: without this the collector visits all of it three times before it lets it rest.
-        gc.freeze()
-        if (state.partition, state.epoch, state.next_offset, state.fold_digest.hex()) != (
-            self.partition,
-            manifest.epoch,
-            manifest.next_offset,
-            manifest.fold_digest,
-        ):
-            raise RecoveryError(
-                f"{self._who}: the state in the snapshot is not the one that its manifest describes. {self._remedy()}"
-            )
-        here = Versions.here()
-        if manifest.versions != here:
-            log.warning(
-                "the snapshot was written by %s and this is %s; a replay may differ in the last bit",
-                manifest.versions,
-                here,
-                extra=self._extra(),
-            )
-        self.state = state
-        self.place = Place(
-            Ends(self._pointer.first_chunk, self._pointer.manifest), manifest.next_offset, self._pointer.ends
-        )
-        log.info(
-            "restored a snapshot of %d bytes; %d offsets to replay",
-            snapshot.size,
-            self._target.offset - state.next_offset,
-            extra=self._extra(),
-        )
-        self.phase = "replaying"
+    def _take_up(self, found: Recovered) -> None:
+        self.state, self.place, self._target = found.state, found.place, found.target
+        self.stored, self.stored_at = found.stored, found.stored_at
         self.snapshot_at = self._clock.monotonic()
-        self._after_replay(state.next_offset)
-
-    def _settings_changed(self, manifest: Manifest, difference: str) -> None:
-        settings = self._cluster.settings
-        assert self._target is not None
-        if settings.checkpoint.on_mismatch != "reset":
-            raise RecoveryError(
-                f"{self._who}: settings that the state depends on have changed:\n{difference}\nSet them back; or begin a new epoch with a "
-                "new model by checkpoint.on_mismatch=reset"
-            )
-        log.warning(
-            "settings changed, beginning epoch %d at offset %d:\n%s",
-            manifest.epoch + 1,
-            self._target.offset,
-            difference,
-            extra=self._extra(),
-        )
-        self.state = begin(settings, self.partition, epoch=manifest.epoch + 1, start=self._target.offset)
-        self.state.notices.append(
-            f"settings changed: epoch {manifest.epoch + 1} begins at offset {self._target.offset}"
-        )
-        self._run()
+        if self._target is None:
+            self._run()
+        else:
+            self.phase = "replaying"
+            self._after_replay(found.state.next_offset)
 
     def _after_replay(self, position: int) -> None:
         """Go on to running where the replay has reached its end, once it is proved to be the state that published."""
@@ -421,51 +142,57 @@ class OwnedPartition:
         self._run()
 
     def _diverged(self, target: Target, state: PartitionState) -> None:
-        settings = self._cluster.settings
-        recovery = settings.recovery
-        accepted = recovery.on_divergence == "continue" and (recovery.partition, recovery.offset) == (
-            self.partition,
-            target.offset,
-        )
-        text = (
-            f"{self._who}: the replay up to offset {target.offset} gives another state than the one that published: "
-            f"{'; '.join(target.differences(state))} (epoch {state.epoch}); the model is not deterministic, or "
-            f"the software or CPU changed (here: {Versions.here()})"
-        )
-        if not accepted:
-            raise RecoveryError(
-                f"{text}. Return to the software that wrote it; or accept the difference with recovery.on_divergence=continue, "
-                f"recovery.partition={self.partition}, recovery.offset={target.offset}; or begin anew: {self._remedy()}"
-            )
-        log.warning("%s; accepted by recovery.on_divergence", text, extra=self._extra())
-        for name, chain in state.chains.items():
-            if name in target.chains:  # downstream's chain goes on unbroken
-                seq, digest = target.chains[name]
-                chain.seq, chain.digest = seq, bytes.fromhex(digest)
-        state.notices.append(f"an operator accepted that the replay up to offset {target.offset} diverged")
+        self._recovery.accept(target, state)
         self.place = None  # a new snapshot, with the accepted chains in it, before anything else
 
     def _run(self) -> None:
+        assert self.state is not None
         self.phase = "running"
-        self.count()
-        log.info("running from offset %d", self.state.next_offset if self.state else -1, extra=self._extra())
+        self._count()
+        offset = self.state.next_offset
+        log.info("running from offset %d", offset, extra={"partition": self.partition, "offset": offset})
 
-    def _extra(self) -> dict[str, Any]:
-        return {"partition": self.partition, "offset": self.state.next_offset if self.state else None}
+    # --- commits -----------------------------------------------------------------------------------------------------
 
+    def snapshot(self) -> tuple[list[Keyed], dict[str, int], int]:
+        """The records that store a snapshot of the state as it is now, where the output topics end before it, and its bytes."""
+        assert self.state is not None
+        cluster, settings = self._cluster, self._cluster.settings
+        ends = self.place.ends if self.place else {}
+        with suppress(KafkaException):
+            ends = self._recovery.past.ends()
+        taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings))
+        self._taken = taken.manifest
+        stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
+        return to_records(taken, stored_chunks, cluster.keys), ends, taken.size
 
-def settings_difference(before: Any, now: Any, path: str = "") -> str:
-    """Each setting that differs, a line each; empty where none does."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        lines = [
-            settings_difference(before.get(key), now.get(key), f"{path}.{key}" if path else key)
-            for key in {**before, **now}
-        ]
-        return "\n".join(line for line in lines if line)
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        lines = [
-            settings_difference(a, b, f"{path}.{index}")
-            for index, (a, b) in enumerate(zip(before, now, strict=True))
-        ]
-        return "\n".join(line for line in lines if line)
-    return "" if before == now else f"  {path}: was {json.dumps(before)}, is {json.dumps(now)}"
+    def offset(self, place: Place | None) -> TopicPartition:
+        """The offset to commit, with its pointer to a snapshot: at this place, or to the one of before."""
+        state, place = self.state, place or self.place
+        assert state is not None and place is not None
+        if state.next_offset < self.committed_offset:
+            raise AssertionError(
+                f"{self._topic} partition {self.partition}: offset {state.next_offset} after {self.committed_offset}"
+            )
+        pointer = point(self._cluster.topic_id, state, place)
+        return TopicPartition(self._topic, self.partition, state.next_offset, metadata=pointer.encode())
+
+    def committed(self, place: Place | None) -> None:
+        """The state's offset is committed, and with ``place`` the snapshot that was taken last."""
+        assert self.state is not None
+        self.committed_offset = self.state.next_offset
+        self._count()
+        if place is not None:
+            self.place, self.stored = place, self._taken
+            self.stored_at = self._clock.time()
+            self.fold_seconds = 0.0
+            self.snapshot_at = self._clock.monotonic()
+
+    def _count(self) -> None:
+        """The state is that of the committed offset: take note of what it says of itself."""
+        if self.state is not None:
+            self.records = self.state.records
+            self.explanations = self.state.chains["explanations"].seq
+            self.fallbacks = self.state.evaluator.fallbacks
+            performance = self.state.performance
+            self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}

@@ -17,9 +17,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from service.crash_points import reach
 from service.envelope import Envelope
 from service.errors import UserError
-from service.kafka import checkpoints
-from service.kafka.cadence import Cadence
-from service.kafka.checkpoints import Place
 from service.kafka.clients import (
     CONNECT_SECONDS,
     KAFKA,
@@ -29,19 +26,19 @@ from service.kafka.clients import (
     reading_consumer,
     worker_name,
 )
+from service.kafka.commits import Commits
 from service.kafka.headers import read_headers
-from service.kafka.lifecycle import SLICE_SECONDS, Cluster, OwnedPartition
+from service.kafka.lifecycle import OwnedPartition
+from service.kafka.recovery import SLICE_SECONDS, Cluster
 from service.kafka.report import Report, make_report
 from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
-from service.kafka.transaction import MAX_KEPT_BYTES, Aborted, Transaction
+from service.kafka.transaction import Aborted, Transaction
 from service.kafka.watch import TopicWatch
 from service.models import foreign_code
-from service.partition import fold_settings
 from service.records import InputRecord
 from service.settings import Settings
 from service.signatures import RISK, check_trust, read_keys
-from service.snapshot import take
 from service.spans import spans_of
 
 MAX_BATCH = 1_000
@@ -79,7 +76,6 @@ class Worker:
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
-        self._fold_settings = fold_settings(settings)
         self._consumer = group_consumer(settings, slot, self._errors, kafka)
         # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.
         self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=5)
@@ -101,13 +97,13 @@ class Worker:
         self._transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
         self._owned: dict[int, OwnedPartition] = {}
         self._waiting: deque[Message] = deque()
-        self._cadence = Cadence(settings.checkpoint, kafka.clock)
         self.totals = Totals(settings.topics)
+        self._commits = Commits(
+            settings, self._transaction, self._consumer, self._watch, self.totals, kafka.clock
+        )
         self._failure: BaseException | None = None
         self._joined_at: float | None = None
         self._targets: dict[int, int] | None = None
-        self._begun_at = 0.0
-        self._records_in_transaction = 0
         self._step_seconds = 0.001
         self._failed = False
         self.stopping = False
@@ -131,7 +127,7 @@ class Worker:
                 self._receive()
                 self._advance()
                 self._fold_waiting()
-                if self._commit_due():
+                if self._commits.due(self._owned.values()):
                     self._commit_or_send_again()
                 yield
             self._finish()
@@ -174,12 +170,8 @@ class Worker:
     def _poll_seconds(self) -> float:
         if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
             return 0.0
-        if self._transaction.open:
-            return max(
-                0.0,
-                min(0.1, self._begun_at + self._settings.commit.interval_ms / 1000 - self._clock.monotonic()),
-            )
-        return 0.1
+        left = self._commits.wait_seconds
+        return 0.1 if left is None else max(0.0, min(0.1, left))
 
     def _fold_waiting(self) -> None:
         waiting, monotonic = self._waiting, self._clock.monotonic
@@ -202,7 +194,7 @@ class Worker:
                 break
             count += 1
             now = monotonic()
-            if now - started > SLICE_SECONDS or (self._transaction.open and self._commit_due(now)):
+            if now - started > SLICE_SECONDS or self._commits.full(now):
                 break
         if count:
             self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
@@ -221,14 +213,10 @@ class Worker:
         outputs = owned.fold(record)
         self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
         if running:
-            self._records_in_transaction += 1
-            if not self._transaction.open:
-                self._begun_at = self._clock.monotonic()
-            if outputs or not self._transaction.open:
-                wrapped = [self._envelope.wrap(owned.partition, one) for one in outputs]
-                if self._spans is not None:
-                    self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
-                self._transaction.publish(owned.partition, wrapped)
+            wrapped = [self._envelope.wrap(owned.partition, one) for one in outputs]
+            if self._spans is not None:
+                self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
+            self._commits.publish(owned.partition, wrapped)
 
     def _input_error(self, message: Message, error: KafkaError) -> None:
         code = error.code()
@@ -281,10 +269,7 @@ class Worker:
             if owned.phase == "waiting":  # to the end of the queue
                 self._owned[owned.partition] = self._owned.pop(owned.partition)
             elif owned.state is not None and not owned.consuming:
-                self._consumer.incremental_assign(
-                    [TopicPartition(self._topic.name, owned.partition, owned.state.next_offset)]
-                )
-                owned.consuming = True
+                self._consumer.incremental_assign([owned.consume()])
             if owned.phase == "restoring" or self._clock.monotonic() > until:
                 break
 
@@ -313,7 +298,7 @@ class Worker:
         leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
         try:
             if not self._failed:
-                self._commit([owned for owned in leaving if owned.phase == "running"])
+                self._commits.commit(self._owned.values(), leaving)
         except Aborted as error:
             log.info(
                 "could not commit before leaving partitions %s (%s); their new owner replays",
@@ -363,29 +348,11 @@ class Worker:
 
     # --- commits -------------------------------------------------------------------------------------------------
 
-    def _commit_due(self, now: float | None = None) -> bool:
-        if self._transaction.open:
-            commit = self._settings.commit
-            now = self._clock.monotonic() if now is None else now
-            return (
-                now - self._begun_at >= commit.interval_ms / 1000
-                or self._records_in_transaction >= commit.max_records
-                or self._transaction.kept_bytes > MAX_KEPT_BYTES
-            )
-        # Dirty without a transaction: a partition that has just begun, or an abort.
-        return any(owned.dirty for owned in self._owned.values()) or bool(self._snapshots_due())
-
-    def _snapshots_due(self) -> list[OwnedPartition]:
-        running = [
-            owned for owned in self._owned.values() if owned.phase == "running" and owned.state is not None
-        ]
-        return self._cadence.due(running)
-
     def _commit_or_send_again(self) -> None:
         """Commit; after an abort serve rebalances with the input waiting, and send the kept outputs again."""
         while True:
             try:
-                self._commit(self._snapshots_due())
+                self._commits.commit(self._owned.values())
                 return
             except Aborted:
                 self._alive()
@@ -393,79 +360,6 @@ class Worker:
                 if message is not None:
                     self._waiting.append(message)
                 self._raise_failure()
-
-    def _commit(self, snapshots_of: list[OwnedPartition]) -> None:
-        """One transaction: outputs so far, snapshots, offsets with their pointers. Raises ``Aborted``.
-
-        1. chunks and manifests of the snapshots; 2. their offsets, by flushing; 3. the input offsets, each with its
-        pointer; 4. commit; 5. note what is now true.
-        """
-        running = [
-            owned for owned in self._owned.values() if owned.phase == "running" and owned.state is not None
-        ]
-        first = [owned for owned in running if owned.place is None and owned.dirty]
-        snapshots_of = [*snapshots_of, *(owned for owned in first if owned not in snapshots_of)]
-        snapshots_of = [
-            owned
-            for owned in snapshots_of
-            if owned.place is None
-            or (owned.state is not None and owned.place.next_offset < owned.state.next_offset)
-        ]
-        moved = [owned for owned in running if owned.dirty or owned in snapshots_of]
-        if not moved and not self._transaction.open and not self._transaction.kept:
-            return
-        self._transaction.begin()
-        asked = self._watch.ask()
-        started = self._clock.monotonic()
-        places = {owned.partition: self._write_snapshot(owned) for owned in snapshots_of}
-        if places:
-            self._transaction.flush()
-            self.totals.stored(len(places), self._clock.monotonic() - started)
-        offsets = []
-        for owned in moved:
-            state, place = owned.state, places.get(owned.partition, owned.place)
-            assert state is not None and place is not None
-            if state.next_offset < owned.committed_offset:
-                raise AssertionError(
-                    f"{self._topic.name} partition {owned.partition}: offset {state.next_offset} after {owned.committed_offset}"
-                )
-            pointer = checkpoints.point(self._topic.id, state, place)
-            offsets.append(
-                TopicPartition(
-                    self._topic.name, owned.partition, state.next_offset, metadata=pointer.encode()
-                )
-            )
-        published = self._transaction.kept
-        started = self._clock.monotonic()
-        self._transaction.commit(offsets, self._consumer, confirm=lambda: self._watch.confirm(asked))
-        self.totals.committed(self._clock.monotonic() - started, published)
-        self._records_in_transaction = 0
-        for owned in moved:
-            assert owned.state is not None
-            owned.committed_offset = owned.state.next_offset
-            owned.count()
-            if owned.partition in places:
-                owned.place = places[owned.partition]
-                owned.stored = owned.taken
-                owned.stored_at = self._clock.time()
-                owned.fold_seconds = 0.0
-                owned.snapshot_at = self._clock.monotonic()
-
-    def _write_snapshot(self, owned: OwnedPartition) -> Place:
-        started = self._clock.monotonic()
-        assert owned.state is not None
-        ends = owned.place.ends if owned.place else {}
-        with suppress(KafkaException):
-            ends = owned.past.ends()
-        snapshot = take(
-            owned.state, self._settings.app_id, self._topic.name, self._topic.id, self._fold_settings
-        )
-        owned.taken = snapshot.manifest
-        stored_chunks = len(owned.stored.chunk_sizes) if owned.stored else 0
-        records = checkpoints.to_records(snapshot, stored_chunks, self._keys)
-        offsets = self._transaction.send_all(self._settings.topics.checkpoints, owned.partition, records)
-        self._cadence.spent(owned.partition, self._clock.monotonic() - started, snapshot.size)
-        return Place(offsets, snapshot.manifest.next_offset, ends)
 
     # --- what is asked from outside ------------------------------------------------------------------------------
 
@@ -499,13 +393,8 @@ class Worker:
             return False
         if not self._owned:
             return self._clock.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
-        return all(self._partition_caught_up(owned) for owned in self._owned.values())
-
-    def _partition_caught_up(self, owned: OwnedPartition) -> bool:
-        if owned.phase != "running" or owned.state is None:
-            return False
-        target = (self._targets or {}).get(owned.partition, 0)
-        return max(owned.state.next_offset, owned.caught_up_at) >= target
+        targets = self._targets
+        return all(owned.reached(targets.get(owned.partition, 0)) for owned in self._owned.values())
 
     def _leave(self) -> None:
         """After a failure: give the partitions back at once, and commit nothing."""
@@ -520,7 +409,7 @@ class Worker:
         """Commit with a snapshot of every partition, and leave the group."""
         for _ in range(20):
             try:
-                self._commit([owned for owned in self._owned.values() if owned.phase == "running"])
+                self._commits.commit(self._owned.values(), self._owned.values())
                 break
             except Aborted:
                 self._consumer.poll(0.05)

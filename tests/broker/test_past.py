@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from service.kafka.checkpoints import Pointer
-from service.kafka.lifecycle import SUPERSEDED_SECONDS
+from service.kafka.recovery import SUPERSEDED_SECONDS
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 
 

@@ -8,8 +8,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 import service.snapshot
 from service.kafka import clients
-from service.kafka.lifecycle import OwnedPartition, Target
+from service.kafka.lifecycle import OwnedPartition
 from service.kafka.past import Past
+from service.kafka.recovery import Target
 from service.kafka.transaction import Transaction
 from service.kafka.watch import TopicWatch
 from service.partition import PartitionState

@@ -3,7 +3,8 @@
 import pytest
 
 from service.kafka.checkpoints import Place, Pointer, point
-from service.kafka.lifecycle import Cluster, OwnedPartition, RecoveryError, Target
+from service.kafka.lifecycle import OwnedPartition
+from service.kafka.recovery import Cluster, RecoveryError, Target
 from service.kafka.transaction import Ends
 from service.partition import PartitionState
 from service.signatures import Keys

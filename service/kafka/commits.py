@@ -1,0 +1,119 @@
+"""When a worker commits, and what: outputs, snapshots, and input offsets with their pointers, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer
+
+from service.kafka.cadence import Cadence
+from service.kafka.checkpoints import Place
+from service.kafka.transaction import MAX_KEPT_BYTES, Transaction
+
+if TYPE_CHECKING:
+    from service.kafka.clock import Clock
+    from service.kafka.lifecycle import OwnedPartition
+    from service.kafka.totals import Totals
+    from service.kafka.watch import TopicWatch
+    from service.messages import Output
+    from service.settings import Settings
+
+
+class Commits:
+    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        transaction: Transaction,
+        group: Consumer,
+        watch: TopicWatch,
+        totals: Totals,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings.commit
+        self._checkpoints = settings.topics.checkpoints
+        self._transaction = transaction
+        self._group = group
+        self._watch = watch
+        self._totals = totals
+        self._clock = clock
+        self._cadence = Cadence(settings.checkpoint, clock)
+        self._begun_at = 0.0
+        self._records = 0
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long the open transaction may still wait for input; None where none is open."""
+        if not self._transaction.open:
+            return None
+        return self._begun_at + self._settings.interval_ms / 1000 - self._clock.monotonic()
+
+    def full(self, now: float) -> bool:
+        """Whether the open transaction, if there is one, has waited or holds enough."""
+        return self._transaction.open and (
+            now - self._begun_at >= self._settings.interval_ms / 1000
+            or self._records >= self._settings.max_records
+            or self._transaction.kept_bytes > MAX_KEPT_BYTES
+        )
+
+    def due(self, owned: Collection[OwnedPartition]) -> bool:
+        if self._transaction.open:
+            return self.full(self._clock.monotonic())
+        # Dirty without a transaction: a partition that has just begun, or an abort.
+        return any(one.dirty for one in owned) or bool(self._cadence.due(_running(owned)))
+
+    def publish(self, partition: int, outputs: list[Output]) -> None:
+        """Send what a record of the input has caused, which may be nothing. Raises ``Aborted``."""
+        self._records += 1
+        if not self._transaction.open:
+            self._begun_at = self._clock.monotonic()
+        if outputs or not self._transaction.open:
+            self._transaction.publish(partition, outputs)
+
+    def commit(
+        self, owned: Collection[OwnedPartition], saved: Collection[OwnedPartition] | None = None
+    ) -> None:
+        """One transaction: outputs so far, snapshots, offsets with their pointers. Raises ``Aborted``.
+
+        ``saved``: which partitions to snapshot; by default those that are due. Those that never were come along.
+
+        1. chunks and manifests of the snapshots; 2. their offsets, by flushing; 3. the input offsets, each with its
+        pointer; 4. commit; 5. note what is now true.
+        """
+        running = _running(owned)
+        due = self._cadence.due(running) if saved is None else [one for one in running if one in saved]
+        first = [one for one in running if one.place is None and one.dirty and one not in due]
+        saved = [one for one in (*due, *first) if one.unsaved]
+        moved = [one for one in running if one.dirty or one in saved]
+        if not moved and not self._transaction.open and not self._transaction.kept:
+            return
+        self._transaction.begin()
+        asked = self._watch.ask()
+        started = self._clock.monotonic()
+        places = {one.partition: self._save(one) for one in saved}
+        if places:
+            self._transaction.flush()
+            self._totals.stored(len(places), self._clock.monotonic() - started)
+        offsets = [one.offset(places.get(one.partition)) for one in moved]
+        published = self._transaction.kept
+        started = self._clock.monotonic()
+        self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
+        self._totals.committed(self._clock.monotonic() - started, published)
+        self._records = 0
+        for one in moved:
+            one.committed(places.get(one.partition))
+
+    def _save(self, owned: OwnedPartition) -> Place:
+        """Send a snapshot; its place is known once the transaction is flushed."""
+        started = self._clock.monotonic()
+        records, ends, size = owned.snapshot()
+        offsets = self._transaction.send_all(self._checkpoints, owned.partition, records)
+        self._cadence.spent(owned.partition, self._clock.monotonic() - started, size)
+        assert owned.state is not None
+        return Place(offsets, owned.state.next_offset, ends)
+
+
+def _running(owned: Collection[OwnedPartition]) -> list[OwnedPartition]:
+    return [one for one in owned if one.phase == "running" and one.state is not None]
