@@ -21,8 +21,9 @@ from service.partition import PartitionState
 from service.records import InputRecord
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 from tests.crash.oracle import Stream, chain, compare
-from tests.driver.clients import Fault, Process
+from tests.driver.clients import kafka_of
 from tests.driver.log import Cluster, Entry, Killed
+from tests.driver.process import Fault, Process
 
 RECORDS = "records"
 OUTPUTS = {"explanations": "explanations", "drift": "drift", "dead_letters": "dead-letters"}
@@ -117,7 +118,7 @@ class Driver:
         return running
 
     def _make(self, slot: int, running: Running, settings: Settings, until_caught_up: bool) -> None:
-        running.worker = Worker(settings, slot, lambda: None, running.process.kafka())
+        running.worker = Worker(settings, slot, lambda: None, kafka_of(running.process))
         running.turns = running.worker.turns(until_caught_up)
 
     def turn(self, slot: int, count: int = 1) -> None:

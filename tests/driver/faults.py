@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
-from tests.driver.clients import Client, Fault
 from tests.driver.driver import Driver
+from tests.driver.process import Client, Fault
 
 AWAY_SECONDS = 11.0
 """Longer than the session, and than a transaction may be open."""

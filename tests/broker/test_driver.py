@@ -1,0 +1,250 @@
+"""The in-memory cluster of tests/driver does not lie: the same client calls have the same outcomes on it and on a broker."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+
+from service.kafka.broker import Broker
+from service.kafka.clients import (
+    KAFKA,
+    ErrorLog,
+    Kafka,
+    admin_client,
+    group_consumer,
+    reading_consumer,
+    transactional_producer,
+)
+from service.kafka.loop import Worker
+from service.kafka.topics import Topics
+from service.settings import Settings
+from tests.driver.clients import kafka_of
+from tests.driver.driver import OUTPUTS, TINY, values
+from tests.driver.log import Cluster
+from tests.driver.process import Process
+
+SECONDS = 60.0
+
+Outcome = tuple[str, bool, bool] | str
+
+
+def outcome(call: Callable[[], Any]) -> Outcome:
+    """What a call came to: its error's name, whether it is fatal, and whether the transaction must be aborted."""
+    try:
+        call()
+    except KafkaException as error:
+        cause = error.args[0]
+        return cause.name(), cause.fatal(), cause.txn_requires_abort()
+    return "done"
+
+
+class Side:
+    """Kafka, or the one in memory, with the topics of a sidecar: two partitions each."""
+
+    def __init__(self, kafka: Kafka, servers: str, name: str) -> None:
+        topics = {setting: f"{setting}-{name}" for setting in ("records", *OUTPUTS, "checkpoints")}
+        given = {**TINY, "app_id": name, "topics": topics, "kafka": {"bootstrap_servers": servers}}
+        self.kafka, self.settings = kafka, Settings(**given)
+        self.records = self.settings.topics.records
+        made = Topics(self.settings, kafka=kafka)
+        made.create_topics([(self.records, 2, {"retention.ms": "-1"})])
+        made.until_described(self.records)
+        made.prepare()
+        self.open: list[Consumer] = []
+
+    def producer(self, name: str) -> Producer:
+        made = transactional_producer(self.settings, f"{self.settings.app_id}-{name}", ErrorLog(), self.kafka)
+        made.init_transactions(SECONDS)
+        return made
+
+    def reader(self, **config: Any) -> Consumer:
+        made = reading_consumer(self.settings, kafka=self.kafka, **config)
+        self.open.append(made)
+        return made
+
+    def member(self) -> tuple[Consumer, list[Any]]:
+        """A member of the group, and what it has been told."""
+        made, told = group_consumer(self.settings, 0, ErrorLog(), self.kafka), []
+
+        def telling(kind: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+            def tell(consumer: Consumer, places: list[TopicPartition]) -> None:
+                told.append((kind, sorted(place.partition for place in places)))
+                if kind == "assign":
+                    consumer.incremental_assign(
+                        [TopicPartition(self.records, place.partition, 0) for place in places]
+                    )
+                else:
+                    consumer.incremental_unassign(places)
+
+            return tell
+
+        made.subscribe(
+            [self.records],
+            on_assign=telling("assign"),
+            on_revoke=telling("revoke"),
+            on_lost=telling("lost"),
+        )
+        self.open.append(made)
+        return made, told
+
+    def until(self, condition: Callable[[], bool], *polled: Consumer) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline
+            for consumer in polled:
+                consumer.poll(0.1)
+
+    def read(self, topic: str, partition: int, start: int = 0, **config: Any) -> list[Any]:
+        """Offset and value of each message up to the end, which comes last, or the name of the error."""
+        reader, found = self.reader(**config), []
+        reader.assign([TopicPartition(topic, partition, start)])
+        while not found or isinstance(found[-1][1], bytes):
+            message = reader.poll(1.0)
+            if message is not None:
+                error = message.error()
+                found.append((message.offset(), message.value() if error is None else error.name()))
+        return found
+
+
+def transactions(side: Side) -> Any:
+    """What readers see of transactions that were committed, aborted, and are open."""
+    producer, seen = side.producer("a"), []
+    for values_, commit in ((b"abc", True), (b"de", False), (b"f", True)):
+        producer.begin_transaction()
+        for value in values_:
+            producer.produce(side.records, bytes([value]), b"k", partition=0, headers=[])
+        producer.flush(SECONDS)
+        (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
+    seen.append(side.read(side.records, 0))
+    producer.begin_transaction()
+    producer.produce(side.records, b"open", b"k", partition=0, headers=[])
+    producer.flush(SECONDS)
+    where = TopicPartition(side.records, 0)
+    for isolation in ("read_committed", "read_uncommitted"):
+        seen.append(side.read(side.records, 0, isolation_level=isolation))
+        reader = side.reader(isolation_level=isolation)
+        seen.append(reader.get_watermark_offsets(where, timeout=SECONDS, cached=False))
+        reader.assign([TopicPartition(side.records, 0, 0)])
+        while (message := reader.poll(1.0)) is None or message.error() is None:
+            pass
+        seen.append(reader.get_watermark_offsets(where, cached=True))
+    producer.abort_transaction(SECONDS)
+    return seen
+
+
+def fenced(side: Side) -> Any:
+    """A second producer under the same transactional id, and what becomes of the first one and of its transaction."""
+    first = side.producer("same")
+    first.begin_transaction()
+    first.produce(side.records, b"first", b"k", partition=0, headers=[])
+    first.flush(SECONDS)
+    second = side.producer("same")
+    fate = outcome(lambda: first.commit_transaction(SECONDS))
+    second.begin_transaction()
+    second.produce(side.records, b"second", b"k", partition=0, headers=[])
+    return fate, outcome(lambda: second.commit_transaction(SECONDS)), side.read(side.records, 0)
+
+
+def offsets(side: Side) -> Any:
+    """Offsets in a transaction: undecided, aborted, committed; and with the metadata of a generation that has gone by."""
+    producer = side.producer("a")
+    member, told = side.member()
+    side.until(lambda: told != [], member)
+    place = TopicPartition(side.records, 0, 3, metadata="m")
+    seen, asking = [], side.reader(group=side.settings.app_id)
+
+    def committed() -> Any:
+        found = asking.committed([TopicPartition(side.records, 0)], SECONDS)[0]
+        return found.offset, found.metadata or ""
+
+    seen.append(committed())
+    for commit in (False, True):
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([place], member.consumer_group_metadata(), SECONDS)
+        seen.append(outcome(lambda: asking.committed([TopicPartition(side.records, 0)], 0.5)))
+        (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
+        seen.append(committed())
+    old = member.consumer_group_metadata()
+    other, others = side.member()
+    side.until(lambda: ("assign", [1]) in others or ("assign", [0]) in others, member, other)
+    producer.begin_transaction()
+    seen.append(outcome(lambda: producer.send_offsets_to_transaction([place], old, SECONDS)))
+    seen.append(outcome(lambda: producer.commit_transaction(SECONDS)))
+    seen.append(outcome(lambda: producer.abort_transaction(SECONDS)))
+    gone = other.consumer_group_metadata()
+    other.close()
+    producer.begin_transaction()
+    seen.append(outcome(lambda: producer.send_offsets_to_transaction([place], gone, SECONDS)))
+    seen.append(outcome(lambda: producer.abort_transaction(SECONDS)))
+    seen.append(committed())
+    return seen
+
+
+def rebalances(side: Side) -> Any:
+    """What members are told when another joins, and when it leaves; which partition moves is Kafka's to choose."""
+    first, told = side.member()
+    side.until(lambda: ("assign", [0, 1]) in told, first)
+    second, others = side.member()
+    side.until(lambda: any(kind == "assign" and places for kind, places in others), first, second)
+    side.until(lambda: told[-1] == ("assign", []), first, second)
+    second.close()
+    side.until(lambda: told[-1][1] != [], first)
+    first.close()
+    return [[(kind, len(places)) for kind, places in one if places] for one in (told, others)]
+
+
+def mistakes(side: Side) -> Any:
+    """What is not there: offsets, partitions, topics; and what is assigned twice."""
+    producer, reader = side.producer("a"), side.reader()
+    where = TopicPartition(side.records, 0, 0)
+    reader.incremental_assign([where])
+    seen = [side.read(side.records, 0, start=7), outcome(lambda: reader.incremental_assign([where]))]
+    reader.incremental_unassign([where])
+    seen.append(outcome(lambda: reader.incremental_unassign([where])))
+    producer.begin_transaction()
+    producer.list_topics(side.records, timeout=SECONDS)
+    seen.append(outcome(lambda: producer.produce(side.records, b"", b"", partition=5, headers=[])))
+    admin = admin_client(side.settings, kafka=side.kafka)  # kept: without it the request is dropped
+    asked = admin.describe_topics(TopicCollection(["absent", side.records]), request_timeout=SECONDS)
+    seen.append(asked["absent"].exception().args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)  # type: ignore[union-attr]
+    seen.append(len(asked[side.records].result().partitions))
+    return seen
+
+
+def worker(side: Side) -> Any:
+    """A worker that has caught up, and one after it: everything that they published."""
+    producer = side.producer("feed")
+    for seed in range(2):
+        producer.begin_transaction()
+        for value in values(30, seed):
+            producer.produce(side.records, value, b"k", partition=0, headers=[])
+        producer.commit_transaction(SECONDS)
+        Worker(side.settings, 0, lambda: None, side.kafka).run(until_caught_up=True)
+    topics = side.settings.topics
+    found = {name: side.read(getattr(topics, name), 0) for name in OUTPUTS}
+    return {name: [without_time(value) for _, value in stream] for name, stream in found.items()}
+
+
+def without_time(value: bytes) -> bytes:
+    """The broker's clock is another one: a message without its timestamp, and the digest that covers it."""
+    return re.sub(rb'"(timestamp":\d+|digest":"\w+")', b"", value) if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("scenario", [transactions, fenced, offsets, rebalances, mistakes, worker])
+def test_the_cluster_in_memory_does_what_kafka_does(
+    broker: Broker, unique_name: Callable[[str], str], scenario: Callable[[Side], Any]
+) -> None:
+    name = unique_name("app")
+    found = []
+    for kafka, servers in (
+        (kafka_of(Process(Cluster(), {})), "memory"),
+        (KAFKA, broker.bootstrap_servers),
+    ):
+        side = Side(kafka, servers, name)
+        found.append(scenario(side))
+        for consumer in side.open:
+            consumer.close()
+    assert found[0] == found[1]

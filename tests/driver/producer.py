@@ -1,0 +1,152 @@
+"""A transactional producer of the in-memory cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from tests.driver.log import Entry, Metadata, Where, error
+from tests.driver.process import Client, Process
+
+LINGER = 3
+"""Messages after which a producer sends those that wait."""
+
+
+class Producer(Client):
+    def __init__(self, process: Process, config: dict[str, Any]) -> None:
+        super().__init__(process, config)
+        self._name: str = config["transactional.id"]
+        self._timeout = config["transaction.timeout.ms"] / 1_000
+        self._epoch = -1
+        self._state = "new"
+        self._cause: KafkaError | None = None
+        self._waiting: list[tuple[Where, Entry, Any]] = []
+        self._reports: list[Callable[[], None]] = []
+
+    def init_transactions(self, timeout: float) -> None:
+        self.called("init_transactions")
+        self._epoch = self.cluster.begin(self._name, self._timeout)
+        self._state = "ready"
+        self.answered()
+
+    def begin_transaction(self) -> None:
+        self.called("begin_transaction")
+        self._check("ready")
+        self._state = "open"
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        *,
+        partition: int,
+        headers: Any,
+        on_delivery: Any = None,
+    ) -> None:
+        self.called("produce")
+        if self._state == "aborting":
+            raise error(KafkaError._STATE)
+        self._check("open")
+        self.cluster.log(topic, partition)
+        stamp = int(1_000 * self.cluster.clock.time())
+        entry = Entry(key, value, tuple(headers), stamp)
+        self._waiting.append(((topic, partition), entry, on_delivery))
+        if len(self._waiting) >= LINGER:
+            self._send()
+
+    def poll(self, timeout: float) -> int:
+        self.called("producer.poll")
+        return self._report()
+
+    def flush(self, timeout: float) -> int:
+        self.called("flush")
+        self._send()
+        self._report()
+        return 0
+
+    def send_offsets_to_transaction(
+        self, offsets: list[TopicPartition], metadata: Metadata, timeout: float
+    ) -> None:
+        self.called("send_offsets_to_transaction")
+        self._check("open")
+        try:
+            self.cluster.groups[metadata.group].check(metadata)
+            known = self.cluster.join(self._name, self._epoch)
+        except KafkaException as refusal:
+            self._fail(refusal.args[0])
+            raise
+        known.offsets += [(metadata.group, place) for place in offsets]
+        self.answered()
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.called("commit_transaction")
+        if self._state != "committed":
+            self._check("open")
+            self._send()
+            self._report()
+            self._check("open")
+            self._end(commit=True)
+            self._state = "committed"
+            self.answered()
+        self._state = "ready"
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.called("abort_transaction")
+        if self._state != "aborted":
+            if self._state == "fatal":
+                raise KafkaException(self._cause)
+            self._waiting.clear()
+            self._end(commit=False)
+            self._state = "aborted"
+            self.answered()
+        self._state = "ready"
+
+    def _end(self, commit: bool) -> None:
+        try:
+            self.cluster.join(self._name, self._epoch)
+        except KafkaException as refusal:
+            self._fail(refusal.args[0])
+            raise
+        self.cluster.end(self._name, commit)
+
+    def _check(self, wanted: str) -> None:
+        """Raises what has made the transaction impossible, or that the call does not belong here."""
+        if self._state in ("aborting", "fatal"):
+            raise KafkaException(self._cause)
+        if self._state != wanted:
+            raise error(KafkaError._STATE, f"the producer is {self._state}")
+
+    def _fail(self, cause: KafkaError) -> None:
+        self._state, self._cause = "fatal" if cause.fatal() else "aborting", cause
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for where, entry, on_delivery in waiting:
+            failure, offset = self.refused, -1
+            if failure is not None:
+                self.refused = None
+                self._fail(
+                    KafkaError(failure.code(), failure.str(), False, False, True)  # fatal, retriable, abort
+                )
+            elif self._state == "open":
+                try:
+                    offset = self.cluster.append(self._name, self._epoch, where, entry)
+                except KafkaException as refusal:
+                    failure = refusal.args[0]
+                    self._fail(failure)
+            else:
+                failure = KafkaError(KafkaError._PURGE_QUEUE)
+            if self.unknown and failure is None:
+                self.unknown, offset = False, -1
+            message = Message(topic=where[0], partition=where[1], offset=offset)
+            if on_delivery is not None:
+                self._reports.append(lambda f=on_delivery, e=failure, m=message: f(e, m))
+
+    def _report(self) -> int:
+        reports, self._reports = self._reports, []
+        for report in reports:
+            report()
+        return len(reports)
