@@ -23,7 +23,12 @@ MODELS: dict[Task, tuple[object, ...]] = {
         forest.ARFClassifier(),
         naive_bayes.GaussianNB(),
     ),
-    "regression": (linear_model.LinearRegression(),),
+    "regression": (
+        linear_model.LinearRegression(),
+        tree.HoeffdingTreeRegressor(),
+        tree.HoeffdingAdaptiveTreeRegressor(),
+        forest.ARFRegressor(),
+    ),
 }
 for task, models in MODELS.items():
     for model in models:
