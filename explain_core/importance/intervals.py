@@ -78,7 +78,7 @@ class WindowedEstimator:
             held = [*self._records, (x, y)][-self.window :]
             state = self._rng.state
             try:
-                delta = self._contributions(players, [x for x, _ in held], [y for _, y in held])
+                delta, influence = self._contributions(players, [x for x, _ in held], [y for _, y in held])
                 if not np.isfinite(delta).all():
                     names = [loss.name for loss in self.losses]
                     raise ValueError(
@@ -88,7 +88,7 @@ class WindowedEstimator:
                 self._rng.state = state
                 raise
             self._values = delta.mean(axis=0)
-            self._std = delta.std(axis=0, ddof=1) / np.sqrt(len(delta))
+            self._std = influence.std(axis=0, ddof=1) / np.sqrt(len(delta))
         self.players = players
         self._records.append((x, y))
         self._seen += 1
@@ -117,8 +117,8 @@ class WindowedEstimator:
     def _metadata(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> Array:
-        """Δ of every record of the window, records × losses × players."""
+    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> tuple[Array, Array]:
+        """Δ of every record of the window, records × losses × players; and its influence on their mean, up to a constant."""
         raise NotImplementedError
 
 
@@ -126,7 +126,8 @@ class IntervalPFI(WindowedEstimator):
     """Permutation importance of every interval of ``window`` records (the baseline of the iPFI paper, Sect. 4.1).
 
     Each of ``n_repeats`` random permutations is cyclic, so that no record keeps its own value: the mean over them
-    estimates e_switch − e_orig of the interval without bias.
+    estimates e_switch − e_orig of the interval without bias. A record has its part in the mean twice, by its own loss and by that of
+    the record that gets its value: the standard error is that of the sum of both.
 
     >>> pfi = IntervalPFI(lambda x: 2.0 * x["a"], task="regression", window=50)
     >>> for i in range(50):
@@ -147,17 +148,19 @@ class IntervalPFI(WindowedEstimator):
     def _metadata(self) -> dict[str, Any]:
         return {"n_repeats": self.n_repeats}
 
-    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> Array:
+    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> tuple[Array, Array]:
         n = len(rows)
         predictions = self.model.checked_predictions(rows)
         own = np.array([[loss(y, p) for loss in self.losses] for y, p in zip(ys, predictions, strict=True)])
-        delta = np.zeros((n, len(self.losses), len(players)))
+        delta, given = np.zeros((2, n, len(self.losses), len(players)))
         for _ in range(self.n_repeats):
             owners = self._rng.permutation(n)
             donors = [*owners[1:], owners[0]]
             for j, player in enumerate(players):
                 copies = switched(self.model, rows, player, owners, donors)
-                for i, prediction in zip(owners, copies, strict=True):
-                    delta[i, :, j] += [loss(ys[i], prediction) for loss in self.losses]
+                for i, donor, prediction in zip(owners, donors, copies, strict=True):
+                    losses = [loss(ys[i], prediction) for loss in self.losses]
+                    delta[i, :, j] += losses
+                    given[donor, :, j] += losses
         result: Array = delta / self.n_repeats - own[:, :, None]
-        return result
+        return result, result + given / self.n_repeats

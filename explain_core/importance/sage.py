@@ -169,7 +169,7 @@ class SlidingWindowSAGE(WindowedEstimator):
     def _metadata(self) -> dict[str, Any]:
         return {"n_samples": self.n_samples}
 
-    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> Array:
+    def _contributions(self, players: Players, rows: list[Row], ys: list[Any]) -> tuple[Array, Array]:
         predictions = self.model.checked_predictions(rows)
         empty = mean_prediction(predictions)
         parts = []
@@ -189,7 +189,8 @@ class SlidingWindowSAGE(WindowedEstimator):
                     self._rng,
                 )
             )
-        return np.concatenate(parts)
+        result = np.concatenate(parts)
+        return result, result
 
 
 def contributions(

@@ -90,7 +90,9 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
         state = PartitionState(line.settings, p)
         for record in line.inputs[p]:
             state.step(record)
-        for which, value in zip(("model", "empty"), state.performance.of("cross_entropy"), strict=True):
+        for which, value in zip(
+            ("model", "empty", "mean_prediction"), state.performance.of("cross_entropy"), strict=True
+        ):
             assert found["smoothed_loss"]["cross_entropy", which, str(p)] == value
         assert found["partition_state"][str(p), "running"] == 1
     assert found["step_seconds_count"]["running",] == 800
