@@ -18,6 +18,7 @@ from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
+from service.markers import Markers, remarks
 from service.models import foreign_code, load_model
 from service.records import BadRecord, Decoder, InputRecord
 from service.registry import Registry
@@ -54,6 +55,7 @@ class Inferred:
     kinds: set[str] = field(default_factory=set)
     records: int = 0
     example: Any = None
+    markers: Markers = field(default_factory=Markers)
 
 
 def check(settings: Settings, *, as_json: bool = False) -> None:
@@ -228,6 +230,7 @@ def _sample(
                 seen.kinds.add(_kind(value))
                 seen.records += 1
                 seen.example = value
+                seen.markers.add(value)
     finally:
         consumer.close()
     total = good + sum(count for count, _ in bad.values())
@@ -237,6 +240,8 @@ def _sample(
     yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded")
     for kind, (count, first) in bad.items():
         yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
+    for remark in remarks({name: seen.markers for name, seen in features.items()}, "set record.missing"):
+        yield Finding("missing values", None, remark)
     mixed = [name for name, seen in features.items() if len(seen.kinds) > 1]
     if mixed:
         yield Finding(

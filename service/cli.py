@@ -109,6 +109,12 @@ def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
 @click.option(
     "--partitions", type=_COUNT, metavar="N", help="Partitions of the topic, if it must be created."
 )
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="Cells of this text are missing values, as empty ones are; repeatable.",
+)
 @click.pass_context
 def produce(
     context: click.Context,
@@ -119,6 +125,7 @@ def produce(
     rate: float | None,
     limit: int | None,
     partitions: int | None,
+    missing: tuple[str, ...],
 ) -> None:
     """Write the rows of a CSV file to a topic, in order.
 
@@ -135,6 +142,7 @@ def produce(
         rate=rate,
         limit=limit,
         partitions=partitions,
+        missing=missing,
     )
 
 

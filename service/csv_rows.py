@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,13 @@ def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[d
         raise UserError(f"{argument} {file}: cannot be read as CSV: {error}") from None
 
 
-def converters_of(rows: Iterable[dict[str, str]]) -> tuple[dict[str, Callable[[str], Any]], int]:
+def converters_of(
+    rows: Iterable[dict[str, str]], missing: Collection[str] = ("",)
+) -> tuple[dict[str, Callable[[str], Any]], int]:
     """What turns the cells of each column into values, and the number of rows.
 
-    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; empty cells
-    have no part in it.
+    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; ``missing``
+    cells have no part in it.
     """
     kinds: dict[str, list[Callable[[str], Any]]] = {}
     count = 0
@@ -42,7 +44,7 @@ def converters_of(rows: Iterable[dict[str, str]]) -> tuple[dict[str, Callable[[s
         count += 1
         for name, cell in row.items():
             left = kinds.setdefault(name, [int, _finite, _boolean, str])
-            while cell != "" and not _fits(left[0], cell):
+            while cell not in missing and not _fits(left[0], cell):
                 left.pop(0)
     return {name: left[0] for name, left in kinds.items()}, count
 

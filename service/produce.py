@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from service.csv_rows import converters_of, read_rows
 from service.errors import UserError
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
+from service.markers import Markers, remarks
 from service.settings import Settings
 
 FLUSH_SECONDS = 30.0
@@ -35,13 +36,15 @@ def produce(
     rate: float | None = None,
     limit: int | None = None,
     partitions: int | None = None,
+    missing: Sequence[str] = (),
 ) -> None:
     """Write the rows of a CSV file to the records topic, in order, round robin over its partitions or by key.
 
-    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; an empty cell
-    is left out. ``label`` is renamed to the setting ``record.label`` where the two differ.
+    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; an empty cell,
+    and one that is a text of ``missing``, is left out. Columns that are numeric but for another text are named on stderr. ``label`` is renamed to the setting ``record.label`` where the two differ.
     """
-    converters, count = converters_of(read_rows("--input", file, limit))
+    absent = {"", *missing}
+    converters, count = converters_of(read_rows("--input", file, limit), absent)
     if not count:
         raise UserError(f"--input {file}: it has no rows")
     for option, column in (("--label", label), ("--key", key)):
@@ -49,9 +52,16 @@ def produce(
             raise UserError(
                 f"{option} {column}: {file.name} has no such column; it has {', '.join(converters)}"
             )
+    texts = {name: Markers() for name, convert in converters.items() if convert is str and name != label}
+    for row in read_rows("--input", file, limit) if texts else ():
+        for name, markers in texts.items():
+            if row[name] not in absent:
+                markers.add(row[name])
+    for remark in remarks(texts, "produce it anew with --missing"):
+        sys.stderr.write(f"column {remark}\n")
     names = {name: settings.record.label if name == label else name for name in converters}
     rows = (
-        (row, {names[name]: converters[name](cell) for name, cell in row.items() if cell != ""})
+        (row, {names[name]: converters[name](cell) for name, cell in row.items() if cell not in absent})
         for row in read_rows("--input", file, limit)
     )
     write(

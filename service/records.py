@@ -64,7 +64,8 @@ class BadRecord(Exception):
 class Decoder:
     """Decodes one record; every instance is bound to the record settings and the task.
 
-    Features are numbers, strings and booleans; a null or absent feature is a missing value and left out.
+    Features are numbers, strings and booleans; a null or absent feature, and one of the texts of
+    ``record.missing``, is a missing value and left out.
     Raises ``BadRecord`` for everything else.
     """
 
@@ -80,6 +81,7 @@ class Decoder:
         self._features = (
             None if settings.features is None else [(name, _path(name)) for name in settings.features]
         )
+        self._missing = frozenset(settings.missing)
         self._names: tuple[str, ...] | None = None  # those of the last record with good ones
 
     def decode(self, record: InputRecord) -> Sample:
@@ -128,6 +130,9 @@ class Decoder:
                 value = _find(data, path)
                 if value is not None and value is not _ABSENT:
                     found[name] = value
+        if self._missing:
+            missing = self._missing
+            found = {n: value for n, value in found.items() if type(value) is not str or value not in missing}
         names = tuple(found)
         if names != self._names:
             self._check_names(names)

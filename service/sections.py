@@ -141,6 +141,10 @@ class RecordSettings(_Section):
     max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
     max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
     max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
+    missing: tuple[str, ...] = Field(
+        (),
+        description="Texts that stand for a missing value of a feature, such as ? and NA: it is left out, as null is.",
+    )
     on_bad: Literal["dead_letter", "skip", "fail"] = Field(
         "dead_letter", description="What to do with a record that cannot be used."
     )

@@ -1,0 +1,60 @@
+"""Columns that are numeric but for a marker, such as "?" or "NA", which stands for a missing value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST = 2
+"""Different texts that a column of numbers may have beside them to be taken for markers."""
+
+
+class Markers:
+    """What the values of one column are: numbers, and texts that are none.
+
+    >>> column = Markers()
+    >>> for cell in ("1", "2.5", "?", "7"):
+    ...     column.add(cell)
+    >>> column.found, column.share
+    (['?'], 0.25)
+    """
+
+    def __init__(self) -> None:
+        self._numbers = self._texts = 0
+        self._different: dict[str, None] = {}
+
+    def add(self, value: Any) -> None:
+        """Take in a value, a number or a text."""
+        if type(value) is not str or _is_number(value):
+            self._numbers += 1
+            return
+        self._texts += 1
+        if len(self._different) <= MOST:
+            self._different[value] = None
+
+    @property
+    def found(self) -> list[str]:
+        """The markers of a column that is numeric but for them; none of any other."""
+        some = 0 < self._texts <= self._numbers and len(self._different) <= MOST
+        return list(self._different) if some else []
+
+    @property
+    def share(self) -> float:
+        """Of the values that are no numbers."""
+        return self._texts / max(self._texts + self._numbers, 1)
+
+
+def remarks(columns: Mapping[str, Markers], remedy: str) -> Iterator[str]:
+    """A sentence for each column that is numeric but for markers."""
+    for name, one in columns.items():
+        if one.found:
+            texts = " and ".join(map(repr, one.found))
+            yield f"{name}: numbers, but for {texts} in {one.share:.0%}; if that stands for a missing value, {remedy}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
