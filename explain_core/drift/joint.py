@@ -155,7 +155,8 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
         def both(rows: list[Codes]) -> Part:
             """The rows of both windows, which weigh the same: odds are then the ratio of their densities."""
             of = np.repeat([0.0, 1.0], [len(one) for one in rows])
-            weights = np.repeat([len(of) / 2.0 / len(one) for one in rows], [len(one) for one in rows])
+            least = min(map(len, rows))  # what the shorter window tells is what is known
+            weights = np.repeat([least / len(one) for one in rows], [len(one) for one in rows])
             return Part(
                 np.concatenate([part[one] for part, one in zip(codes, rows, strict=True)]), of, weights
             )
