@@ -105,6 +105,13 @@ class Columns:
         self.size += category not in codes
         return codes.setdefault(category, len(codes))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "buffer": None, "_view": None, "_pack": None, "_getters": None, "_held": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lay_out()
+
     def _lay_out(self) -> None:
         self._held = None
         self._order = tuple(self.names)

@@ -477,7 +477,7 @@ def test_trace_context_that_is_long_is_not_passed_on():
 
 
 def test_a_drift_message_that_would_be_too_large_has_its_sentence_alone():
-    drift = {"enabled": True, "window": 20, "bootstrap": 2}
+    drift = {"enabled": True, "window": 20, "bootstrap": 2, "factorisation": "per_feature"}
     state = new_state(drift=drift, emit={"every": 10_000, "max_bytes": 50_000})
     given = [
         {**{f"f{j}": f"{j} {i % 8} " * 150 for j in range(40)}, "a": i % 5, "label": i % 2} for i in range(60)
