@@ -76,7 +76,7 @@ class Smoother:
         if AVAILABLE and delta.ndim == 2:
             kernels.smoothed(self.cells, self.sums, self.rates, delta)
             return
-        n, weights, squares, slow_weights, slow_squares = self.sums
+        n, weights, squares, slow_weights, slow_squares = (self.sums[k, ...] for k in range(5))
         decay, slow_decay, keep = self.rates.tolist()
         value, variance, covariance, recent, third = (self.cells[k, ...] for k in range(5))
         first = n == 0.0

@@ -106,7 +106,14 @@ class Columns:
         return codes.setdefault(category, len(codes))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "buffer": None, "_view": None, "_pack": None, "_getters": None, "_held": None}
+        return {
+            **self.__dict__,
+            "buffer": None,
+            "_view": None,
+            "_pack": None,
+            "_getters": None,
+            "_held": None,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
