@@ -48,11 +48,18 @@ def _partition(place: str, messages: list[dict[str, Any]], changes: list[dict[st
     top = drivers(cells)[:3]
     named = (
         ", ".join(f"{NAMES.get(name, name)} ({_band(cells[name])})" for name in top)
-        or "no feature for certain"
+        or f"no feature for certain. The largest values are {_largest(cells)}"
     )
     gain = performance["empty"] - performance["model"]
     worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
     return f"{place}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} {_change(messages)}{_risk(changes)}"
+
+
+def _largest(cells: dict[str, Any]) -> str:
+    """The values, without bands, of the features that seem to matter most."""
+    values = {name: cell["value"] for name, cell in cells.items() if cell["value"] is not None}
+    top = sorted(values, key=lambda name: -values[name])[:3]
+    return ", ".join(f"{NAMES.get(name, name)} {values[name]:.3f}" for name in top)
 
 
 def _year(messages: list[dict[str, Any]]) -> str:
