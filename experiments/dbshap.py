@@ -30,6 +30,7 @@ from river import forest, tree
 from river.datasets import synth
 
 from experiments.data import load
+from experiments.options import data_option, quick_option
 from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.models import wrap
@@ -38,14 +39,6 @@ from explain_core.progress import track
 Matrix = np.ndarray[Any, Any]
 Concept = Callable[[Matrix], Matrix]
 NOISE = 0.02
-
-_data = click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    help="Directory of the data sets.",
-)
-_quick = click.option("--quick", is_flag=True, help="A small part, for a check that it runs.")
 
 
 class Synthetic(NamedTuple):
@@ -132,7 +125,7 @@ def found(change: RiskChange, number: int) -> bool:
 
 
 @main.command()
-@_quick
+@quick_option
 def synthetic(quick: bool) -> None:
     """Table 1: STAGGER, SEA, Sine and Circle, seeds 0 to 9."""
     seeds = range(2 if quick else 10)
@@ -176,8 +169,8 @@ REAL = {
 
 
 @main.command()
-@_data
-@_quick
+@data_option
+@quick_option
 def real(data: Path, quick: bool) -> None:
     """Table 2: Electricity, Airlines and Covertype, half against half."""
     report = Report("data", "features", "concept", "two largest inputs", "paper", "CPU s", box=None)
@@ -206,7 +199,7 @@ def real(data: Path, quick: bool) -> None:
 
 
 @main.command()
-@_quick
+@quick_option
 def rbf(quick: bool) -> None:
     """Table 3: 10, 15 and 20 features."""
     paper = {10: "0.18; 0.07, 0.05", 15: "0.03; -0.02, 0.01", 20: "7.3e-4; 9.1e-4, 2.6e-4"}
@@ -269,11 +262,11 @@ def pairs(
 
 
 @main.command()
-@_data
+@data_option
 @click.option("--model", "models", type=click.Choice(list(MODELS)), multiple=True, default=list(MODELS))
 @click.option("--shuffle", is_flag=True, help="Shuffle the records first, again and again: no drift.")
 @click.option("--pairs", "n", type=click.IntRange(min=1), default=100, show_default=True)
-@_quick
+@quick_option
 def windows(data: Path, models: tuple[str, ...], shuffle: bool, n: int, quick: bool) -> None:
     """What is named between consecutive windows of 5,000 records of elec2; at most --pairs of them."""
     table = load("elec2", data)

@@ -25,6 +25,7 @@ from rich.table import Table as Report
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from experiments.data import Table, load
+from experiments.options import data_option, quick_option
 from explain_core.drift import RiskChange, dbshap
 from explain_core.models import Model, wrap
 from explain_core.progress import track
@@ -204,13 +205,6 @@ def explain(fitted: Fitted, drift: Drift | None, seed: int, sizes: tuple[int, in
     )
 
 
-_data = click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    help="Directory of the data sets.",
-)
-_quick = click.option("--quick", is_flag=True, help="A small part, for a check that it runs.")
 SETS = ("elec2", "adult", "bank", "bike")
 
 
@@ -220,9 +214,9 @@ def main() -> None:
 
 
 @main.command()
-@_data
+@data_option
 @click.option("--pairs", type=click.IntRange(min=2), default=100, show_default=True)
-@_quick
+@quick_option
 def without(data: Path, pairs: int, quick: bool) -> None:
     """Windows without drift."""
     sizes = [(150, 150), (500, 500), (WINDOW, WINDOW), (500, 8_000), (8_000, 500)]
@@ -248,9 +242,9 @@ def without(data: Path, pairs: int, quick: bool) -> None:
 
 
 @main.command()
-@_data
+@data_option
 @click.option("--pairs", type=click.IntRange(min=1), default=20, show_default=True)
-@_quick
+@quick_option
 def injected(data: Path, pairs: int, quick: bool) -> None:
     """Eight drifts on four data sets."""
     report = Report("drift", "data", "change", "concept", "inputs", "right", "wrong", "none", box=None)
