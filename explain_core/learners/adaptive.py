@@ -180,29 +180,21 @@ def prune(table: Any, head: Any, branch: int) -> None:
 
 
 @inner
-def compare(table: Any, node: int, alternate: int) -> Any:
-    """1 where the alternate is better, −1 where it is worse, 0 where nothing can be said yet."""
+def compare(table: Any, node: int, alternate: int, y: Any) -> Any:
+    """1 where the alternate is better, −1 where it is worse, 0 where nothing can be said yet; ``y`` tells classes from numbers."""
     errors, numbers = f8(table, at.ERRORS), f8(table, at.NUMBERS)
     n, other = errors[node, ERROR_COUNT], errors[alternate, ERROR_COUNT]
     if other <= numbers[0, at.DRIFT_WINDOW] or n <= numbers[0, at.DRIFT_WINDOW]:
         return 0
     mine, its = errors[node, ERROR], errors[alternate, ERROR]
-    bound = math.sqrt(
-        2.0 * mine * (1.0 - mine) * math.log(2.0 / numbers[0, at.SWITCH]) * (1.0 / other + 1.0 / n)
-    )
-    if bound < mine - its:
-        return 1
-    return -1 if bound < its - mine else 0
-
-
-@inner
-def compare_targets(table: Any, node: int, alternate: int) -> Any:
-    """See ``compare``: by a z-test of the mean absolute errors."""
-    errors, numbers = f8(table, at.ERRORS), f8(table, at.NUMBERS)
-    n, other = errors[node, ERROR_COUNT], errors[alternate, ERROR_COUNT]
-    if other <= numbers[0, at.DRIFT_WINDOW] or n <= numbers[0, at.DRIFT_WINDOW]:
-        return 0
-    mine, its = errors[node, ERROR], errors[alternate, ERROR]
+    if isinstance(y, int):
+        bound = math.sqrt(
+            2.0 * mine * (1.0 - mine) * math.log(2.0 / numbers[0, at.SWITCH]) * (1.0 / other + 1.0 / n)
+        )
+        if bound < mine - its:
+            return 1
+        return -1 if bound < its - mine else 0
+    # A z-test of the mean absolute errors.
     its_spread = variance(other, errors[alternate, ERROR_SQUARES]) / other
     spread = math.sqrt(its_spread + variance(n, errors[node, ERROR_SQUARES]) / n)
     z = abs((its - mine) / spread)
@@ -244,10 +236,7 @@ def learn(table: Any, x: Any, y: Any, w: float) -> Any:
             alternates[node, 0] = alternate
             counters[0, MADE] += 1
         elif alternate >= 0:
-            if isinstance(y, int):
-                better = compare(table, node, alternate)
-            else:
-                better = compare_targets(table, node, alternate)
+            better = compare(table, node, alternate, y)
             if better > 0:
                 prune(table, head, node)
                 alternates[node, 0] = -1

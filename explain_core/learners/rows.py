@@ -17,14 +17,9 @@ from explain_core.learners import layout as at
 from explain_core.learners.adaptive import vote
 from explain_core.learners.arrays import f8, held, held_integers, i1, i8
 from explain_core.learners.forest_regression import aggregate
-from explain_core.learners.leaves import (
-    factors,
-    is_regression,
-    normalise,
-    predict_leaf,
-    uses_bayes,
-    weight_of,
-)
+from explain_core.learners.leaves import is_regression, predict_leaf, uses_bayes, weight_of
+from explain_core.learners.naive_bayes import factors, normalise
+from explain_core.learners.naive_bayes import priors as log_priors
 from explain_core.learners.regression_leaves import asks_all
 from explain_core.learners.walks import following, most_common
 from explain_core.sums import total
@@ -93,10 +88,7 @@ def bayes_again(
         whole = weight_of(leaf, n, stats, classes)
         if n == 0 or whole == 0.0:
             return 0
-        for i in range(n):
-            weight = stats[leaf, i]
-            places[classes[leaf, i]] = i if weight > 0.0 else -1
-            priors[i] = math.log(weight / whole) if weight > 0.0 else 0.0
+        log_priors(leaf, n, whole, stats, classes, places, priors)
     for i in range(n):
         votes[i] = priors[i]
     observer, k = leaves[leaf, at.FIRST], 0
