@@ -1,6 +1,9 @@
 """Models of a user, named in the settings by module and class."""
 
-import os
+import secrets
+
+PROCESS = secrets.randbelow(2**32)
+"""Another number in every process, with certainty enough; process ids modulo something repeat."""
 
 
 class Unpredictable:
@@ -10,7 +13,7 @@ class Unpredictable:
         self.n = 0
 
     def predict_proba_one(self, x):
-        p = ((os.getpid() * 31 + self.n) % 97) / 97
+        p = (PROCESS + self.n) % 2**32 / 2**32
         return {0: p, 1: 1 - p}
 
     def predict_one(self, x):
