@@ -1,0 +1,154 @@
+"""The entries of a partition: what is committed in a local store, what is not in memory over it, and both in order of when they are due."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Protocol
+
+import msgspec
+
+from service.join.entries import KINDS, Entry
+
+CHUNK = 1_000
+"""Rows of the index that are read at a time."""
+
+MOST_ROWS = 10_000
+"""Rows of the index that are kept in memory after a commit; those of millions are in the local store."""
+
+_LEAST = -(2**63)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+Changes = Mapping[bytes, bytes | None]
+"""Entries by id, encoded; None is one that is gone."""
+
+
+class Local(Protocol):
+    """What is kept of a partition on this machine: entries by id, and an index of them, a row for each by kind in ascending order.
+
+    A row is when the entry is due, then its id. Rows may outlive their entries.
+    """
+
+    def get(self, id: bytes) -> bytes | None: ...
+
+    def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
+        """The first rows that are not below ``start``."""
+        ...
+
+    def write(
+        self, changes: Changes, rows: Sequence[tuple[int, bytes]], passed: Mapping[int, bytes], place: bytes
+    ) -> None:
+        """All or nothing: delete each kind's rows below ``passed``, then take in changes, new rows, and the place on the changelog."""
+        ...
+
+
+def row_of(due: int, id: bytes) -> bytes:
+    """Sorts by due, then by id. A due beyond 64 bits counts as the last one or the first."""
+    return min(max(due - _LEAST, 0), 2**64 - 1).to_bytes(8, "big") + id
+
+
+class Store:
+    """Entries by id. ``changes`` since the last commit go to the changelog; once they are committed ``committed`` writes them to ``local``."""
+
+    def __init__(self, local: Local) -> None:
+        self._local = local
+        self._changed: dict[bytes, Entry | None] = {}
+        self._queues = [_Queue(kind, local) for kind in KINDS]
+
+    def get(self, id: bytes) -> Entry | None:
+        if id in self._changed:
+            return self._changed[id]
+        found = self._local.get(id)
+        return None if found is None else _decode(found)
+
+    def put(self, id: bytes, entry: Entry) -> None:
+        self._changed[id] = entry
+        self._queues[entry.kind].add(row_of(entry.due, id))
+
+    def delete(self, id: bytes) -> None:
+        self._changed[id] = None
+
+    def pop(self, kind: int, before: int | None = None) -> tuple[bytes, Entry] | None:
+        """The entry of this kind that is due first, if that is before a time; its row is used up, the entry stays."""
+        queue = self._queues[kind]
+        limit = None if before is None else row_of(before, b"")
+        while (row := queue.pop(limit)) is not None:
+            id = row[8:]
+            entry = self.get(id)
+            # Rows of entries that have become another, or are gone, are passed over.
+            if entry is not None and entry.kind == kind and row_of(entry.due, id) == row:
+                return id, entry
+        return None
+
+    def changes(self) -> dict[bytes, bytes | None]:
+        return {id: None if entry is None else _encode(entry) for id, entry in self._changed.items()}
+
+    def committed(self, changes: Changes, place: bytes) -> None:
+        """What ``changes`` gave is committed; ``place`` says up to where on the changelog."""
+        rows = [(kind, row) for kind, queue in enumerate(self._queues) for row in queue.new]
+        self._local.write(changes, rows, {kind: self._queues[kind].passed for kind in KINDS}, place)
+        self._changed.clear()
+        for queue in self._queues:
+            queue.written()
+
+
+def restore(local: Local, changes: Changes, place: bytes) -> None:
+    """Take part of the changelog into a local store."""
+    rows = []
+    for id, value in changes.items():
+        if value is not None:
+            entry = _decode(value)
+            rows.append((entry.kind, row_of(entry.due, id)))
+    local.write(changes, rows, {}, place)
+
+
+class _Queue:
+    """The rows of one kind in ascending order: a part of those in the local store, read ahead, and those that are new."""
+
+    def __init__(self, kind: int, local: Local) -> None:
+        self._kind, self._local = kind, local
+        self._heap: list[bytes] = []
+        self._ahead: deque[bytes] = deque()
+        self._unread: bytes | None = b""
+        """Rows of the local store from here on have not been read; None: all have been."""
+        self.new: list[bytes] = []
+        self.passed = b""
+        """Every row below has been used up."""
+
+    def add(self, row: bytes) -> None:
+        self.new.append(row)
+        heappush(self._heap, row)
+        self.passed = min(self.passed, row)
+
+    def pop(self, limit: bytes | None) -> bytes | None:
+        """The first row if it is below ``limit``."""
+        heap, ahead = self._heap, self._ahead
+        if not ahead and self._unread is not None and not (heap and heap[0] < self._unread):
+            self._read()
+        use_heap = bool(heap) and not (ahead and ahead[0] < heap[0])
+        if not use_heap and not ahead:
+            return None
+        row = heap[0] if use_heap else ahead[0]
+        if limit is not None and row >= limit:
+            return None
+        if use_heap:
+            heappop(heap)
+        else:
+            ahead.popleft()
+        self.passed = row + b"\0"
+        return row
+
+    def _read(self) -> None:
+        assert self._unread is not None
+        rows = self._local.rows(self._kind, self._unread, CHUNK)
+        self._ahead.extend(rows)
+        self._unread = rows[-1] + b"\0" if len(rows) == CHUNK else None
+
+    def written(self) -> None:
+        self.new.clear()
+        if len(self._heap) > MOST_ROWS:
+            self._heap.clear()
+            self._ahead.clear()
+            self._unread = self.passed
