@@ -87,7 +87,7 @@ types: setup ## check static types
 
 .PHONY: schemas
 schemas: setup ## write schemas/ again from the code
-	$(BIN)/python -m service.schemas
+	$(BIN)/python -m service.wire.schemas
 
 .PHONY: docs
 docs: setup ## build the documentation as a site in build/site

@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 from river.datasets import Phishing
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from service.kafka.clients import admin_client, plain_producer, reading_consumer
 from service.kafka.topics import Topics
-from service.run import worker_environment
+from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
 
 PARTITIONS = 4

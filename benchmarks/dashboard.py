@@ -30,10 +30,10 @@ from service.http.feed import Feed
 from service.http.history import MAX_POINTS
 from service.http.server import address, bind, serving
 from service.http.views import VIEWS, Page, Selection
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
-from service.sections import HttpSettings
+from service.settings.sections import HttpSettings
 from service.settings import load_settings
 
 VISITS, UPDATES = 3, 6

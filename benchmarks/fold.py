@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.models import trusted_modules
-from service.partition import PartitionState, fold_settings
-from service.records import InputRecord
+from service.fold.models import trusted_modules
+from service.fold.partition import PartitionState, fold_settings
+from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
-from service.snapshot import load, take
+from service.snapshots.snapshot import load, take
 
 
 def timed(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.processes import TOTALS
-from service.kafka.broker import Broker
-from service.kafka.jars import KAFKA_VERSION
-from service.run import worker_environment
+from service.broker.embedded import Broker
+from service.broker.jars import KAFKA_VERSION
+from service.commands.run import worker_environment
 from tests.broker.harness import Pipeline, Process
 
 SECONDS = 1_500

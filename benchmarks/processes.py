@@ -24,11 +24,11 @@ import click
 import orjson
 from confluent_kafka import Consumer, TopicPartition
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from service.kafka.checkpoints import Pointer
 from service.kafka.clients import reading_consumer
-from service.produce import write
-from service.run import worker_environment
+from service.commands.produce import write
+from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
 
 TOTALS = re.compile(

@@ -28,8 +28,8 @@ from river.datasets import Phishing
 
 from benchmarks.processes import CASES, ONE_DRAW, Bench, Case, Run
 from experiments.data import load
-from service.kafka.broker import Broker
-from service.kafka.jars import KAFKA_VERSION
+from service.broker.embedded import Broker
+from service.broker.jars import KAFKA_VERSION
 
 PARTS = (
     ("explaining", "explain_one "),

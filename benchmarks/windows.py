@@ -15,8 +15,8 @@ from rich.console import Console
 
 from benchmarks.service import _table
 from experiments.data import load
-from service.partition import PartitionState
-from service.records import InputRecord
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
 from service.settings import Settings
 
 MODELS = {

@@ -2,7 +2,7 @@
 
 import os
 
-from service.run import PINNED
+from service.commands.run import PINNED
 
 os.environ.update(PINNED)
 

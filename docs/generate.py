@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
-from service import asyncapi
+from service.wire import asyncapi
 from service.cli import NAME, cli
 from service.http.metrics import Workers
-from service.schemas import MODELS, schemas
+from service.wire.schemas import MODELS, schemas
 from service.settings import Settings
-from service.sources import PREFIX
+from service.settings.sources import PREFIX
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^ *```")

@@ -7,7 +7,7 @@ A static model on independent records, geometric reservoir of 100 rows, n = 8/α
 - a linear regression on independent normal features, squared loss, m = 10: at least 0.90.
 
 The truth is E[Δ] at the same m, from 4 million independent draws. The streams are simulated together in numpy, draw by
-draw as the library's generators do it, and smoothed by the library; ``tests/unit/test_coverage.py`` checks that the
+draw as the library's generators do it, and smoothed by the library; ``tests/core/test_coverage.py`` checks that the
 values are those of ``IncrementalPFI`` and ``IncrementalSAGE``.
 """
 

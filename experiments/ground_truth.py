@@ -6,7 +6,7 @@ iSAGE has α = 2/(w + 1). SW_20 is batch SAGE of the last w records under the cu
 the cost of iSAGE; SW_1 is that every w records, at equal cost. The error is the sum over the features of the absolute
 difference, averaged over the records from 100 (a full reservoir) after the first full window on.
 
-Everything is computed in batches; ``tests/unit/test_experiments.py`` checks that the values are those of the library.
+Everything is computed in batches; ``tests/experiments/test_experiments.py`` checks that the values are those of the library.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import orjson
 from explain_client.messages import Drift, Explanation
 
 if TYPE_CHECKING:
-    from service.messages import Output
-    from service.partition import PartitionState
-    from service.records import InputRecord
+    from service.fold.messages import Output
+    from service.fold.partition import PartitionState
+    from service.fold.records import InputRecord
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 """Of the first record, milliseconds since 1970; each further record is a second later."""
@@ -64,7 +64,7 @@ class FoldDriver:
 
         Raises ``FoldError`` of the sidecar where the model fails.
         """
-        from service.records import InputRecord
+        from service.fold.records import InputRecord
 
         for record in records:
             offset = len(self._inputs)
@@ -100,20 +100,20 @@ class FoldDriver:
         )
 
     def _begin(self) -> PartitionState:
-        from service.snapshot import begin
+        from service.snapshots.snapshot import begin
 
         return begin(self.settings, self.partition)
 
     def _restored(self, state: PartitionState) -> PartitionState:
-        from service.partition import fold_settings
-        from service.snapshot import load, take
+        from service.fold.partition import fold_settings
+        from service.snapshots.snapshot import load, take
 
         settings = self.settings
         taken = take(state, settings.app_id, settings.topics.records, "", fold_settings(settings))
         return load(taken.model_copy(update={"trusted": True}), settings)  # it has not left this process
 
     def _take(self, offset: int, output: Output) -> None:
-        from service.messages import letter_headers
+        from service.fold.messages import letter_headers
 
         if output.destination == "explanations":
             self.explanations.append(Explanation.from_json(output.value or b""))

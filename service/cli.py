@@ -77,7 +77,7 @@ def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
 
     Every explanation is published exactly once. The state is restored from the checkpoints topic. SIGTERM and Ctrl-C stop the workers cleanly.
     """
-    from service.run import run
+    from service.commands.run import run
 
     return run(_load(context), config=context.obj, workers=workers, until_caught_up=until_caught_up)
 
@@ -131,7 +131,7 @@ def produce(
 
     Each row becomes a labelled record: a JSON object with a field for each column. Empty cells are missing values.
     """
-    from service.produce import produce
+    from service.commands.produce import produce
 
     produce(
         _load(context),
@@ -161,7 +161,7 @@ def tail(
 
     Prints a table that refreshes; with --json one message per line.
     """
-    from service.tail import tail
+    from service.commands.tail import tail
 
     tail(
         _load(context),
@@ -231,7 +231,7 @@ def reset(context: click.Context, partition: int, yes: bool, start: str) -> None
 
     The explainers are new too. The old state is lost; published messages stay. Stop the sidecar first.
     """
-    from service.reset import reset
+    from service.commands.reset import reset
 
     reset(_load(context), partition=partition, yes=yes, start=start)
 
@@ -249,7 +249,7 @@ def schemas_register(context: click.Context, as_json: bool) -> None:
 
     Registers them at registry.url, in registry.format, under the subjects TOPIC-value. A schema that is registered already stays as it is.
     """
-    from service.registry import register
+    from service.wire.registry import register
 
     register(_load(context), as_json=as_json)
 
@@ -271,7 +271,7 @@ def checkpoint_show(context: click.Context, as_json: bool, clean: bool) -> None:
     """Show the snapshot of each partition.
 
     Prints its size, age and offsets, and whether it verifies."""
-    from service.checkpoint_command import show
+    from service.commands.checkpoint import show
 
     show(_load(context), as_json=as_json, clean=clean)
 
@@ -299,8 +299,8 @@ def kafka_run(port: int | None, data: Path | None, release: str | None) -> None:
 
     Once the broker answers, the first line on stdout is bootstrap.servers=127.0.0.1:PORT.
     """
-    from service.kafka.broker import run_foreground
-    from service.kafka.jars import KAFKA_VERSION
+    from service.broker.embedded import run_foreground
+    from service.broker.jars import KAFKA_VERSION
 
     run_foreground(port, data, release or KAFKA_VERSION)
 
@@ -313,7 +313,7 @@ def check(context: click.Context, as_json: bool) -> None:
 
     Changes nothing. Looks at the broker, the topics, the rights and the model, and decodes the newest 100 records to show their features.
     """
-    from service.check import check
+    from service.commands.check import check
 
     check(_load(context), as_json=as_json)
 
@@ -336,7 +336,7 @@ def dead_letters_show(context: click.Context, as_json: bool, error_class: str | 
 
     With --json, print all of them with their payloads, one per line.
     """
-    from service.dead_letters import show
+    from service.commands.dead_letters import show
 
     show(_load(context), error_class=error_class, limit=limit, as_json=as_json)
 
@@ -357,7 +357,7 @@ def dead_letters_replay(
 
     Begins where the last replay ended. Records that still cannot be used become dead letters again.
     """
-    from service.dead_letters import replay
+    from service.commands.dead_letters import replay
 
     replay(_load(context), error_class=error_class, from_beginning=from_beginning, yes=yes)
 
@@ -497,7 +497,7 @@ def dbshap(
         if not name or not features or name in members:
             raise click.UsageError(f"--group {group}: write NAME=FEATURE,FEATURE,… with a name of its own")
         members[name] = features.split(",")
-    from service.dbshap_command import run
+    from service.commands.dbshap import run
 
     run(
         baseline,
@@ -529,7 +529,7 @@ def config_show(context: click.Context, as_json: bool) -> None:
 
     Passwords, keys and tokens are hidden.
     """
-    from service.config_command import show
+    from service.commands.config import show
 
     show(_load(context), config=context.obj, as_json=as_json)
 
@@ -542,7 +542,7 @@ def config_check(context: click.Context, as_json: bool) -> None:
 
     Fails where `run` could not start for a setting or the model. Does not connect to Kafka.
     """
-    from service.config_command import check
+    from service.commands.config import check
 
     check(_load(context), config=context.obj, as_json=as_json)
 

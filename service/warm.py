@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from explain_core.compiling import AVAILABLE
-from service.kafka.jars import cache_folder
+from service.broker.jars import cache_folder
 from service.settings import Settings, load_settings
 
 
@@ -20,7 +20,7 @@ def warm_up(settings: Settings) -> None:
     """Compile what these settings need, once for all processes that ask at the same time."""
     with _turn(cache_folder()):
         from explain_core.evaluation.choice import warm
-        from service.models import load_model
+        from service.fold.models import load_model
 
         warm(load_model(settings.model, seed=0))
         if settings.drift.enabled:

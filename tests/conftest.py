@@ -5,7 +5,7 @@ import signal
 
 from hypothesis import settings
 
-from service.run import PINNED
+from service.commands.run import PINNED
 
 # The oracle computes in this process what the workers compute in theirs: with the same instructions.
 os.environ.update(PINNED)

@@ -4,12 +4,12 @@ import itertools
 import json
 from functools import partial
 
-from service.models import trusted_modules
-from service.partition import PartitionState
-from service.pickles import loads
-from service.records import InputRecord
+from service.fold.models import trusted_modules
+from service.fold.partition import PartitionState
+from service.pickles.codec import loads
+from service.fold.records import InputRecord
 from service.settings import Settings
-from service.snapshot import decode
+from service.snapshots.snapshot import decode
 from tests.streams import mixed_stream
 
 SMALL = [

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from explain_core import losses as known_losses
-from explain_core.empty import EmptyModel, EmptyState
+from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Part, Plan

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from explain_core.empty import EmptyModel, mean_prediction
+from explain_core.models.empty import EmptyModel, mean_prediction
 from explain_core.evaluation.plan import Part
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction

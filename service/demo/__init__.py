@@ -24,13 +24,13 @@ from rich.text import Text
 from service.demo.flights import ORIGINS, flights
 from service.demo.summary import summary
 from service.errors import UserError
-from service.kafka import child
+from service.broker import child
 from service.kafka.topics import Topics
-from service.produce import write
-from service.run import worker_environment
+from service.commands.produce import write
+from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
-from service.stream import messages
-from service.tail import view
+from service.kafka.stream import messages
+from service.commands.tail import view
 
 EVERY = 5
 """Every fifth flight: 65,470 of them fold in about a minute on two cores."""
@@ -56,7 +56,7 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
     with ExitStack() as stack:
         servers, broker = os.environ.get(SERVERS), None
         if servers is None:
-            from service.kafka.broker import Broker
+            from service.broker.embedded import Broker
 
             broker = Broker()
             servers = broker.bootstrap_servers

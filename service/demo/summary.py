@@ -11,7 +11,7 @@ import numpy as np
 
 from explain_core.drift import RiskChange
 from service.headline import detectable, drivers, moved
-from service.tail import ranking
+from service.commands.tail import ranking
 
 NAMES = {
     "dep_hour": "departure hour",

@@ -22,8 +22,8 @@ from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
-from service.messages import app_of, letter_headers
-from service.registry import json_reader, registry_of
+from service.fold.messages import app_of, letter_headers
+from service.wire.registry import json_reader, registry_of
 from service.settings import Settings
 
 MAX_BACKLOG = 20_000

@@ -1,1 +1,1 @@
-"""Kafka: clients, topics, checkpoints, the loop, and a local broker."""
+"""Kafka: clients, topics, checkpoints, the loop."""

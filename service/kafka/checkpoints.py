@@ -18,9 +18,9 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from service.errors import SnapshotError, UserError
 from service.kafka.headers import read_headers
 from service.kafka.transaction import Ends, Keyed
-from service.partition import PartitionState
-from service.signatures import Keys
-from service.snapshot import Manifest, Snapshot
+from service.fold.partition import PartitionState
+from service.snapshots.signatures import Keys
+from service.snapshots.snapshot import Manifest, Snapshot
 
 MAX_POINTER_BYTES = 1_000
 """The broker refuses offset metadata above 4,096 bytes; ours stays far below."""

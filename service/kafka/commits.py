@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from service.kafka.lifecycle import OwnedPartition
     from service.kafka.totals import Totals
     from service.kafka.watch import TopicWatch
-    from service.messages import Output
+    from service.fold.messages import Output
     from service.settings import Settings
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from service.records import Headers
+from service.fold.records import Headers
 
 
 class Read(NamedTuple):

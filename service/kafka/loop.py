@@ -15,7 +15,7 @@ from functools import cache, partial
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
-from service.envelope import Envelope
+from service.wire.envelope import Envelope
 from service.errors import UserError
 from service.kafka.clients import (
     CONNECT_SECONDS,
@@ -35,11 +35,11 @@ from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
 from service.kafka.transaction import Aborted, Transaction
 from service.kafka.watch import TopicWatch
-from service.models import foreign_code
-from service.records import InputRecord
+from service.fold.models import foreign_code
+from service.fold.records import InputRecord
 from service.settings import Settings
-from service.signatures import RISK, check_trust, read_keys
-from service.spans import spans_of
+from service.snapshots.signatures import RISK, check_trust, read_keys
+from service.kafka.spans import spans_of
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0

@@ -22,10 +22,10 @@ from service.kafka.checkpoints import (
     undecided,
 )
 from service.kafka.headers import read_headers
-from service.messages import letter_headers
+from service.fold.messages import letter_headers
 from service.settings import Settings
-from service.signatures import Keys
-from service.snapshot import Manifest
+from service.snapshots.signatures import Keys
+from service.snapshots.snapshot import Manifest
 
 FIRST_STEP = 64
 """Offsets that the search for a last message goes back at first; four times as many at each further step."""
@@ -38,7 +38,7 @@ OUTPUTS = {"explanations": "explanation", "drift": "drift message", "dead_letter
 T = TypeVar("T")
 
 Read = Callable[[bytes], bytes]
-"""What gives the JSON of a message of ours, framed or not: see ``service.registry.json_reader``."""
+"""What gives the JSON of a message of ours, framed or not: see ``service.wire.registry.json_reader``."""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from service.kafka.clock import Clock
 from service.kafka.past import Past, Read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
-from service.partition import PartitionState, fold_settings
+from service.fold.partition import PartitionState, fold_settings
 from service.settings import Settings
-from service.signatures import Keys
-from service.snapshot import Manifest, Versions, begin, load
+from service.snapshots.signatures import Keys
+from service.snapshots.snapshot import Manifest, Versions, begin, load
 
 SLICE_SECONDS = 0.1
 

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from service.errors import UserError
 from service.kafka.clients import CONNECT_SECONDS, KAFKA, ErrorLog, Kafka, admin_client, unreachable
 from service.settings import Settings
-from service.show import print_rows
-from service.sizes import HEADROOM
+from service.commands.printing import print_rows
+from service.fold.sizes import HEADROOM
 
 _CHECKPOINT_CONFIG = {
     "cleanup.policy": "compact",

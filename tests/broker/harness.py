@@ -25,11 +25,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.envelope import Envelope
-from service.kafka.broker import Broker
-from service.partition import PartitionState
-from service.records import InputRecord
-from service.run import worker_environment
+from service.wire.envelope import Envelope
+from service.broker.embedded import Broker
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
+from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
 
 OUTPUTS = ("explanations", "drift", "dead_letters")

@@ -25,8 +25,8 @@ from explain_client import (
     latest,
     recent,
 )
-from service.kafka.broker import Broker
-from service.partition import PartitionState
+from service.broker.embedded import Broker
+from service.fold.partition import PartitionState
 from tests.folds import fold, settings, values
 
 Name = Callable[[str], str]

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from explain_client import Drift
-from service.records import InputRecord
-from service.schemas import schemas
+from service.fold.records import InputRecord
+from service.wire.schemas import schemas
 from tests.broker.harness import Factory, Process, mixed_records
 
 SCHEMAS = {name: json.loads(text) for name, text in schemas().items()}

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_sidecar="right-password";'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.demo.flights import ORIGINS
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from tests.broker.harness import Factory, Process
 
 

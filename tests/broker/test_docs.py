@@ -16,7 +16,7 @@ import pytest
 from river.datasets import Phishing
 
 from service.cli import NAME
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from tests.documentation import ROOT, Block, blocks
 
 PAGES = [
@@ -29,7 +29,7 @@ ELSEWHERE = {
     "make": "the demo is run by test_demo.py",
     "pip": "this environment has what is to be installed",
     f"{NAME} kafka run": "test_embedded_broker.py; the broker of this test stands for it",
-    f"{NAME} dbshap": "tests/unit/test_docs.py runs what needs no broker",
+    f"{NAME} dbshap": "tests/service/test_docs.py runs what needs no broker",
 }
 ENDLESS = {"run": "running from", "tail": "", "dashboard": "http://"}
 """Commands that go on until they are stopped, and what they have said once they work."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from service.kafka.clients import (
     KAFKA,
     ErrorLog,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.partition import PartitionState
+from service.fold.partition import PartitionState
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 
 HTTP = {"EXPLAIN_HTTP__ENABLED": "true", "EXPLAIN_HTTP__PORT": "0"}

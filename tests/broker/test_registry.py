@@ -11,11 +11,11 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from explain_client import Drifts, Explanations, SchemaError, latest
-from service.partition import PartitionState
-from service.registry import Registry
-from service.schemas import schemas
+from service.fold.partition import PartitionState
+from service.wire.registry import Registry
+from service.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, mixed_records
-from tests.unit.test_spans import PARENT, TRACE, Collector
+from tests.service.test_spans import PARENT, TRACE, Collector
 
 DRIFT = '{"enabled": true, "window": 60, "bootstrap": 2}'
 OUTPUTS = {"explanations": "explanation", "drift": "drift"}

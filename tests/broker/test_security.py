@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
 
 PASSWORD = "correct-horse-battery-staple"

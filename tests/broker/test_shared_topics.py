@@ -8,7 +8,7 @@ import pytest
 
 from explain_client import ClientError, Drifts, Explanations, latest, merge, recent
 from service.http.feed import Feed
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from tests.broker.harness import OUTPUTS, Pipeline, Published, mixed_records
 
 BAD_RECORDS = 8

@@ -5,10 +5,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from service.kafka import transaction as transaction_module
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from service.kafka.clients import ErrorLog
 from service.kafka.transaction import Aborted, Fatal, Transaction
-from service.messages import Output
+from service.fold.messages import Output
 from tests.broker.harness import Pipeline
 from tests.crash.proxy import proxied_broker
 

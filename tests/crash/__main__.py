@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from service.run import worker_environment
+from service.commands.run import worker_environment
 from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.report import Report

@@ -18,7 +18,7 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from service.kafka.broker import Broker, free_port
+from service.broker.embedded import Broker, free_port
 from tests.crash.load import Load, Verdict
 from tests.crash.report import comparison, restarts, title
 from tests.crash.watch import Watch

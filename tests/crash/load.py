@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from service.kafka.broker import Broker
-from service.run import worker_environment
+from service.broker.embedded import Broker
+from service.commands.run import worker_environment
 from tests.broker import raw
 from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery

@@ -23,10 +23,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from service.envelope import Envelope
+from service.wire.envelope import Envelope
 from service.kafka.headers import read_headers
-from service.partition import PartitionState
-from service.records import InputRecord
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
 
 READ_SECONDS = 30

@@ -20,8 +20,8 @@ from typing import Any
 
 import click
 
-from service.kafka.jars import KAFKA_VERSION
-from tests.unit.test_hostile_snapshots import BOMBS, CORPUS, FUNCTIONS
+from service.broker.jars import KAFKA_VERSION
+from tests.service.test_hostile_snapshots import BOMBS, CORPUS, FUNCTIONS
 
 INPUTS = 1_000_000
 GUIDED_INPUTS = 300_000
@@ -41,7 +41,7 @@ PARTS = {
     "tests": Part("Tests on real brokers, and with each protection switched off", ["pytest", "tests/crash", "tests/broker"]),
     "snapshots": Part(
         f"Hostile snapshots: {len(CORPUS) + len(FUNCTIONS) + len(BOMBS)} in the corpus",
-        ["pytest", "tests/unit/test_hostile_snapshots.py"],
+        ["pytest", "tests/service/test_hostile_snapshots.py"],
     ),
     "fuzz": Part(f"Bad input: {INPUTS:,} random inputs", ["pytest", "tests/fuzz"]),
     "guided": Part(

@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from service.kafka.broker import Broker, free_port
+from service.broker.embedded import Broker, free_port
 
 SESSION_SECONDS = 3.0
 

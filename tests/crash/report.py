@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from service.crash_points import POINTS
-from service.kafka.jars import KAFKA_VERSION
+from service.broker.jars import KAFKA_VERSION
 from tests.crash.campaign import Done
 from tests.crash.faults import Recovery
 from tests.crash.load import Verdict

@@ -6,16 +6,16 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-import service.snapshot
+import service.snapshots.snapshot
 from service.kafka import clients
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.past import Past
 from service.kafka.recovery import Target
 from service.kafka.transaction import Transaction
 from service.kafka.watch import TopicWatch
-from service.partition import PartitionState
+from service.fold.partition import PartitionState
 from service.settings import Settings
-from service.snapshot import Snapshot
+from service.snapshots.snapshot import Snapshot
 
 
 def offsets_outside_the_transaction() -> None:
@@ -62,7 +62,7 @@ def no_checksum() -> None:
     def broken(snapshot: Snapshot) -> bytes:
         return b"".join(snapshot.chunks)
 
-    service.snapshot.verify = broken
+    service.snapshots.snapshot.verify = broken
 
 
 def restore_without_replay() -> None:

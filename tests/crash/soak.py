@@ -17,7 +17,7 @@ from typing import NamedTuple
 import click
 import psutil
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from tests.crash.campaign import Campaign, Done, order_of_faults
 from tests.crash.faults import KINDS
 from tests.crash.load import Load, Verdict

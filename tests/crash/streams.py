@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from river import datasets
 
-from service.csv_rows import converters_of, read_rows
+from service.commands.csv_rows import converters_of, read_rows
 from tests.broker import raw
 from tests.broker.harness import mixed_records
 from tests.crash.faults import KINDS, SUPERVISED_KINDS

@@ -11,7 +11,7 @@ import zstandard
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from service.kafka.broker import Broker
+from service.broker.embedded import Broker
 from service.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
 from tests.crash import oracle

@@ -5,14 +5,14 @@ import os
 import signal
 import sys
 
-import service.snapshot
+import service.snapshots.snapshot
 from service.worker import main
 from tests.crash.sabotage import SABOTAGE
 
 SABOTAGE_VARIABLE = "TEST_SABOTAGE"
 
 # So that every snapshot has several chunks.
-service.snapshot.CHUNK_BYTES = 2_000
+service.snapshots.snapshot.CHUNK_BYTES = 2_000
 
 if __name__ == "__main__":
     faulthandler.register(signal.SIGUSR1)  # says where it hangs

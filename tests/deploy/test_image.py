@@ -18,7 +18,7 @@ import yaml
 from deploy.grafana.dashboard import build
 from explain_client import latest
 from explain_client.testing import ExplainSidecarContainer
-from service.kafka.broker import free_port
+from service.broker.embedded import free_port
 from tests.deploy.conftest import ROOT, run
 
 BASE = "python:3.11-slim-bookworm"

@@ -14,11 +14,11 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from service.envelope import Envelope
+from service.wire.envelope import Envelope
 from service.errors import UserError
 from service.kafka.loop import Worker
-from service.partition import PartitionState
-from service.records import InputRecord
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 from tests.crash.oracle import Stream, chain, compare
 from tests.driver.clients import kafka_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zstandard
 
-import service.snapshot
+import service.snapshots.snapshot
 from service.kafka import clients
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.past import Past
@@ -33,7 +33,7 @@ TOUCHED: list[tuple[Any, str]] = [
     (Past, "newest_manifest"),
     (TopicWatch, "look"),
     (TopicWatch, "confirm"),
-    (service.snapshot, "verify"),
+    (service.snapshots.snapshot, "verify"),
     (clients, "_made"),
 ]
 

@@ -10,13 +10,13 @@ import pytest
 
 from service.errors import SettingsError, SnapshotError, UserError
 from service.kafka.checkpoints import Pointer
-from service.messages import Output
-from service.partition import PartitionState
-from service.pickles import dumps, loads
-from service.records import InputRecord
+from service.fold.messages import Output
+from service.fold.partition import PartitionState
+from service.pickles.codec import dumps, loads
+from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
-from service.signatures import Keys
-from service.snapshot import Manifest, Snapshot, decode, encode, load, take
+from service.snapshots.signatures import Keys
+from service.snapshots.snapshot import Manifest, Snapshot, decode, encode, load, take
 from tests.folds import SMALL, fold, new_state, values
 from tests.folds import settings as fold_settings
 

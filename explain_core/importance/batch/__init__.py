@@ -1,0 +1,1 @@
+"""Importances of a data set, recomputed from scratch: what the incremental estimators are held against."""

@@ -1,0 +1,1 @@
+"""A real Apache Kafka broker for demos and tests, from Python and Maven packages alone."""

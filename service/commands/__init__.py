@@ -1,0 +1,1 @@
+"""The commands, one file each; ``service.cli`` only registers them."""

@@ -1,0 +1,315 @@
+"""``explain-sidecar check``: can `run` work here? Asks and reads, and changes nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
+
+from service.errors import UserError
+from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
+from service.kafka.headers import read_headers
+from service.kafka.topics import Topic, Topics, retention_warning, too_small
+from service.commands.markers import Markers, remarks
+from service.fold.models import foreign_code, load_model
+from service.fold.records import BadRecord, Decoder, InputRecord
+from service.wire.registry import Registry
+from service.settings import Settings
+from service.commands.printing import print_rows
+from service.snapshots.signatures import RISK, check_trust, read_keys
+
+SAMPLE = 100
+SHOWN_LABELS = 5
+
+_READ = (AclOperation.READ, AclOperation.DESCRIBE)
+_WRITE = (*_READ, AclOperation.WRITE)
+_NO_COORDINATOR = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""What a broker says that has just started: the groups' coordinator is not there yet."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; ``ok`` is None for what could not be found out or only deserves a look."""
+
+    what: str
+    ok: bool | None
+    detail: str
+
+
+@dataclass
+class Inferred:
+    """A feature as the sample has it: the kinds of its values, in how many records, and one value."""
+
+    kinds: set[str] = field(default_factory=set)
+    records: int = 0
+    example: Any = None
+    markers: Markers = field(default_factory=Markers)
+
+
+def check(settings: Settings, *, as_json: bool = False) -> None:
+    """Print what was found. Raises ``UserError`` where `run` could not start or would fold nothing of the sample."""
+    findings: list[Finding] = []
+    features: dict[str, Inferred] = {}
+    labels: Counter[str] = Counter()
+    try:
+        findings.append(_model(settings))
+        findings.append(_signatures(settings, findings[0].ok is True))
+        if settings.registry.url:
+            findings.append(_registry(settings))
+        admin = admin_client(settings, ErrorLog())
+        names = {"records": settings.topics.records} | Topics(settings, admin).outputs
+        found = Topics(settings, admin).describe(*names.values())
+        findings.append(Finding("broker", True, f"{settings.servers} answers"))
+        findings += _topics(settings, names, found)
+        findings += _rights(settings, admin, [name for name in names.values() if name in found])
+        if names["records"] in found:
+            findings += _sample(settings, found[names["records"]], features, labels)
+    except UserError as error:
+        findings.append(Finding("stopped", False, str(error)))
+    _print(findings, features, labels, as_json)
+    failed = [one for one in findings if one.ok is False]
+    if failed:
+        raise UserError(
+            f"{len(failed)} of {len(findings)} checks failed: {', '.join(one.what for one in failed)}"
+        )
+
+
+def _model(settings: Settings) -> Finding:
+    try:
+        # Some models print what they think of their parameters; stdout is for our data.
+        with redirect_stdout(sys.stderr):
+            model = load_model(settings.model, settings.seed)
+    except UserError as error:
+        return Finding("model", False, str(error))
+    return Finding("model", True, f"{type(model.wrapped).__name__} for {settings.model.task}")
+
+
+def _signatures(settings: Settings, made: bool) -> Finding:
+    try:
+        keys = read_keys(settings.checkpoint)
+        foreign = foreign_code(settings) if made else None
+        check_trust(keys, foreign)
+    except UserError as error:
+        return Finding("snapshots", False, str(error))
+    signed = f"signed by a key in {settings.checkpoint.hmac_key_file}; " if keys.keys else ""
+    if not foreign:
+        return Finding("snapshots", True, f"{signed}data alone: reading one runs no code")
+    if keys.allow_unsigned:
+        return Finding("snapshots", None, f"unsigned ones are accepted (checkpoint.allow_unsigned): {RISK}")
+    return Finding("snapshots", True, f"{signed}{foreign} is stored by its own code")
+
+
+def _registry(settings: Settings) -> Finding:
+    config = settings.registry
+    if config.auto_register:
+        return Finding("registry", None, f"{config.url} is not asked: `run` registers the schemas")
+    try:
+        Registry(settings).resolve()
+    except UserError as error:
+        return Finding("registry", False, str(error))
+    return Finding("registry", True, f"{config.url} has the {config.format} schemas")
+
+
+def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) -> Iterator[Finding]:
+    source = found.get(names["records"])
+    for setting, name in names.items():
+        what, topic = f"topics.{setting}", found.get(name)
+        if topic is None:
+            made = setting != "records" and settings.topics.create
+            remedy = (
+                "`run` creates it" if made else "create it: `explain-sidecar topics create --partitions N`"
+            )
+            yield Finding(what, made or False, f"there is no topic {name!r}; {remedy}")
+        elif setting == "records":
+            warning = retention_warning(topic, settings)
+            compacted = "compact" in topic.config.get("cleanup.policy", "")
+            yield Finding(
+                what,
+                not compacted,
+                f"{name}, {topic.partitions} partitions{', compacted: a replay needs every record' * compacted}",
+            )
+            if warning:
+                yield Finding("retention", None, warning)
+        else:
+            few = source is not None and topic.partitions != source.partitions
+            grows = (
+                few and source is not None and topic.partitions < source.partitions and settings.topics.create
+            )
+            remedy = (
+                f", and {names['records']} has {source.partitions}; they must be equal"
+                if few and source
+                else ""
+            )
+            small = too_small(setting, topic, settings)
+            remedy += f"; it {small}" if small else ""
+            yield Finding(what, (not few or grows) and not small, f"{name}, {topic.partitions} partitions{remedy}")  # fmt: skip
+
+
+def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Iterator[Finding]:
+    """What the brokers allow this user; without an authorizer that is everything."""
+    try:
+        described = admin.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=CONNECT_SECONDS
+        )
+        allowed = {
+            name: set(future.result().authorized_operations or ()) for name, future in described.items()
+        }
+        allowed[f"group {settings.app_id}"] = _of_group(settings.app_id, admin)
+    except KafkaException as error:
+        yield Finding("rights", False, f"{error.args[0].str()}; grant DESCRIBE on the topics and the group")
+        return
+    missing = [
+        f"{operation.name} on {name}"
+        for name, operations in allowed.items()
+        for operation in (_READ if name == settings.topics.records or name.startswith("group ") else _WRITE)
+        if operation not in operations
+    ]
+    yield Finding(
+        "rights",
+        not missing,
+        f"missing: {', '.join(missing)}" if missing else "to read and write the topics, and for the group",
+    )
+    yield Finding(
+        "transactional id",
+        None,
+        f"cannot be asked for without using it: grant WRITE and DESCRIBE on ids that begin with {settings.app_id}-, where the cluster has ACLs",
+    )
+
+
+def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            described = admin.describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=CONNECT_SECONDS
+            )
+            return set(described[group].result().authorized_operations or ())
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
+                return set(_READ)  # there is no such group yet, and nothing said no
+            if code not in _NO_COORDINATOR or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+def _sample(
+    settings: Settings, topic: Topic, features: dict[str, Inferred], labels: Counter[str]
+) -> Iterator[Finding]:
+    """Decode the newest records, as `run` would."""
+    decoder = Decoder(settings.record, settings.model.task)
+    bad: dict[str, tuple[int, str]] = {}
+    good = 0
+    consumer = reading_consumer(settings)
+    try:
+        for partition, record in _newest(consumer, topic):
+            try:
+                sample = decoder.decode(record)
+            except BadRecord as error:
+                count, first = bad.get(
+                    error.error_class, (0, f"partition {partition} offset {record.offset}: {error}")
+                )
+                bad[error.error_class] = count + 1, first
+                continue
+            good += 1
+            labels[str(sample.y)] += 1
+            for name, value in sample.x.items():
+                seen = features.setdefault(name, Inferred())
+                seen.kinds.add(_kind(value))
+                seen.records += 1
+                seen.example = value
+                seen.markers.add(value)
+    finally:
+        consumer.close()
+    total = good + sum(count for count, _ in bad.values())
+    if not total:
+        yield Finding("sample", None, f"{topic.name} holds no records yet")
+        return
+    yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded")
+    for kind, (count, first) in bad.items():
+        yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
+    for remark in remarks({name: seen.markers for name, seen in features.items()}, "set record.missing"):
+        yield Finding("missing values", None, remark)
+    mixed = [name for name, seen in features.items() if len(seen.kinds) > 1]
+    if mixed:
+        yield Finding(
+            "features",
+            None,
+            f"of several kinds, of which the first is kept and the others are dead letters: {', '.join(mixed)}",
+        )
+
+
+def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord]]:
+    """The newest records of a topic, about as many from each partition."""
+    each = -(-SAMPLE // topic.partitions)
+    left = SAMPLE
+    for partition in range(topic.partitions):
+        where = TopicPartition(topic.name, partition)
+        low, high = consumer.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
+        where.offset = max(low, high - each)
+        consumer.assign([where])
+        while where.offset < high and left:
+            message = consumer.poll(CONNECT_SECONDS)
+            if message is None:
+                raise UserError(
+                    f"{topic.name} partition {partition}: no record came within {CONNECT_SECONDS:g} s"
+                )
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    break
+                raise UserError(f"{topic.name} partition {partition}: {error.str()}")
+            offset: int = message.offset()  # type: ignore[assignment]
+            timestamp = message.timestamp()[1]
+            yield (
+                partition,
+                InputRecord(offset, timestamp, message.key(), message.value(), *read_headers(message)),
+            )
+            left -= 1
+
+
+def _kind(value: Any) -> str:
+    return {bool: "boolean", str: "string"}.get(type(value), "number")
+
+
+def _print(
+    findings: list[Finding], features: dict[str, Inferred], labels: Counter[str], as_json: bool
+) -> None:
+    rows = [
+        {
+            "feature": name,
+            "kind": " and ".join(sorted(seen.kinds)),
+            "records": seen.records,
+            "example": seen.example,
+        }
+        for name, seen in features.items()
+    ]
+    if as_json:
+        body = {
+            "checks": [asdict(one) for one in findings],
+            "features": rows,
+            "labels": dict(labels.most_common()),
+        }
+        sys.stdout.write(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() + "\n")
+        return
+    words = {True: "ok", False: "FAILED", None: "note"}
+    print_rows(
+        [{"check": one.what, "": words[one.ok], "detail": one.detail} for one in findings], as_json=False
+    )
+    if rows:
+        sys.stdout.write("\n")
+        print_rows(rows, as_json=False)
+        most = ", ".join(f"{label} ({count})" for label, count in labels.most_common(SHOWN_LABELS))
+        sys.stdout.write(f"\nlabels: {most}{', …' if len(labels) > SHOWN_LABELS else ''}\n")

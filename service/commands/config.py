@@ -1,0 +1,57 @@
+"""``explain-sidecar config``: the settings in force, with the source of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import orjson
+from rich.markup import escape
+from rich.table import Table
+
+from service.settings import Effective, Settings, effective
+from service.commands.printing import console
+from service.settings.sources import DEFAULT
+
+
+def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
+    """Print every setting, its value and its source on stdout; ``config`` is the file they were loaded from."""
+    rows = effective(settings, config)
+    if as_json:
+        data = {row.name: {"value": row.value, "source": row.source} for row in rows}
+        sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
+    else:
+        console().print(_table(rows))
+
+
+def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
+    """As ``show``, and make the model once. Raises ``UserError`` where that fails."""
+    from explain_core.learners.base import Learner
+    from service.fold.models import load_model
+
+    show(settings, config=config, as_json=as_json)
+    # Some models print what they think of their parameters; stdout is for our data.
+    with redirect_stdout(sys.stderr):
+        model = load_model(settings.model, settings.seed)
+    how = (
+        "is explained as it is"
+        if settings.model.static
+        else f"learns in arrays ({model.kind})"
+        if isinstance(model, Learner)
+        else "learns by its own code"
+    )
+    sys.stderr.write(
+        f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task} and {how}\n"
+    )
+
+
+def _table(rows: Iterable[Effective]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("setting", "value", "source"):
+        table.add_column(heading, overflow="fold")
+    for name, value, source in rows:
+        shown = "-" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+        table.add_row(escape(name), escape(shown), escape(source), style="dim" if source == DEFAULT else None)
+    return table

@@ -1,0 +1,158 @@
+"""``explain-sidecar reset``: begin a new epoch of a partition, with a new model."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import cache, partial
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from service.crash_points import reach
+from service.errors import UserError
+from service.kafka.checkpoints import Place, Pointer, Undecided, point, to_records
+from service.kafka.clients import ErrorLog, admin_client, reading_consumer
+from service.kafka.past import Past, Published
+from service.kafka.topics import Topics
+from service.kafka.transaction import Aborted, Fenced, Transaction
+from service.fold.partition import fold_settings
+from service.wire.registry import json_reader, registry_of
+from service.settings import Settings
+from service.snapshots.signatures import UNCHECKED, read_keys
+from service.snapshots.snapshot import Manifest, begin, take
+
+JOIN_SECONDS = 20.0
+"""A broker waits 3 s for others before it lets the first member into an empty group."""
+
+DECIDE_SECONDS = 10.0
+
+
+def reset(settings: Settings, *, partition: int, yes: bool = False, start: str = "committed") -> None:
+    """Print what is lost; with ``yes`` write the first snapshot of the next epoch and commit its offset, in one transaction.
+
+    ``start``: "committed" goes on where the old epoch ended, "earliest" folds the whole topic again, "latest" what comes.
+    """
+    keys = read_keys(settings.checkpoint)
+    topics = Topics(settings).prepare()
+    records = topics["records"]
+    if partition >= records.partitions:
+        raise UserError(
+            f"--partition {partition}: {records.name!r} has the partitions 0 to {records.partitions - 1}"
+        )
+    _check_stopped(settings)
+    # As a worker's, so that the group takes it; a dead one's session must not last longer than a worker's.
+    group = reading_consumer(
+        settings,
+        group=settings.app_id,
+        partition_assignment_strategy="cooperative-sticky",
+        session_timeout_ms=10_000,
+    )
+    reader = reading_consumer(settings)
+    uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))
+    past = Past(reader, uncommitted, settings, partition, json_reader(registry_of(settings)))
+    try:
+        metadata = _hold(settings, group, records.name) if yes else None
+        where = TopicPartition(records.name, partition)
+        low, high = reader.get_watermark_offsets(where, timeout=10)
+        committed = group.committed([where], timeout=10)[0]
+        pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
+        snapshot, published = _look(past)
+        epochs = [one.epoch for one in (pointer, published) if one] + (
+            [snapshot[0].epoch] if snapshot else []
+        )
+        if not epochs and committed.offset < 0:
+            raise UserError(
+                f"partition {partition} of {records.name!r} has no state of {settings.app_id!r}; there is nothing to reset"
+            )
+        ended = max(committed.offset, published.offset if published else 0)
+        first = {"earliest": low, "latest": high, "committed": min(max(ended, low), high)}[start]
+        epoch = max(epochs, default=-1) + 1
+        manifest = snapshot[1] if snapshot else None
+        sys.stdout.write(
+            f"{records.name} partition {partition}, group {settings.app_id}\n"
+            f"  lost:  epoch {max(epochs, default=0)}: the model and its explanations after {manifest.records if manifest else 0:,} records "
+            f"(snapshot at offset {manifest.next_offset if manifest else 'none'}, committed offset {committed.offset if committed.offset >= 0 else 'none'})\n"
+            f"  stays: all messages that were published\n"
+            f"  next:  epoch {epoch} with a new model, from offset {first} (the log has {low} to {high - 1})\n"
+        )
+        if first < ended:
+            sys.stdout.write(
+                f"  note:  records {first} to {ended - 1} are explained again, in the new epoch\n"
+            )
+        if not yes:
+            raise UserError("nothing was done; add --yes to begin the new epoch")
+        reach("reset.before")
+        state = begin(settings, partition, epoch=epoch, start=first)
+        stored = len(manifest.chunk_sizes) if manifest and manifest.topic_id == records.id else 0
+        taken = take(state, settings.app_id, records.name, records.id, fold_settings(settings))
+        entries = to_records(taken, stored, keys)
+        transaction = Transaction(settings, f"{settings.app_id}-reset-{partition}", ErrorLog())
+        transaction.begin()
+        ends = transaction.send_all(settings.topics.checkpoints, partition, entries)
+        transaction.flush()
+        pointer = point(records.id, state, Place(ends, first, past.ends()))
+        offset = TopicPartition(records.name, partition, first, metadata=pointer.encode())
+        transaction.commit([offset], group, metadata)
+    except Aborted as error:
+        raise UserError(
+            f"the reset was aborted and nothing was changed: {error}; did a worker or another reset begin meanwhile? Stop the sidecar, and try again"
+        ) from None
+    except Fenced:
+        raise UserError(
+            f"another reset of partition {partition} was begun meanwhile; this one changed nothing"
+        ) from None
+    except KafkaException as error:
+        raise UserError(f"partition {partition}: {error.args[0].str()}") from None
+    finally:
+        group.close()
+        reader.close()
+    sys.stdout.write("done\n")
+
+
+def _look(past: Past) -> tuple[tuple[Pointer, Manifest] | None, Published | None]:
+    """The newest snapshot and what was published. Raises ``Undecided`` where an open transaction hides it for too long."""
+    deadline = time.monotonic() + DECIDE_SECONDS
+    while True:
+        try:
+            return past.find_snapshot(UNCHECKED), past.last_published()
+        except Undecided:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _hold(settings: Settings, group: Consumer, topic: str) -> object:
+    """Join the group; returns the metadata of its only member. A commit with it is refused once another member has joined."""
+    held: list[object] = []
+
+    def joined(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        held.append(consumer.consumer_group_metadata())
+        consumer.incremental_assign([])
+
+    group.subscribe([topic], on_assign=joined)
+    deadline = time.monotonic() + JOIN_SECONDS
+    while not held:
+        group.poll(0.1)
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"group {settings.app_id!r} could not be joined within {JOIN_SECONDS:g} s, so that nothing was changed; try again"
+            )
+    _check_stopped(settings, members=1)
+    return held[0]
+
+
+def _check_stopped(settings: Settings, members: int = 0) -> None:
+    """Raises ``UserError`` where the group has more members than that."""
+    admin = admin_client(settings)  # kept: without it the request is dropped
+    described = admin.describe_consumer_groups([settings.app_id], request_timeout=10)
+    try:
+        found = described[settings.app_id].result().members
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
+            return
+        raise UserError(f"group {settings.app_id!r}: {error.args[0].str()}") from None
+    if len(found) > members:
+        raise UserError(
+            f"group {settings.app_id!r} has {len(found) - members} running workers, or another reset; stop the sidecar first, or wait until a "
+            "killed one's session ends (10 s)"
+        )

@@ -1,0 +1,105 @@
+"""``explain-sidecar tail``: the explanation stream in a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import orjson
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from service.settings import Settings
+from service.kafka.stream import Start, messages
+
+REFRESH_SECONDS = 0.25
+TOP = 8
+
+
+def tail(
+    settings: Settings,
+    *,
+    as_json: bool = False,
+    until_caught_up: bool = False,
+    from_beginning: bool = False,
+    drift: bool = False,
+) -> None:
+    """Follow the explanations, a table that refreshes, or the drift topic, a sentence a line; or one JSON message a line."""
+    start: Start = "beginning" if from_beginning or until_caught_up else "end"
+    topic = settings.topics.drift if drift else settings.topics.explanations
+    stream = messages(settings, topic, start, until_caught_up)
+    if as_json:
+        for message in stream:
+            if message is not None:
+                sys.stdout.buffer.write((message.value() or b"") + b"\n")
+                sys.stdout.buffer.flush()
+        return
+    console = Console()
+    if drift:
+        for message in stream:
+            if message is not None:
+                body = orjson.loads(message.value() or b"{}")
+                place = f"{body['topic']} partition {body['partition']} offset {body['offset']}"
+                console.print(Text(f"{place}: {body['sentence']}"), soft_wrap=True)
+        return
+    latest: dict[int, dict[str, Any]] = {}
+    drawn = 0.0
+    with Live(console=console, auto_refresh=False) as live:
+        for message in stream:
+            if message is not None:
+                latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
+            if time.monotonic() - drawn > REFRESH_SECONDS:
+                live.update(view(latest), refresh=True)
+                drawn = time.monotonic()
+        live.update(view(latest), refresh=True)
+
+
+def view(latest: dict[int, dict[str, Any]]) -> Group:
+    """The newest explanation of each partition: is the model worth something, and what drives it."""
+    if not latest:
+        return Group(
+            Text("no explanation yet: the sidecar publishes one every emit.every records", style="dim")
+        )
+    return Group(*(_partition(latest[partition]) for partition in sorted(latest)))
+
+
+def _partition(message: dict[str, Any]) -> Table:
+    loss, performance = next(iter(message["performance"].items()))
+    gain = performance["empty"] - performance["model"]
+    title = (
+        f"{message['topic']} partition {message['partition']}: {message['records']:,} records, {loss.replace('_', ' ')} "
+        f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
+    )
+    if message["status"] == "warming":
+        title += f", warming up ({message['explained']:,} explained)"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("feature", max_width=30)
+    names = list(message["importance"])
+    for name in names:
+        table.add_column(f"{name} [low, high]", justify="right")
+    first = names[0]
+    for feature in ranking(message, first)[:TOP]:
+        table.add_row(
+            Text(feature), *(_cell(message["importance"][name][loss].get(feature)) for name in names)
+        )
+    hidden = len(message["importance"][first][loss]) - TOP
+    if hidden > 0:
+        table.add_row(Text(f"and {hidden} more", style="dim"))
+    return table
+
+
+def ranking(message: dict[str, Any], estimator: str) -> list[str]:
+    """Features of a message, the most important first."""
+    cells = next(iter(message["importance"][estimator].values()))
+    known = {feature: cell["value"] for feature, cell in cells.items()}
+    return sorted(known, key=lambda feature: -known[feature] if known[feature] is not None else 0.0)
+
+
+def _cell(cell: dict[str, float | None] | None) -> str:
+    if cell is None or cell["value"] is None:
+        return "–"
+    band = " [not settled]" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
+    return f"{cell['value']:+.4f}{band}"

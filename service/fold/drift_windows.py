@@ -1,0 +1,224 @@
+"""Drift windows: the records of a partition in tumbling windows, and why the risk changed from each to the next.
+
+A window ends with its ``drift.window``-th record, and with ``drift.period`` also before the first record whose event time
+is past the next multiple of that period. A record from before the current period is late: it is learnt and explained as
+any other, and counted in the window, but is not one of its records. When more than ``drift.window`` of them have come,
+the leap was the clock's that led to the current period: a new window begins with the next record, wherever it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import orjson
+
+from explain_core import losses as known_losses
+from explain_core.drift import dbshap
+from explain_core.losses import Prediction
+from explain_core.models import Model
+from explain_core.random import derive_seed
+from explain_core.state import Count, State, StateError, Unpack, Value, check, check_row
+from service.fold.models import ModelData, load_model, model_data, restored_model, trusted_modules
+from service.pickles.codec import dumps, loads
+from service.fold.records import Sample
+from service.settings import Settings
+from service.fold.sizes import HEADROOM
+
+Rows = list[tuple[dict[str, Any], Any, float]]
+"""Records, truths, and the loss of the model when each came."""
+
+STORED_ROWS = list[tuple[dict[str, Value], Value, float]]
+"""The same, as JSON may hold them."""
+
+
+class WindowData(State, frozen=True):
+    """A window in a snapshot; ``rows`` is JSON, ``STORED_ROWS``."""
+
+    number: Count
+    model: ModelData | None
+    period: int
+    late: Count
+    rows: bytes
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+class WindowsData(State, frozen=True):
+    """The current window and the one before."""
+
+    current: WindowData | None
+    baseline: WindowData | None
+
+
+class Window:
+    """Records, and the model from before the first of them: it has learnt from none of what it will be judged by."""
+
+    def __init__(self, number: int, model: ModelData | None, period: int) -> None:
+        self.number = number
+        self.model = model
+        self.period = period
+        self.records = 0
+        self.late = 0
+        self.rows: Rows | bytes = []
+        self.first: tuple[int, int] = (0, 0)
+        self.last: tuple[int, int] = (0, 0)
+
+    def state(self) -> WindowData:
+        packed = self.rows if isinstance(self.rows, bytes) else orjson.dumps(self.rows)
+        return WindowData(self.number, self.model, self.period, self.late, packed, self.first, self.last)
+
+    @classmethod
+    def restored(cls, data: WindowData, task: str, classes: int) -> Window:
+        """The window of a stored state, with its rows to be added to. Raises ``StateError`` where they are none."""
+        try:
+            rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"windows: rows: {error}") from None
+        for x, y, loss in rows:
+            check_row("windows", x)
+            check(math.isfinite(loss), "windows: a loss that is not finite")
+            numeric = isinstance(y, int | float) and not isinstance(y, bool)
+            check(numeric and (task == "regression" or y in range(classes)), f"windows: a truth {y!r}")
+        window = cls(data.number, data.model, data.period)
+        window.late, window.first, window.last = data.late, data.first, data.last
+        window.records, window.rows = len(rows), list(rows)
+        return window
+
+    def add(self, offset: int, sample: Sample, y: Any, loss: float) -> None:
+        assert isinstance(self.rows, list)
+        self.rows.append((sample.x, y, loss))
+        self.last = (offset, sample.timestamp)
+        if not self.records:
+            self.first = self.last
+        self.records += 1
+
+    def close(self) -> None:
+        """Make it small: the rows wait as bytes for the end of the next window."""
+        self.rows = orjson.dumps(self.rows)
+
+    def read(self) -> Rows:
+        return orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
+
+    def bounds(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "records": self.records,
+            "late": self.late,
+            "first_offset": self.first[0],
+            "last_offset": self.last[0],
+            "first_timestamp": self.first[1],
+            "last_timestamp": self.last[1],
+        }
+
+
+class Windows:
+    """The current window of a partition and the one before, both part of the partition's state."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        self.seed = seed
+        self.current: Window | None = None
+        self.baseline: Window | None = None
+        drift, regression = settings.drift, settings.model.task == "regression"
+        self._loss = known_losses.get(drift.loss or ("squared" if regression else "zero_one"))
+        self._settings = drift
+        identity = 6 * settings.record.max_string if settings.record.id else 0
+        self._max_bytes = settings.emit.max_bytes - HEADROOM - identity
+        self._static = settings.model.static
+        self._task = settings.model.task
+        self._model = settings.model
+
+    def state(self) -> WindowsData:
+        return WindowsData(
+            *(None if window is None else window.state() for window in (self.current, self.baseline))
+        )
+
+    def restore(self, data: WindowsData, classes: int, unpack: Unpack) -> None:
+        """Take a stored state on. Raises ``StateError`` where it is none."""
+        self.current, self.baseline = (
+            None if window is None else Window.restored(window, self._task, classes)
+            for window in (data.current, data.baseline)
+        )
+        for window in (self.current, self.baseline):
+            if window is not None and window.model is not None:
+                self._frozen(window, unpack)
+        if self.baseline is not None:
+            check(self.baseline.records > 0, "windows: a closed one without records")
+            self.baseline.close()
+
+    def before(self, sample: Sample, model: Model) -> dict[str, Any] | None:
+        """Note that a record comes, before the model learns from it; what the window says that it ends, if it does."""
+        period = self._settings.period
+        now = sample.timestamp // int(1_000 * period) if period else 0
+        ended, current = None, self.current
+        if current is not None and (now > current.period or current.late > self._settings.window):
+            ended, current = self._end(current, model), None
+        if current is None:
+            self._begin(model, now)
+        return ended
+
+    def add(
+        self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model
+    ) -> dict[str, Any] | None:
+        """Take a record in; what its window says if it is complete now."""
+        current, period = self.current, self._settings.period
+        assert current is not None
+        if period and sample.timestamp // int(1_000 * period) < current.period:
+            current.late += 1
+            return None
+        current.add(offset, sample, y, self._loss(y, prediction))
+        return self._end(current, model) if current.records == self._settings.window else None
+
+    def _begin(self, model: Model, period: int) -> None:
+        number = self.baseline.number + 1 if self.baseline else 0
+        # The first window's model has learnt from nothing: there is nothing to say about it.
+        frozen = None if self._static or number == 0 else model_data(model, False, dumps)
+        self.current = Window(number, frozen, period)
+
+    def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
+        baseline, said = self.baseline, None
+        if baseline is not None and (self._static or baseline.model is not None):
+            said = {
+                "baseline": baseline.bounds(),
+                "target": window.bounds(),
+                **self._why(baseline, window, model),
+            }
+        window.close()
+        self.baseline, self.current = window, None
+        return said
+
+    def _why(self, baseline: Window, target: Window, model: Model) -> dict[str, Any]:
+        drift = self._settings
+        rows = baseline.read(), target.read()
+        try:
+            change = dbshap(
+                *([(x, y) for x, y, _ in window] for window in rows),
+                hypothesis=model if self._static else (self._frozen(baseline), self._frozen(target)),
+                loss=self._loss,
+                factorisation=drift.groups or drift.factorisation,
+                prequential=([loss for _, _, loss in rows[0]], [loss for _, _, loss in rows[1]]),
+                max_cells=drift.max_cells,
+                max_samples=drift.max_samples,
+                bootstrap=drift.bootstrap,
+                seed=derive_seed(self.seed, target.number),
+            )
+        except ValueError as error:
+            return {"sentence": f"not computed: {error}", "change": None}
+        sentence = change.sentence(f"window {baseline.number}", f"window {target.number}")
+        details = change.to_dict()
+        size = len(orjson.dumps(details))
+        if size > self._max_bytes:
+            return {
+                "sentence": f"{sentence}; the details take {size} bytes and are left out: raise emit.max_bytes",
+                "change": None,
+            }
+        return {"sentence": sentence, "change": details}
+
+    def _frozen(self, window: Window, unpack: Unpack | None = None) -> Model:
+        assert window.model is not None
+        return restored_model(load_model(self._model, self.seed), window.model, False, unpack or self._loads)
+
+    def _loads(self, packed: bytes) -> Any:
+        """What this process has packed itself, or has checked."""
+        return loads(packed, trusted_modules(self._model))

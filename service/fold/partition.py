@@ -1,0 +1,434 @@
+"""The fold: the state of a partition is a function of its input, and of nothing else.
+
+``PartitionState.step(record)`` returns the messages that the record causes. There is no clock, no I/O, no global
+random generator and no thread in it; that is what makes recovery exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from explain_core import losses as known_losses
+from explain_core.models.empty import Performance, PerformanceState
+from explain_core.evaluation.choice import choose
+from explain_core.evaluation.generic import GenericEvaluator
+from explain_core.explanation import Explanation
+from explain_core.importance.base import EstimatorState, IncrementalEstimator, teams
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
+from explain_core.losses import Prediction, Task
+from explain_core.models import Model, Row, check_prediction
+from explain_core.random import derive_seed
+from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
+from explain_core.smoothing import alpha_of
+from explain_core.state import Count, Pack, State, Unpack, Value, check
+from service.errors import UserError
+from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
+from service.fold.models import ModelData, load_model, model_data, restored_model
+from service.fold.records import BadRecord, Decoder, InputRecord, Sample
+from service.settings import ExplainerSettings, Settings
+from service.fold.sizes import ExplanationSize
+from service.fold.drift_windows import Windows, WindowsData
+
+MAX_CLASSES = 1_000
+"""More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
+
+ESTIMATORS: dict[str, type[IncrementalEstimator]] = {"ipfi": IncrementalPFI, "isage": IncrementalSAGE}
+
+DEFAULT_ALPHA = 0.001
+
+
+class PartitionData(State, frozen=True):
+    """Everything that the records of a partition have made, as a snapshot holds it; the settings are not in it."""
+
+    partition: Count
+    epoch: Count
+    next_offset: Count
+    records: Count
+    rejected: Count
+    notices: list[str]
+    fold_digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    chains: dict[str, tuple[Count, Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]]]
+    labels: list[Value]
+    kinds: dict[str, Literal["string", "number"]]
+    model: ModelData
+    reservoirs: list[ReservoirState]
+    explainers: dict[str, EstimatorState]
+    performance: PerformanceState
+    windows: WindowsData | None
+
+
+class FoldError(UserError):
+    """The model failed on a record, so that no state after it is known."""
+
+
+def fold_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that the fold depends on, as plain JSON types: a state belongs to them."""
+    return settings.model_dump(
+        mode="json",
+        include={
+            "app_id": True,
+            "seed": True,
+            "topics": {"records"},
+            "record": True,
+            "model": {"factory", "params", "task", "static", "learner"},
+            "explainers": True,
+            "explain": True,
+            "emit": True,
+            "drift": True,
+        },
+    )
+
+
+class PartitionState:
+    """Model, explainers and everything else that the records of one partition have made.
+
+    ``state()`` is what a snapshot holds; a new object takes it on by ``restore()``.
+    """
+
+    def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
+        identity = (settings.app_id, settings.topics.records, partition, epoch)
+        seed = derive_seed(settings.seed, *identity)
+        task: Task = "regression" if settings.model.task == "regression" else "classification"
+        self.partition = partition
+        self.epoch = epoch
+        self.next_offset = start
+        self.records = 0
+        self.rejected = 0
+        self.notices: list[str] = []
+        self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
+        self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
+        self.labels: dict[Any, int] = {}
+        self.kinds: dict[str, Literal["string", "number"]] = {}
+        self.model: Model = load_model(settings.model, derive_seed(seed, "model"))
+        if settings.record.weight is not None and not settings.model.static and not self.model.takes_weight:
+            raise UserError(
+                f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
+            )
+        self.evaluator = self._chosen(settings)
+        self.reservoirs: dict[tuple[str, int], GeometricReservoir | UniformReservoir] = {}
+        self.explainers = {
+            one.name or one.kind: self._explainer(settings, one, seed) for one in settings.explainers
+        }
+        used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
+        first = settings.explainers[0] if settings.explainers else None
+        self.performance = Performance(
+            list(used) or [known_losses.get(known_losses.DEFAULT[task])], _alpha(first)
+        )
+        self.windows = Windows(settings, derive_seed(seed, "drift")) if settings.drift.enabled else None
+        self._settings = settings
+        self._decoder = Decoder(settings.record, settings.model.task)
+        self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
+        self._task = settings.model.task
+        self._topic = settings.topics.records
+        self._teams = teams(self.explainers.values())
+        self._every = settings.explain.every
+        self._emit_every = settings.emit.every
+        self._static = settings.model.static
+        self._on_bad = settings.record.on_bad
+        self._max_features = settings.record.max_features
+        self._max_bytes = settings.emit.max_bytes
+        self._size = ExplanationSize(settings, self.explainers)
+        self._group_names = {
+            name
+            for one in settings.explainers
+            for name in one.groups
+            if not any(name in members for members in one.groups.values())
+        }
+
+    def step(self, record: InputRecord) -> list[Output]:
+        """Fold one record; returns the messages that it causes, in order.
+
+        Raises ``FoldError`` where the model fails, or a bad record is to stop the service (``record.on_bad: fail``).
+        """
+        if record.offset < self.next_offset:
+            raise AssertionError(f"offset {record.offset} after {self.next_offset}: the fold never goes back")
+        try:
+            sample = self._decoder.decode(record)
+            y = self._accept(sample)
+        except BadRecord as error:
+            return self._reject(record, error)
+        try:
+            changes = self._fold(record.offset, sample, y)
+        except Exception as error:
+            kind = type(self.model.wrapped).__name__
+            raise FoldError(
+                f"{self._topic} partition {self.partition} offset {record.offset}: the model ({kind}) failed: "
+                f"{type(error).__name__}: {error}; nothing of this record was published. Correct model.factory or "
+                "model.params, or remove what the record has that the model cannot take"
+            ) from error
+        self.next_offset = record.offset + 1
+        outputs = [self._message("drift", "drift/1", record, sample, change) for change in changes]
+        if self.records % self._emit_every == 0:
+            outputs.append(self._explanation(record, sample))
+        return outputs
+
+    def _fold(self, offset: int, sample: Sample, y: Any) -> list[dict[str, Any]]:
+        """Returns why the risk changed, for each drift window that the record ends: mostly none."""
+        x, windows, changes = sample.x, self.windows, []
+        self.model.hold(x)
+        prediction = self.model.predict(x)
+        check_prediction(prediction, self.model.task)
+        if self.records % self._every == 0:
+            for team in self._teams:
+                team.explain_one(x, y, prediction)
+        else:
+            for team in self._teams:
+                team.meet(x)
+        if windows is not None:
+            changes = [
+                windows.before(sample, self.model),
+                windows.add(offset, sample, y, prediction, self.model),
+            ]
+        if not self._static:
+            self.model.learn(x, y, sample.weight)
+        for reservoir in self.reservoirs.values():
+            reservoir.add(x)
+        losses = self.performance.update(y, prediction)
+        self.records += 1
+        self.fold_digest = hashlib.blake2b(
+            self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
+        ).digest()
+        return [change for change in changes if change is not None]
+
+    def _accept(self, sample: Sample) -> Any:
+        """Check the sample against what the partition has seen; returns the label as the model gets it.
+
+        Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed.
+        """
+        labels, x, y = self.labels, sample.x, sample.y
+        if self._task != "regression":
+            limit = 2 if self._task == "binary" else MAX_CLASSES
+            if y not in labels and len(labels) >= limit:
+                known = ", ".join(map(repr, list(labels)[:5]))
+                raise BadRecord(
+                    "unknown_label",
+                    f"the label {y!r} would be class {limit + 1}; model.task is {self._task} and has seen {known}",
+                )
+        shape = tuple(x), tuple(map(type, x.values()))
+        if shape != self._shape:
+            self._accept_features(x)
+            self._shape = shape
+        if self._task == "regression":
+            return y
+        return labels.setdefault(y, len(labels))
+
+    def _accept_features(self, x: Row) -> None:
+        kinds = self.kinds
+        fresh: dict[str, Literal["string", "number"]] = {}
+        for name, value in x.items():
+            kind: Literal["string", "number"] = "string" if type(value) is str else "number"
+            before = kinds.get(name)
+            if before is None:
+                if name in self._group_names:
+                    raise BadRecord(
+                        "group_name",
+                        f"feature {name!r} has the name of a group of the explainers; rename one of them",
+                    )
+                fresh[name] = kind
+            elif before != kind:
+                raise BadRecord("feature_type", f"feature {name!r} is a {kind} and was a {before} so far")
+        if fresh:
+            if len(kinds) + len(fresh) > self._max_features:
+                raise BadRecord(
+                    "too_many_features",
+                    f"{len(fresh)} new features come to {len(kinds)} known; record.max_features is {self._max_features}",
+                )
+            size = self._size.of([*kinds, *fresh])
+            if size > self._max_bytes:
+                raise BadRecord(
+                    "names_too_long",
+                    f"the names of {len(fresh)} new features and of {len(kinds)} known would let an explanation take up to {size} bytes; "
+                    f"emit.max_bytes is {self._max_bytes}",
+                )
+            kinds.update(fresh)
+
+    def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
+        if self._on_bad == "fail":
+            raise FoldError(
+                f"{self._topic} partition {self.partition} offset {record.offset}: {error} ({error.error_class}); "
+                "record.on_bad is fail: correct the record's producer, or set dead_letter or skip"
+            ) from error
+        self.next_offset = record.offset + 1
+        self.rejected += 1
+        if self._on_bad == "skip":
+            return []
+        if record.size > self._max_bytes:
+            error = BadRecord(
+                NOT_KEPT,
+                f"the record takes {record.size} bytes and emit.max_bytes is {self._max_bytes}, so that its key, value and headers "
+                f"are left out; {error.error_class}: {error}",
+            )
+            record = record._replace(key=None, value=None, headers=())
+        return [
+            dead_letter(
+                record,
+                error,
+                self._settings.app_id,
+                self._topic,
+                self.partition,
+                self.epoch,
+                self.chains["dead_letters"],
+            )
+        ]
+
+    def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
+        """What the fold digest covers of a record: offset, prediction and losses."""
+        if isinstance(prediction, float):
+            values = [prediction, *losses]
+        else:
+            get = prediction.get
+            values = [get(label, 0.0) for label in range(len(self.labels))]
+            values += losses
+        return struct.pack(f"<q{len(values)}d", offset, *values)
+
+    def _explanation(self, record: InputRecord, sample: Sample) -> Output:
+        explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
+        warming = any(explanation.status == "warming" for explanation in explanations.values())
+        body = {
+            "records": self.records,
+            "explained": min((explanation.n for explanation in explanations.values()), default=0),
+            "rejected": self.rejected,
+            "status": "warming" if warming else "ready",
+            "performance": {
+                loss.name: dict(
+                    zip(("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True)
+                )
+                for loss in self.performance.losses
+            },
+            "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
+            "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
+            "notices": self.notices,
+        }
+        output = self._message("explanations", "explanation/1", record, sample, body)
+        self.notices = []
+        return output
+
+    def _message(
+        self,
+        destination: Destination,
+        schema: str,
+        record: InputRecord,
+        sample: Sample,
+        content: dict[str, Any],
+    ) -> Output:
+        chain = self.chains[destination]
+        event = Event(schema, self.epoch, chain.seq, sample.timestamp)
+        body = {
+            "schema": schema,
+            "app_id": self._settings.app_id,
+            "topic": self._topic,
+            "partition": self.partition,
+            "offset": record.offset,
+            "timestamp": sample.timestamp,
+            "id": sample.id,
+            "epoch": self.epoch,
+            "seq": chain.seq,
+            **content,
+        }
+        key = f"{self._topic}/{self.partition}".encode()
+        return Output(destination, key, sealed(body, chain), headers_of(event, record), event)
+
+    def _chosen(self, settings: Settings) -> GenericEvaluator:
+        try:
+            return choose(self.model, settings.explain.evaluator)
+        except ValueError as error:
+            raise UserError(f"explain.{error}") from None
+
+    def _explainer(self, settings: Settings, one: ExplainerSettings, seed: int) -> IncrementalEstimator:
+        kind, size = one.reservoir.kind, one.reservoir.size
+        if (kind, size) not in self.reservoirs:
+            self.reservoirs[kind, size] = make_reservoir(
+                kind, size, derive_seed(seed, "reservoir", kind, size)
+            )
+        arguments: dict[str, Any] = (
+            {"empty": one.empty, "removal": one.removal} if one.kind == "isage" else {}
+        )
+        try:
+            return ESTIMATORS[one.kind](
+                self.model,
+                task=self.model.task,
+                losses=one.losses,
+                alpha=_alpha(one),
+                n_samples=one.n_samples,
+                features=settings.record.features,
+                groups=one.groups,
+                reservoir=self.reservoirs[kind, size],
+                warm_up=settings.explain.warm_up and min(settings.explain.warm_up, size),
+                band=one.band,
+                confidence=one.confidence,
+                seed=derive_seed(seed, one.name or one.kind),
+                evaluator=self.evaluator,
+                **arguments,
+            )
+        except ValueError as error:
+            raise UserError(f"explainers: {one.name or one.kind}: {error}") from None
+
+    def state(self, pack: Pack) -> PartitionData:
+        """The state as data; ``pack`` stores what only foreign code understands."""
+        return PartitionData(
+            partition=self.partition,
+            epoch=self.epoch,
+            next_offset=self.next_offset,
+            records=self.records,
+            rejected=self.rejected,
+            notices=list(self.notices),
+            fold_digest=self.fold_digest,
+            chains={name: (chain.seq, chain.digest) for name, chain in self.chains.items()},
+            labels=list(self.labels),
+            kinds=dict(self.kinds),
+            model=model_data(self.model, self._static, pack),
+            reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
+            explainers={name: explainer.state() for name, explainer in self.explainers.items()},
+            performance=self.performance.state(),
+            windows=None if self.windows is None else self.windows.state(),
+        )
+
+    def restore(self, data: PartitionData, unpack: Unpack) -> None:
+        """Take a stored state on, before the first record.
+
+        Raises ``StateError`` where it is none of these settings; the object is of no use then.
+        """
+        check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
+        check(len(set(data.labels)) == len(data.labels) <= MAX_CLASSES, "labels: one twice, or too many")
+        check(list(data.explainers) == list(self.explainers), "explainers: others")
+        check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
+        check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
+        self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
+        self.records, self.rejected, self.notices = data.records, data.rejected, list(data.notices)
+        self.fold_digest = data.fold_digest
+        for name, (seq, digest) in data.chains.items():
+            self.chains[name].seq, self.chains[name].digest = seq, digest
+        self.labels = {label: code for code, label in enumerate(data.labels)}
+        self.kinds = dict(data.kinds)
+        self.model = restored_model(self.model, data.model, self._static, unpack)
+        self.evaluator = self._chosen(self._settings)
+        for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
+            reservoir.restore(kept)
+        for name, explainer in self.explainers.items():
+            explainer.model, explainer.evaluator = self.model, self.evaluator
+            explainer.restore(data.explainers[name])
+        self.performance.restore(data.performance)
+        if self.windows is not None and data.windows is not None:
+            self.windows.restore(data.windows, len(self.labels), unpack)
+        self._teams = teams(self.explainers.values())
+
+
+def _alpha(explainer: ExplainerSettings | None) -> float:
+    if explainer is None:
+        return DEFAULT_ALPHA
+    if explainer.window is not None:
+        return alpha_of(explainer.window)
+    return DEFAULT_ALPHA if explainer.alpha is None else explainer.alpha
+
+
+def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
+    """By loss and feature; NaN becomes null in JSON."""
+    return {
+        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
+        for loss in explanation.losses
+    }

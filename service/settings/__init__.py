@@ -1,0 +1,222 @@
+"""Every setting: environment ``EXPLAIN_…`` (``__`` nests) over a YAML or TOML file over the defaults."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from explain_core import losses as known_losses
+from service.errors import SettingsError
+from service.settings.sections import (
+    TRANSACTION_TIMEOUT_MS,
+    CheckpointSettings,
+    CloudEventsSettings,
+    CommitSettings,
+    DriftSettings,
+    EmitSettings,
+    ExplainerSettings,
+    ExplainSettings,
+    HttpSettings,
+    KafkaSettings,
+    LogSettings,
+    ModelSettings,
+    RecordSettings,
+    RecoverySettings,
+    RegistrySettings,
+    ReservoirSettings,
+    TopicSettings,
+    TracingSettings,
+)
+from service.settings.sources import (
+    HIDDEN,
+    PREFIX,
+    SettingPath,
+    describe,
+    dotted,
+    is_secret,
+    merged,
+    read_layers,
+    refuse,
+    source_of,
+)
+
+__all__ = [
+    "TRANSACTION_TIMEOUT_MS",
+    "CheckpointSettings",
+    "CloudEventsSettings",
+    "CommitSettings",
+    "DriftSettings",
+    "Effective",
+    "EmitSettings",
+    "ExplainSettings",
+    "ExplainerSettings",
+    "HttpSettings",
+    "KafkaSettings",
+    "LogSettings",
+    "ModelSettings",
+    "RecordSettings",
+    "RecoverySettings",
+    "RegistrySettings",
+    "ReservoirSettings",
+    "Settings",
+    "TopicSettings",
+    "TracingSettings",
+    "effective",
+    "load_settings",
+]
+
+
+class Settings(BaseSettings):
+    """All settings of the sidecar."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, allow_inf_nan=False
+    )
+
+    app_id: str = Field(
+        "explanation-sidecar",
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="Name of this sidecar: its consumer group, and part of every message.",
+    )
+    instance_id: str = Field(
+        default_factory=socket.gethostname,
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="Name of this instance, unique and stable; by default the host's.",
+    )
+    seed: int = Field(0, ge=0, description="Seed of every random choice.")
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+    topics: TopicSettings = Field(default_factory=TopicSettings)
+    record: RecordSettings = Field(default_factory=RecordSettings)
+    model: ModelSettings = Field(default_factory=ModelSettings)
+    explainers: list[ExplainerSettings] = Field(
+        default_factory=lambda: [ExplainerSettings(kind="ipfi"), ExplainerSettings(kind="isage")],
+        min_length=1,
+        description="Estimators to run.",
+    )
+    explain: ExplainSettings = Field(default_factory=ExplainSettings)
+    emit: EmitSettings = Field(default_factory=EmitSettings)
+    commit: CommitSettings = Field(default_factory=CommitSettings)
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
+    recovery: RecoverySettings = Field(default_factory=RecoverySettings)
+    drift: DriftSettings = Field(default_factory=DriftSettings)
+    cloudevents: CloudEventsSettings = Field(default_factory=CloudEventsSettings)
+    registry: RegistrySettings = Field(default_factory=RegistrySettings)
+    tracing: TracingSettings = Field(default_factory=TracingSettings)
+    http: HttpSettings = Field(default_factory=HttpSettings)
+    log: LogSettings = Field(default_factory=LogSettings)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
+        names = [one.name or one.kind for one in self.explainers]
+        problems: list[tuple[SettingPath, str]] = []
+        used: list[tuple[SettingPath, str | None]] = [(("drift", "loss"), self.drift.loss)]
+        for index, one in enumerate(self.explainers):
+            here = ("explainers", index)
+            if names[index] in names[:index]:
+                problems.append(
+                    (here, f"is named {names[index]!r} as one before it; give each a name of its own")
+                )
+            used += [((*here, "losses"), loss) for loss in one.losses or []]
+        grouped: list[tuple[SettingPath, dict[str, list[str]]]] = [
+            (("explainers", index), one.groups) for index, one in enumerate(self.explainers)
+        ]
+        problems += [
+            (
+                (*here, "groups", group),
+                f"{feature!r} is not among record.features; add it there or take it out",
+            )
+            for here, groups in [*grouped, (("drift",), self.drift.groups)]
+            for group, features in groups.items()
+            for feature in features
+            if self.record.features is not None and feature not in self.record.features
+        ]
+        for path, loss in used:
+            try:
+                known_losses.get(loss or known_losses.DEFAULT[task], task)
+            except ValueError as error:
+                problems.append((path, f"{error} (model.task is {self.model.task})"))
+        refuse(problems)
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The environment is read by load_settings, which knows each value's source and reports unknown names.
+        return (init_settings,)
+
+    @property
+    def servers(self) -> str:
+        """The brokers, or the message that says how to name them."""
+        if not self.kafka.bootstrap_servers:
+            raise SettingsError(
+                f"kafka.bootstrap_servers is not set: name your brokers in {PREFIX}KAFKA__BOOTSTRAP_SERVERS (host:port), "
+                "or start a local one with `explain-sidecar kafka run`"
+            )
+        return self.kafka.bootstrap_servers
+
+
+class Effective(NamedTuple):
+    """A setting as it is in force: dotted name, value with secrets hidden, and where it came from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+def load_settings(
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings in force: ``overrides`` over the environment over the file over the defaults.
+
+    Raises ``SettingsError`` that lists everything wrong, with value, source and remedy.
+    """
+    layers = read_layers(config, os.environ if environ is None else environ, overrides)
+    try:
+        return Settings(**merged(layers))
+    except ValidationError as error:
+        raise SettingsError(describe(error, layers, Settings)) from None
+
+
+def effective(
+    settings: Settings,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> list[Effective]:
+    """Every setting in force with its source; the arguments are those that the settings were loaded with."""
+    layers = read_layers(config, os.environ if environ is None else environ, overrides)
+    return [
+        Effective(
+            dotted(path),
+            HIDDEN if value is not None and is_secret(path, Settings) else value,
+            source_of(path, layers),
+        )
+        for path, value in _leaves(settings.model_dump(mode="json"))
+    ]
+
+
+def _leaves(data: Any, path: SettingPath = ()) -> Iterator[tuple[SettingPath, Any]]:
+    """Single values; a list is one value unless it holds sections."""
+    if isinstance(data, dict) and (data or not path):
+        for key, value in data.items():
+            yield from _leaves(value, (*path, key))
+    elif isinstance(data, list) and data and all(isinstance(item, dict) for item in data):
+        for position, item in enumerate(data):
+            yield from _leaves(item, (*path, position))
+    else:
+        yield path, data

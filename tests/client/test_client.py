@@ -1,0 +1,280 @@
+"""explain_client without a broker: decoding, the chain, merging, tables, positions."""
+
+import math
+from dataclasses import FrozenInstanceError, replace
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+
+from explain_client import (
+    ChainError,
+    ClientError,
+    Explanation,
+    Explanations,
+    Importance,
+    Place,
+    Position,
+    SchemaError,
+    merge,
+    to_pandas,
+)
+from explain_client.chain import Link, next_link
+from service.fold.partition import PartitionState
+from tests.folds import fold, settings, values
+
+
+def explained(n=100, partition=0, epoch=0):
+    """The explanations of n records, one for each ten."""
+    outputs = fold(PartitionState(settings(), partition, epoch=epoch), values(n, seed=partition + 1))
+    return [Explanation.from_json(one.value) for one in outputs if one.destination == "explanations"]
+
+
+# --- decoding ----------------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_has_what_the_message_says():
+    for one in explained():
+        data = orjson.loads(one.raw)
+        assert (one.seq, one.records, one.digest, one.notices) == (
+            data["seq"],
+            data["records"],
+            data["digest"],
+            (),
+        )
+        for estimator in ("ipfi", "isage"):
+            cells = data["importance"][estimator]["cross_entropy"]
+            assert one.importance(estimator, "cross_entropy") == {
+                feature: Importance(**cell) for feature, cell in cells.items()
+            }
+        assert one.performance["cross_entropy"].model == data["performance"]["cross_entropy"]["model"]
+        assert one.time.timestamp() * 1000 == data["timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (1_700_000_000_000_000_000, datetime.max),  # in nanoseconds
+        (2**63 - 1, datetime.max),
+        (-(2**63), datetime.min),
+        (253_402_300_799_999, datetime(9999, 12, 31, 23, 59, 59, 999_000)),
+        (1_387_576_800_123, datetime(2013, 12, 20, 22, 0, 0, 123_000)),
+    ],
+)
+def test_any_timestamp_has_a_time(timestamp, expected):
+    one = replace(explained()[-1], timestamp=timestamp)
+    assert one.time == expected.replace(tzinfo=UTC)
+    assert len(to_pandas([one, explained()[-1]])) > 0
+
+
+def test_a_message_that_no_sidecar_wrote_breaks_the_chain_in_words():
+    first, second = explained()[:2]
+    foreign = orjson.dumps(dict(reversed(orjson.loads(second.raw).items())), option=orjson.OPT_INDENT_2)
+    with pytest.raises(ChainError, match="its digest does not follow"):
+        next_link(next_link(None, first), Explanation.from_json(foreign))
+
+
+def test_the_top_features_are_the_largest_and_unknown_ones_come_last():
+    one = explained(200)[-1]
+    known = {
+        "a": Importance(0.1, *3 * [0.0], True),
+        "b": Importance(None, None, None, None, False),
+        "c": Importance(-0.2, *3 * [0.0], True),
+    }
+    assert [name for name, _ in replace(one, importances={"e": {"l": known}}).importance().top(9)] == [
+        "a",
+        "c",
+        "b",
+    ]
+    top = one.importance("ipfi").top(2)
+    assert [cell.value for _, cell in top] == sorted(
+        (c.value for c in one.importance().values()), reverse=True
+    )[:2]
+
+
+def test_an_explanation_is_frozen_and_says_what_it_has():
+    one = explained(20)[-1]
+    with pytest.raises(FrozenInstanceError):
+        one.seq = 3
+    with pytest.raises(KeyError, match="estimator 'shap' is not in this explanation, which has ipfi, isage"):
+        one.importance("shap")
+    with pytest.raises(KeyError, match="loss 'brier'"):
+        one.importance("ipfi", "brier")
+
+
+def test_a_field_that_is_not_known_yet_is_ignored():
+    one = explained(20)[0]
+    data = orjson.loads(one.raw) | {"new": {"x": 1}}
+    assert Explanation.from_json(orjson.dumps(data)) == one
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"", "not an explanation"),
+        (b"[1]", "not an explanation"),
+        (b"\xff{", "not an explanation"),
+        (b'{"a": 1}', "is this the explanations topic"),
+        (
+            b'{"schema": "explanation/2"}',
+            "schema 'explanation/2', and this explain-client reads 'explanation/1'",
+        ),
+        (b'{"schema": "explanation/1", "performance": {}}', "KeyError: 'partition'"),
+        (b'{"schema": "explanation/1", "performance": []}', "not an explanation"),
+    ],
+)
+def test_what_cannot_be_read_is_named(value, said):
+    with pytest.raises(SchemaError, match=said):
+        Explanation.from_json(value)
+
+
+# --- the chain ---------------------------------------------------------------------------------------------------
+
+
+def link_all(explanations, link=None):
+    for one in explanations:
+        link = next_link(link, one)
+    return link
+
+
+def test_an_unbroken_chain_is_accepted_from_its_start_from_the_middle_and_into_a_new_epoch():
+    first, second = explained(), explained(50, epoch=1)
+    last = link_all(first)
+    assert last == Link(0, 9, first[-1].digest) == link_all(first[4:])
+    assert link_all(first + second) == link_all(second) == Link(1, 4, second[-1].digest)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda e: [*e[:3], *e[4:]], "seq 4: 1 messages are missing"),
+        (lambda e: [*e[:3], e[2], *e[3:]], "seq 2: came after seq 2; doubled"),
+        (lambda e: [e[0], e[2], e[1]], "seq 2: 1 messages are missing"),
+        (lambda e: [*e, *explained(20)], "seq 0: came after seq 9"),
+        (lambda e: [*e, *explained(50, epoch=1)[1:]], "the first 1 messages of this epoch are missing"),
+        (lambda e: [*explained(50, epoch=1), *e], "came after epoch 1"),
+        (lambda e: [*explained(partition=1)[:5], *e[5:]], "seq 5: its digest does not follow"),
+    ],
+)
+def test_lost_doubled_swapped_and_forked_messages_break_the_chain(broken, said):
+    with pytest.raises(ChainError, match=said):
+        link_all(broken(explained()))
+
+
+@pytest.mark.parametrize("index", [0, 5])
+def test_a_single_altered_byte_breaks_the_chain(index):
+    given = explained()
+    raw = given[index].raw.replace(b'"rejected":0', b'"rejected":1')
+    with pytest.raises(ChainError, match=f"seq {index}: its digest does not follow"):
+        link_all([*given[:index], Explanation.from_json(raw)])
+
+
+# --- positions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_position_survives_json():
+    position = Position({0: Place(7), 3: Place(12, {"app/t/3": Link(1, 4, "00ff")})})
+    assert Position.from_json(position.to_json()) == position
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"0": {"offset": 3}}'])
+def test_what_is_no_position_is_refused(text):
+    with pytest.raises(ClientError, match="not a position"):
+        Position.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"start": "newest"}, "start: 'newest' is not one of 'earliest', 'latest', or a datetime"),
+        ({"start": datetime(2026, 1, 1)}, "has no time zone"),
+        ({"verify": True}, "verify: True is not one of 'raise', 'warn', 'off'"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        Explanations("127.0.0.1:9092", "t", **arguments)
+
+
+def test_a_setting_that_the_client_owns_is_refused():
+    with pytest.raises(ClientError, match=r"config: isolation.level cannot be set"):
+        Explanations("127.0.0.1:1", "t", config={"isolation.level": "read_uncommitted"}).__enter__()
+    with pytest.raises(ClientError, match=r"config: No such configuration property: \"no.such\""):
+        Explanations("127.0.0.1:1", "t", config={"no.such": 1}).__enter__()
+
+
+# --- merging -----------------------------------------------------------------------------------------------------
+
+
+def one(partition, records, value, std=0.1, *, seq=None, timestamp=0, status="ready", feature="a"):
+    """An explanation for each 100 records, with one feature."""
+    cell = Importance(value, std, None, None, False)
+    seq = records // 100 - 1 if seq is None else seq
+    return replace(
+        explained(10)[0],
+        partition=partition,
+        records=records,
+        seq=seq,
+        timestamp=timestamp,
+        status=status,
+        importances={"ipfi": {"zero_one": {feature: cell}}},
+    )
+
+
+def test_the_merged_value_error_and_spread_are_those_of_the_formulas():
+    # 300 of the last 400 records are of partition 0.
+    history = [one(0, n, 0.2 if n == 300 else 9.0, 0.03, timestamp=n) for n in (100, 200, 300)]
+    merged = merge([*history, one(1, 100, 0.6, 0.04, timestamp=250)])
+    cell = merged.importance("ipfi", "zero_one")["a"]
+    assert merged.weights == {("records", 0): 0.75, ("records", 1): 0.25}
+    assert cell.value == pytest.approx(0.75 * 0.2 + 0.25 * 0.6)
+    assert cell.std == pytest.approx(math.sqrt(0.75**2 * 0.03**2 + 0.25**2 * 0.04**2))
+    assert cell.spread == pytest.approx(math.sqrt(0.75 * 0.1**2 + 0.25 * 0.3**2))
+    assert (merged.warming, merged.label) == (0, "average over partition models")
+
+
+def test_weights_are_the_shares_of_the_last_records_in_event_time():
+    old = [one(0, n, 0.1, timestamp=n) for n in range(100, 1_100, 100)]
+    new = [one(1, n, 0.5, timestamp=2_000 + n) for n in range(100, 400, 100)]
+    assert merge(old + new, window=300).weights == {("records", 0): 0.0, ("records", 1): 1.0}
+    assert merge(old + new, window=500).weights == pytest.approx({("records", 0): 0.4, ("records", 1): 0.6})
+    assert merge(old + new).weights == pytest.approx({("records", 0): 10 / 13, ("records", 1): 3 / 13})
+
+
+def test_warming_partitions_are_left_out_and_counted():
+    merged = merge([one(0, 100, 0.3), one(1, 100, None, None, status="warming")])
+    assert merged.importance("ipfi", "zero_one")["a"].value == pytest.approx(0.3)
+    assert (merged.warming, merged.weights) == (1, {("records", 0): 1.0})
+
+
+def test_a_feature_of_some_partitions_is_averaged_over_those():
+    merged = merge([one(0, 100, 0.3), one(1, 100, 0.5, feature="b"), one(2, 100, 0.7, None, feature="b")])
+    cells = merged.importance("ipfi", "zero_one")
+    assert cells["a"].value == pytest.approx(0.3)
+    assert cells["b"].value == pytest.approx(0.6)
+    assert cells["b"].std is None  # one of its errors is not known
+
+
+def test_nothing_to_merge_is_an_error():
+    with pytest.raises(ValueError, match="none to merge"):
+        merge([])
+    with pytest.raises(ValueError, match="window: 0"):
+        merge([one(0, 100, 0.3)], window=0)
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_the_frame_has_a_row_per_estimator_loss_and_feature():
+    given = explained(60)
+    frame = to_pandas(given)
+    assert len(frame) == sum(
+        len(features) for e in given for by in e.importances.values() for features in by.values()
+    )
+    row = frame[(frame.seq == 5) & (frame.estimator == "isage") & (frame.feature == "a")].iloc[0]
+    cell = given[5].importance("isage")["a"]
+    assert (row.value, row["std"], row.settled) == (cell.value, cell.std, cell.settled)
+    assert math.isnan(row.low) and cell.low is None  # of 60 records
+    assert row.time.to_pydatetime() == given[5].time
+    assert list(to_pandas([]).columns) == list(frame.columns)
+    assert frame.value.dtype == "float64"

@@ -1,0 +1,59 @@
+"""The client's examples act on what is there, and on nothing else."""
+
+import json
+from importlib import import_module
+
+import numpy as np
+
+from explain_client import Drift
+from explain_client.messages import Importance, Importances
+from tests.service.test_dashboard import outputs
+
+alert = import_module("explain_client.examples.alert_on_change")
+retrain = import_module("explain_client.examples.retrain_on_drift")
+
+
+class Explained:
+    """An explanation of features with such values, errors of .1 each."""
+
+    def __init__(self, values, settled=True):
+        self._cells = {f"f{i}": Importance(float(v), 0.1, None, None, settled) for i, v in enumerate(values)}
+
+    def importance(self):
+        return Importances(self._cells)
+
+
+def test_equally_important_features_have_no_leader_however_often_one_looks():
+    rng = np.random.Generator(np.random.PCG64(0))
+    named = [
+        any(alert.leader(Explained(1 + 0.1 * rng.normal(size=5)), look) for look in range(1, 101))
+        for _ in range(300)
+    ]
+    assert sum(named) <= 3
+
+
+def test_a_feature_that_is_far_ahead_leads_once_the_bands_are_settled():
+    assert alert.leader(Explained([1.0, 3.0, 1.0]), 1) == "f1"
+    assert alert.leader(Explained([1.0, 3.0, 1.0], settled=False), 1) is None
+    assert alert.leader(Explained([1.0]), 1) is None
+    assert alert.leader(Explained([]), 1) is None
+
+
+def changed(**parts):
+    found = [json.loads(one.value) for destination, one in outputs() if destination == "drift"]
+    body = next(one for one in found if one["change"])
+    for path, value in parts.items():
+        place = body["change"]
+        *way, last = path.split("__")
+        for key in way:
+            place = place[key]
+        place[last] = value
+    return Drift.from_json(json.dumps(body).encode())
+
+
+def test_only_a_concept_that_made_the_model_worse_calls_for_training():
+    worse = {"causes": ["concept"], "change": 0.1, "joint__concept__value": 0.1}
+    assert retrain.calls_for_training(changed(**worse))
+    assert not retrain.calls_for_training(changed(**worse | {"change": -0.1}))
+    assert not retrain.calls_for_training(changed(**worse | {"joint__concept__value": -0.05}))
+    assert not retrain.calls_for_training(changed(**worse | {"causes": ["inputs"]}))

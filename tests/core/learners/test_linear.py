@@ -1,0 +1,127 @@
+"""The linear learner is river's pipelines, to the last bit."""
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from river import compose, linear_model, optim, preprocessing
+
+from explain_core.learners.linear import LinearLearner, linear_learner
+from explain_core.losses import Task
+from service.fold.default_models import default_model
+from tests.core.learners.lockstep import RECORDS, mixed, run
+
+
+def encoded(model: Any, *, zeros: bool = True, first: bool = False) -> Any:
+    numbers_ = compose.SelectType(numbers.Number) | preprocessing.StandardScaler()
+    strings = compose.SelectType(str) | preprocessing.OneHotEncoder(drop_zeros=not zeros)
+    return (strings + numbers_ if first else numbers_ + strings) | model
+
+
+def scaled(model: Any, **options: Any) -> Any:
+    return preprocessing.StandardScaler(**options) | model
+
+
+NUMBERS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "logistic": ("binary", lambda: scaled(linear_model.LogisticRegression())),
+    "logistic, every parameter": (
+        "binary",
+        lambda: scaled(
+            linear_model.LogisticRegression(
+                optimizer=optim.SGD(0.1),
+                loss=optim.losses.Log(2.0, 0.5),
+                l2=0.01,
+                intercept_init=0.7,
+                intercept_lr=0.3,
+                clip_gradient=0.5,
+            )
+        ),
+    ),
+    "logistic without some": (
+        "binary",
+        lambda: compose.Discard("n4") | scaled(linear_model.LogisticRegression()),
+    ),
+    "linear": ("regression", lambda: scaled(linear_model.LinearRegression())),
+    "linear, absolute loss, as it comes": (
+        "regression",
+        lambda: linear_model.LinearRegression(loss=optim.losses.Absolute()),
+    ),
+    "linear, mean alone": (
+        "regression",
+        lambda: scaled(linear_model.LinearRegression(optimizer=optim.SGD(1e-5)), with_std=False),
+    ),
+    "softmax": ("multiclass", lambda: scaled(linear_model.SoftmaxRegression())),
+}
+MIXED: dict[str, tuple[str, Callable[[], Any]]] = {
+    "default, binary": ("binary", lambda: default_model("binary")),
+    "default, multiclass": ("multiclass", lambda: default_model("multiclass")),
+    "default, regression": ("regression", lambda: default_model("regression")),
+    "zeros": ("binary", lambda: encoded(linear_model.LogisticRegression())),
+    "zeros, l2, strings first": (
+        "binary",
+        lambda: encoded(linear_model.LogisticRegression(l2=0.01), first=True),
+    ),
+    "zeros, softmax, l2": ("multiclass", lambda: encoded(linear_model.SoftmaxRegression(l2=0.001))),
+}
+
+
+def kind_of(task: str) -> Task:
+    return "regression" if task == "regression" else "classification"
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers(name: str) -> None:
+    task, make = NUMBERS[name]
+    weighted = task != "multiclass"
+    run(make, linear_learner, kind_of(task), mixed(RECORDS, 1, task=task, nominal=False, weighted=weighted))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("name", MIXED)
+def test_numbers_and_categories(name: str, missing: float) -> None:
+    task, make = MIXED[name]
+    run(make, linear_learner, kind_of(task), mixed(RECORDS, 2, task=task, missing=missing))
+
+
+def test_a_changed_order_of_one_sum_is_seen() -> None:
+    """The mutation check: the lockstep would not notice if it compared less than every bit."""
+    learner: LinearLearner | None = None
+
+    def swapped(model: Any, task: Task) -> LinearLearner | None:
+        nonlocal learner
+        learner = linear_learner(model, task)
+        assert learner is not None
+        learner._sequence = lambda: list(range(len(learner.columns.names)))[::-1]  # type: ignore[method-assign]
+        return learner
+
+    with pytest.raises(AssertionError, match="instead of"):
+        run(NUMBERS["logistic"][1], swapped, "classification", mixed(RECORDS, 1, nominal=False))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: scaled(linear_model.LogisticRegression(optimizer=optim.Adam())),
+        lambda: scaled(linear_model.LogisticRegression(l1=0.1)),
+        lambda: scaled(linear_model.LinearRegression(loss=optim.losses.Huber())),
+        lambda: scaled(linear_model.LogisticRegression(), window_size=10),
+        lambda: preprocessing.OneHotEncoder() | linear_model.LogisticRegression(),
+        lambda: preprocessing.MinMaxScaler() | linear_model.LogisticRegression(),
+    ],
+)
+def test_river_itself_learns_what_the_arrays_do_not_know(make: Callable[[], Any]) -> None:
+    assert linear_learner(make(), "classification") is None
+
+
+def test_a_model_that_has_learnt_is_left_to_river() -> None:
+    model = scaled(linear_model.LogisticRegression())
+    model.learn_one({"a": 1.0}, True)
+    assert linear_learner(model, "classification") is None
+
+
+def test_a_string_for_a_scaler_is_refused_in_words() -> None:
+    learner = linear_learner(scaled(linear_model.LogisticRegression()), "classification")
+    assert learner is not None
+    with pytest.raises(ValueError, match="'colour' is a string, and StandardScaler takes numbers"):
+        learner.predict({"colour": "red"})

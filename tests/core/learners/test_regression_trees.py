@@ -1,0 +1,311 @@
+"""The learners of regression trees are river's trees, to the last bit and node by node."""
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import drift, forest, linear_model, metrics, optim, tree
+from river.datasets import synth
+from river.stats import Var
+from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
+
+from explain_core.learners import layout as at
+from explain_core.learners.regression_leaves import rounded
+from explain_core.learners.trees import tree_learner
+from tests.core.learners.lockstep import RECORDS, Labelled, mixed, run
+from tests.core.learners.tree_state import TargetReader, of_river
+
+
+def named(stream: Any, n: int) -> Iterator[Labelled]:
+    return (({f"x{name}": value for name, value in x.items()}, y, 1.0) for x, y in islice(stream, n))
+
+
+def tied(n: int) -> Iterator[Labelled]:
+    """Features that are copies of each other, a constant, and targets of few values."""
+    rng = random.Random(5)
+    for x, y, w in named(synth.Friedman(seed=1), n):
+        a, b = x["x0"], round(x["x1"], 1)
+        yield {"a": a, "b": a, "c": 1.0, "d": b, "e": b, "f": rng.randrange(3)}, round(y / 5.0), w
+
+
+def rising(n: int) -> Iterator[Labelled]:
+    """A clock, which makes a search tree a chain, and large numbers."""
+    rng = random.Random(6)
+    for i in range(n):
+        hour = i // 7 % 24
+        y = 50.0 * (hour > 12) + rng.gauss(0.0, 3.0)
+        yield {"at": 0.37 * i, "hour": hour, "large": rng.gauss(0.0, 1e15), "flag": hour > 6}, y, 1.0
+
+
+def turning(n: int) -> Iterator[Labelled]:
+    """Records whose meaning turns round now and then."""
+    for i, (x, y, w) in enumerate(named(synth.Friedman(seed=7), n)):
+        yield x, y if i // 250 % 2 else 30.0 - y, w
+
+
+STREAMS: dict[str, Callable[[int], Iterator[Labelled]]] = {
+    "friedman": lambda n: named(synth.Friedman(seed=42), n),
+    "drifting": lambda n: named(
+        synth.FriedmanDrift("gra", position=(n // 3, n // 2), transition_window=n // 9, seed=42), n
+    ),
+    "planes": lambda n: named(synth.Planes2D(seed=42), n),
+    "mv, numbers": lambda n: (
+        ({name: v for name, v in x.items() if not isinstance(v, str)}, y, w)
+        for x, y, w in named(synth.Mv(seed=42), n)
+    ),
+    "tied": tied,
+    "rising": rising,
+    "missing, late": lambda n: mixed(n, 5, task="regression", nominal=False, missing=0.3),
+    "weighted": lambda n: mixed(n, 2, task="regression", nominal=False, weighted=True),
+    "turning": turning,
+}
+NOMINAL: dict[str, Callable[[int], Iterator[Labelled]]] = {
+    "mv": lambda n: named(synth.Mv(seed=42), n),
+    "mixed": lambda n: mixed(n, 1, task="regression", weighted=True),
+    "nominal, much missing": lambda n: mixed(n, 4, task="regression", numeric=False, missing=0.4),
+}
+EAGER: dict[str, Any] = {"grace_period": 25, "delta": 0.05, "tau": 0.2}
+TREES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "eager": EAGER,
+    "model": {**EAGER, "leaf_prediction": "model", "max_depth": 3},
+    "other model": {
+        **EAGER,
+        "model_selector_decay": 0.5,
+        "leaf_model": linear_model.LinearRegression(
+            optim.SGD(0.001), loss=optim.losses.Absolute(), l2=0.01, intercept_lr=0.1, clip_gradient=3.0
+        ),
+    },
+    "every point": {**EAGER, "splitter": EBSTSplitter(), "min_samples_split": 1},
+    "digits": {**EAGER, "splitter": TEBSTSplitter(digits=3), "merit_preprune": False},
+    "slots": {**EAGER, "splitter": QOSplitter(radius=0.3), "min_samples_split": 10},
+    "stops": {**EAGER, "max_depth": 2, "stop_mem_management": True, "leaf_prediction": "mean"},
+}
+MEANS: dict[str, dict[str, Any]] = {
+    "mean": {**EAGER, "leaf_prediction": "mean"},
+    "mean, binary": {**EAGER, "leaf_prediction": "mean", "binary_split": True, "merit_preprune": False},
+    "mean, named": {**EAGER, "leaf_prediction": "mean", "nominal_attributes": ["count", "flag", "x1", "two"]},
+}
+RESTLESS: dict[str, Any] = {
+    **EAGER,
+    "seed": 3,
+    "drift_window_threshold": 20,
+    "drift_detector": drift.ADWIN(0.9, clock=1),
+    "switch_significance": 0.9,
+}
+ADAPTIVE: dict[str, dict[str, Any]] = {
+    "default": {"seed": 1},
+    "restless": RESTLESS,
+    "restless, models": {**RESTLESS, "leaf_prediction": "model", "max_depth": 3, "bootstrap_sampling": False},
+    "restless, means": {**RESTLESS, "leaf_prediction": "mean", "switch_significance": 1.5},
+}
+FORESTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "means": {"n_models": 3, "leaf_prediction": "mean", "aggregation_method": "mean", "binary_split": True},
+    "weighted, quick to drift": {
+        "n_models": 9,
+        "aggregation_method": "mean",
+        "disable_weighted_vote": False,
+        "max_features": 0.7,
+        "drift_detector": drift.ADWIN(0.5, clock=4, max_buckets=3, min_window_length=3, grace_period=20),
+        "warning_detector": drift.ADWIN(0.9, clock=4),
+    },
+    "weighted by root, no warnings": {
+        "n_models": 3,
+        "metric": metrics.RMSE(),
+        "aggregation_method": "mean",
+        "disable_weighted_vote": False,
+        "warning_detector": drift.NoDrift(),
+        "drift_detector": drift.ADWIN(0.1),
+        "min_samples_split": 50,
+    },
+    "by absolute error, no drifts": {
+        "n_models": 19,
+        "lambda_value": 1,
+        "metric": metrics.MAE(),
+        "aggregation_method": "mean",
+        "disable_weighted_vote": False,
+        "warning_detector": drift.ADWIN(0.2),
+        "drift_detector": drift.NoDrift(),
+    },
+    "no detectors": {
+        "n_models": 4,
+        "max_features": None,
+        "warning_detector": drift.NoDrift(),
+        "drift_detector": drift.NoDrift(),
+    },
+}
+MODELS_OF_LINES: list[Callable[[], Any]] = [
+    lambda: tree.HoeffdingTreeRegressor(leaf_prediction="model"),
+    lambda: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="model", seed=1),
+    lambda: forest.ARFRegressor(leaf_prediction="model", n_models=3, seed=1),
+]
+CASES = [
+    *[("eager", stream) for stream in STREAMS],
+    *[(parameters, stream) for parameters in TREES if parameters != "eager" for stream in ("tied", "planes")],
+    *[(parameters, stream) for parameters in MEANS for stream in NOMINAL],
+]
+
+
+@pytest.mark.parametrize(("parameters", "stream"), CASES)
+def test_a_hoeffding_tree_regressor_is_rivers(parameters: str, stream: str) -> None:
+    learner, river = run(
+        lambda: tree.HoeffdingTreeRegressor(**(TREES | MEANS)[parameters]),
+        tree_learner,
+        "regression",
+        (STREAMS | NOMINAL)[stream](RECORDS),
+    )
+    assert TargetReader(learner).tree(0) == of_river(river.wrapped._root)
+    assert river.wrapped.n_leaves > 2 or parameters == "default"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stream"),
+    [
+        *[(parameters, stream) for parameters in ADAPTIVE for stream in ("turning", "drifting")],
+        *[("restless", stream) for stream in ("missing, late", "weighted", "tied")],
+        *[("restless, means", stream) for stream in NOMINAL],
+    ],
+)
+def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: str) -> None:
+    learner, river = run(
+        lambda: tree.HoeffdingAdaptiveTreeRegressor(**ADAPTIVE[parameters]),
+        tree_learner,
+        "regression",
+        (STREAMS | NOMINAL)[stream](RECORDS),
+    )
+    model, arrays = river.wrapped, learner.arrays
+    assert TargetReader(learner).tree(0) == of_river(model._root)
+    words = model._rng.getstate()[1]
+    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+    made, switched, pruned = arrays["counters"][0].tolist()
+    assert (made, switched, pruned) == (
+        model.n_alternate_trees,
+        model.n_switch_alternate_trees,
+        model.n_pruned_alternate_trees,
+    )
+    assert min(made, switched, pruned) > 0 or (parameters, stream) != ("restless", "turning")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stream"),
+    [
+        *[(parameters, "drifting") for parameters in FORESTS],
+        *[("default", stream) for stream in ("missing, late", "rising")],
+        *[("weighted, quick to drift", stream) for stream in ("turning", "tied")],
+        *[("means", stream) for stream in NOMINAL],
+    ],
+)
+def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: str) -> None:
+    learner, river = run(
+        lambda: forest.ARFRegressor(seed=7, **FORESTS[parameters]),
+        tree_learner,
+        "regression",
+        (STREAMS | NOMINAL)[stream](RECORDS),
+    )
+    model, reader, arrays = river.wrapped, TargetReader(learner), learner.arrays
+    for i, member in enumerate(model):
+        foreground, background = arrays["members"][i]
+        assert reader.tree(foreground) == of_river(member._root)
+        other = model._background and model._background[i]
+        assert (background >= 0) == (other is not None)
+        if other is not None:
+            assert reader.tree(background) == of_river(other._root)
+        assert arrays["norms"][i].tolist() == [
+            model._drift_norm[i].n,
+            model._drift_norm[i].mean.get(),
+            model._drift_norm[i]._S,
+        ]
+    words = model._rng.getstate()[1]
+    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+    found = [model.n_warnings_detected(), model.n_drifts_detected()]
+    assert arrays["counters"].sum(axis=0).tolist() == found
+    assert min(found) > 0 or (parameters, stream) != ("weighted, quick to drift", "turning")
+
+
+@given(st.floats(allow_nan=False), st.integers(0, 22))
+def test_numbers_are_rounded_as_python_does(x: float, digits: int) -> None:
+    assert rounded(x, 10.0**digits) == round(x, digits)
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 6))
+def test_ties_are_rounded_as_python_does(n: int, digits: int) -> None:
+    for x in (n / 2.0, n / 10.0**digits + 0.5 / 10.0**digits, n / 16.0, n / 32.0):
+        assert rounded(x, 10.0**digits) == round(x, digits)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"leaf_model": linear_model.PARegressor()},
+        {"leaf_model": linear_model.LinearRegression(optim.Adam())},
+        {"leaf_model": linear_model.LinearRegression(intercept_init=1.0)},
+        {"nominal_attributes": ["a"]},
+        {"splitter": QOSplitter(allow_multiway_splits=True)},
+        {"splitter": TEBSTSplitter(digits=-1)},
+        {"remove_poor_attrs": True},
+        {"max_size": 100.0},
+        {"min_samples_split": "5"},
+    ],
+    ids=str,
+)
+def test_other_parameters_are_left_to_river(parameters: dict[str, Any]) -> None:
+    assert tree_learner(tree.HoeffdingTreeRegressor(**parameters), "regression") is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        forest.ARFRegressor(metric=metrics.R2()),
+        forest.ARFRegressor(n_models=200),
+        forest.ARFRegressor(drift_detector=drift.PageHinkley()),
+        forest.ARFRegressor(leaf_model=linear_model.PARegressor()),
+        tree.HoeffdingAdaptiveTreeRegressor(drift_detector=drift.PageHinkley()),
+        tree.HoeffdingAdaptiveTreeRegressor(stop_mem_management=True),
+        tree.SGTRegressor(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_other_trees_and_forests_are_left_to_river(model: Any) -> None:
+    assert tree_learner(model, "regression") is None
+
+
+def test_a_string_that_a_linear_regression_would_get_is_refused_and_nothing_else() -> None:
+    learner = tree_learner(tree.HoeffdingTreeRegressor(), "regression")
+    assert learner is not None
+    learner.learn({"a": 1.0}, 2.0)
+    with pytest.raises(ValueError, match=r"feature 'b' is a string.*leaf_prediction"):
+        learner.learn({"a": 1.0, "b": "red"}, 2.0)
+    learner.learn({"a": 2.0}, 3.0)
+    assert learner.predict({"a": 1.5}) > 0.0
+
+
+@pytest.mark.parametrize("make", MODELS_OF_LINES, ids=["tree", "adaptive tree", "forest"])
+def test_the_order_of_one_sum_is_noticed(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(model: Any, x: dict[str, Any]) -> Any:
+        return predict(model, dict(reversed(x.items())))
+
+    predict = linear_model.LinearRegression.predict_one
+    monkeypatch.setattr(linear_model.LinearRegression, "predict_one", backwards)
+    with pytest.raises(AssertionError, match="record"):
+        run(make, tree_learner, "regression", STREAMS["friedman"](300))
+
+
+def test_the_order_of_the_factors_of_a_variance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(var: Var, x: float, w: float = 1.0) -> None:
+        before = var.mean._mean
+        var.mean.update(x, w)
+        var._S += w * (x - var.mean._mean) * (x - before)
+
+    monkeypatch.setattr(Var, "update", backwards)
+    learner, river = run(
+        lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
+        tree_learner,
+        "regression",
+        STREAMS["weighted"](150),
+    )
+    assert TargetReader(learner).tree(0) != of_river(river.wrapped._root)

@@ -1,0 +1,284 @@
+"""The tree learners are river's trees, to the last bit and node by node."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from river import drift, forest, tree
+from river.datasets import synth
+from river.tree.nodes import hatc_nodes, htc_nodes
+from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
+
+from explain_core.learners import layout as at
+from explain_core.learners.trees import tree_learner
+from tests.core.learners.lockstep import RECORDS, Labelled, mixed, run
+from tests.core.learners.tree_state import Reader, of_river
+
+
+def agrawal(n: int, **parameters: Any) -> Iterator[Labelled]:
+    return ((x, y, 1.0) for x, y in synth.Agrawal(seed=42, perturbation=0.1, **parameters).take(n))
+
+
+def clusters(n: int) -> Iterator[Labelled]:
+    stream = synth.RandomRBF(seed_model=1, seed_sample=2, n_classes=4, n_features=6, n_centroids=20)
+    return (({f"x{i}": value for i, value in x.items()}, f"class {y}", 1.0) for x, y in stream.take(n))
+
+
+def tied(n: int) -> Iterator[Labelled]:
+    """Features that are copies of each other, and a constant."""
+    for x, y, w in clusters(n):
+        yield (
+            {
+                "a": x["x0"],
+                "b": x["x0"],
+                "c": 1.0,
+                "d": round(x["x1"], 1),
+                "e": round(x["x1"], 1),
+                "s": str(x["x2"] > 0.5),
+            },
+            y,
+            w,
+        )
+
+
+def drifting(n: int, functions: tuple[int, ...] = (0, 4, 7)) -> Iterator[Labelled]:
+    part = n // len(functions) + 1
+    for function in functions:
+        yield from islice(agrawal(part, classification_function=function), min(part, n))
+
+
+def flipping(n: int) -> Iterator[Labelled]:
+    """Numbers whose meaning turns round at each quarter."""
+    for i in range(4):
+        for x, y in synth.SEA(seed=i).take(n // 4):
+            yield {f"x{k}": value for k, value in x.items()}, int(y) ^ (i % 2), 1.0
+
+
+def turning(n: int) -> Iterator[Labelled]:
+    """Mixed records whose meaning turns round now and then."""
+    return ((x, y ^ (i // 300 % 2), w) for i, (x, y, w) in enumerate(mixed(n, 11)))
+
+
+STREAMS: dict[str, Callable[[int], Iterator[Labelled]]] = {
+    "agrawal": agrawal,
+    "clusters": clusters,
+    "tied": tied,
+    "drifting": drifting,
+    "flipping": flipping,
+    "turning": turning,
+    "mixed": lambda n: mixed(n, 1),
+    "mixed, weighted": lambda n: mixed(n, 2, weighted=True),
+    "mixed, four classes late": lambda n: mixed(n, 3, task="multiclass"),
+    "nominal, much missing": lambda n: mixed(n, 4, numeric=False, missing=0.4),
+    "numeric": lambda n: mixed(n, 5, nominal=False),
+}
+EAGER: dict[str, Any] = {"grace_period": 25, "delta": 0.01, "tau": 0.2}
+TREES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "eager": EAGER,
+    "majority, gini": {**EAGER, "leaf_prediction": "mc", "split_criterion": "gini"},
+    "bayes, shallow": {**EAGER, "leaf_prediction": "nb", "nb_threshold": 30, "max_depth": 3},
+    "hellinger, binary": {**EAGER, "split_criterion": "hellinger", "binary_split": True},
+    "binary, no pruning": {**EAGER, "binary_split": True, "merit_preprune": False, "leaf_prediction": "nb"},
+    "stops": {**EAGER, "max_depth": 2, "stop_mem_management": True, "remove_poor_attrs": True},
+    "shares": {
+        **EAGER,
+        "max_share_to_split": 0.7,
+        "min_branch_fraction": 0.2,
+        "splitter": tree.splitter.GaussianSplitter(n_splits=4),
+        "max_depth": 1,
+    },
+}
+
+
+FORESTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "majority, few": {"leaf_prediction": "mc", "n_models": 3, "lambda_value": 1, "max_features": 2},
+    "bayes, all features": {
+        "leaf_prediction": "nb",
+        "n_models": 3,
+        "max_features": None,
+        "binary_split": True,
+    },
+    "equal votes, quick to drift": {
+        "n_models": 3,
+        "disable_weighted_vote": True,
+        "max_features": 0.7,
+        "drift_detector": drift.ADWIN(0.05, clock=8, max_buckets=3, min_window_length=3, grace_period=20),
+        "warning_detector": drift.ADWIN(0.5, clock=8),
+    },
+    "no warnings": {"n_models": 3, "warning_detector": drift.NoDrift(), "drift_detector": drift.ADWIN(0.1)},
+    "no drifts": {"n_models": 3, "warning_detector": drift.ADWIN(0.2), "drift_detector": drift.NoDrift()},
+    "many features": {"n_models": 2, "max_features": 7, "split_criterion": "hellinger"},
+}
+
+
+CASES = [("eager", stream) for stream in STREAMS] + [
+    (parameters, stream)
+    for parameters in TREES
+    for stream in ("tied", "mixed, four classes late")
+    if parameters != "eager"
+]
+
+
+@pytest.fixture(autouse=True)
+def sets_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let river take the smallest of the categories whose splits are equally good, as the learner does, not a set's first."""
+
+    class Sorted(set[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return iter(sorted(super().__iter__()))
+
+    def made(splitter: NominalSplitterClassif) -> None:
+        make(splitter)
+        splitter._att_values = Sorted()
+
+    make = NominalSplitterClassif.__init__
+    monkeypatch.setattr(NominalSplitterClassif, "__init__", made)
+
+
+@pytest.mark.parametrize(("parameters", "stream"), CASES)
+def test_a_hoeffding_tree_is_rivers(parameters: str, stream: str) -> None:
+    learner, river = run(
+        lambda: tree.HoeffdingTreeClassifier(**TREES[parameters]),
+        tree_learner,
+        "classification",
+        STREAMS[stream](RECORDS),
+    )
+    assert Reader(learner).tree(0) == of_river(river.wrapped._root)
+
+
+def test_nominal_attributes_of_numbers_are_categories() -> None:
+    make = lambda: tree.HoeffdingTreeClassifier(**EAGER, nominal_attributes=["elevel", "car", "zipcode"])  # noqa: E731
+    learner, river = run(make, tree_learner, "classification", drifting(RECORDS))
+    assert Reader(learner).tree(0) == of_river(river.wrapped._root)
+    assert river.wrapped.n_nodes > 10
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"splitter": tree.splitter.HistogramSplitter()},
+        {"max_size": 1.0},
+        {"remove_poor_attrs": True, "leaf_prediction": "mc"},
+    ],
+)
+def test_what_the_kernels_do_not_know_is_left_to_river(parameters: dict[str, Any]) -> None:
+    assert tree_learner(tree.HoeffdingTreeClassifier(**parameters), "classification") is None
+
+
+def test_a_tree_that_has_learnt_is_left_to_river() -> None:
+    model = tree.HoeffdingTreeClassifier()
+    model.learn_one({"a": 1.0}, "up")
+    assert tree_learner(model, "classification") is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stream"),
+    [
+        ("default", "drifting"),
+        ("default", "mixed, four classes late"),
+        *[(parameters, "mixed") for parameters in FORESTS if parameters != "default"],
+        *[(name, "drifting") for name in ("equal votes, quick to drift", "no warnings", "no drifts")],
+    ],
+)
+def test_an_adaptive_random_forest_is_rivers(parameters: str, stream: str) -> None:
+    learner, river = run(
+        lambda: forest.ARFClassifier(seed=7, **FORESTS[parameters]),
+        tree_learner,
+        "classification",
+        STREAMS[stream](RECORDS),
+    )
+    model, reader = river.wrapped, Reader(learner)
+    arrays = learner.arrays
+    for i, member in enumerate(model):
+        foreground, background = arrays["members"][i]
+        assert reader.tree(foreground) == of_river(member._root)
+        other = model._background and model._background[i]
+        assert (background >= 0) == (other is not None and other is not False)
+        if other:
+            assert reader.tree(background) == of_river(other._root)
+    words = model._rng.getstate()[1]
+    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+    assert arrays["counters"].sum(axis=0).tolist() == [model.n_warnings_detected(), model.n_drifts_detected()]
+
+
+ADAPTIVE: dict[str, dict[str, Any]] = {
+    "default": {},
+    "eager": {
+        **EAGER,
+        "drift_window_threshold": 20,
+        "drift_detector": drift.ADWIN(0.5, clock=4),
+        "switch_significance": 0.9,
+    },
+    "restless": {
+        "grace_period": 60,
+        "delta": 0.05,
+        "tau": 0.3,
+        "drift_window_threshold": 20,
+        "drift_detector": drift.ADWIN(0.9, clock=1),
+        "switch_significance": 1.5,
+    },
+    "eager, majority": {
+        **EAGER,
+        "drift_window_threshold": 20,
+        "drift_detector": drift.ADWIN(0.5, clock=4),
+        "leaf_prediction": "mc",
+        "bootstrap_sampling": False,
+        "max_depth": 3,
+    },
+    "eager, bayes": {
+        **EAGER,
+        "drift_window_threshold": 20,
+        "drift_detector": drift.ADWIN(0.5, clock=4),
+        "leaf_prediction": "nb",
+        "nb_threshold": 40,
+        "binary_split": True,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stream"),
+    [(parameters, stream) for parameters in ADAPTIVE for stream in ("drifting", "mixed, four classes late")]
+    + [(parameters, stream) for parameters in ("eager", "restless") for stream in ("flipping", "turning")]
+    + [("eager", stream) for stream in ("mixed, weighted", "nominal, much missing", "numeric")],
+)
+def test_a_hoeffding_adaptive_tree_is_rivers(parameters: str, stream: str) -> None:
+    learner, river = run(
+        lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=3, **ADAPTIVE[parameters]),
+        tree_learner,
+        "classification",
+        STREAMS[stream](RECORDS),
+    )
+    model, arrays = river.wrapped, learner.arrays
+    assert Reader(learner).tree(0) == of_river(model._root)
+    words = model._rng.getstate()[1]
+    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+    alternates = [model.n_alternate_trees, model.n_switch_alternate_trees]
+    assert arrays["counters"][0, :2].tolist() == alternates
+    assert min(alternates) > 0 or (parameters, stream) not in (
+        ("restless", "flipping"),
+        ("restless", "turning"),
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tree.HoeffdingTreeClassifier(leaf_prediction="nb"),
+        lambda: tree.HoeffdingAdaptiveTreeClassifier(leaf_prediction="nb", seed=1),
+        lambda: forest.ARFClassifier(leaf_prediction="nb", n_models=3, seed=1),
+    ],
+    ids=["tree", "adaptive tree", "forest"],
+)
+def test_the_order_of_one_sum_is_noticed(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(x: Any, stats: Any, splitters: dict[Any, Any]) -> Any:
+        return bayes(x, stats, dict(reversed(splitters.items())))
+
+    bayes = htc_nodes.do_naive_bayes_prediction
+    for module in (htc_nodes, hatc_nodes):
+        monkeypatch.setattr(module, "do_naive_bayes_prediction", backwards)
+    with pytest.raises(AssertionError, match="record"):
+        run(make, tree_learner, "classification", clusters(300))

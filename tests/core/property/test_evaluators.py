@@ -1,0 +1,388 @@
+"""Every evaluator draws the same copies and finds the same contributions as asking the model copy by copy.
+
+EXPLAIN_EQUALITY_RECORDS sets how many records each model is followed for.
+"""
+
+import math
+import os
+
+import numpy as np
+import pytest
+from river import forest, linear_model, preprocessing, tree
+from sklearn.tree import DecisionTreeClassifier
+
+from explain_core.compiling import AVAILABLE, compiled
+from explain_core.evaluation import kernels
+from explain_core.evaluation.choice import choose
+from explain_core.importance.base import Together, teams
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
+from explain_core.learners.choice import learner_of
+from explain_core.losses import NAMED
+from explain_core.models import wrap
+from explain_core.random import Generator
+from explain_core.reservoirs import make_reservoir
+from explain_core.smoothing import Smoother
+from explain_core.sums import total
+from service.fold.default_models import default_model
+from tests.streams import nominal_stream
+
+RECORDS = int(os.environ.get("EXPLAIN_EQUALITY_RECORDS", 150))
+GROWING = {"grace_period": 20, "delta": 0.1}
+LOSSES = {
+    task: [name for name, loss in NAMED.items() if loss.task == task]
+    for task in ("classification", "regression")
+}
+
+
+def drifting(n, d, seed, task, classes=2, nominal=False, missing=False):
+    """n records whose concept changes five times; every third feature is a small integer."""
+    rng = Generator(seed)
+    for i in range(n):
+        x = {f"x{j}": float(rng.below(8)) if j % 3 == 0 else 4 * rng.uniform() - 2 for j in range(d)}
+        if nominal:
+            x["colour"] = ("red", "green", "blue")[rng.below(3)]
+        phase = 6 * i // n % 3
+        score = x[f"x{1 + phase}"] + (0.5 if phase else -0.5) * x[f"x{2 + phase}"] + 0.4 * rng.uniform()
+        score += x.get("colour") == "red"
+        if missing:
+            for name in list(x):
+                if rng.below(20) == 0:
+                    del x[name]
+        yield x, score if task == "regression" else min(classes - 1, max(0, int(score + classes / 2)))
+
+
+def pipeline(model):
+    return preprocessing.StandardScaler() | model
+
+
+ADAPTIVE = {"seed": 1, "drift_window_threshold": 30, **GROWING}
+LEARNERS = {
+    "Hoeffding tree": ("classification", lambda: tree.HoeffdingTreeClassifier(**GROWING)),
+    "Hoeffding tree, naive Bayes": (
+        "classification",
+        lambda: tree.HoeffdingTreeClassifier(leaf_prediction="nb", nb_threshold=5, **GROWING),
+    ),
+    "Hoeffding tree, majority": (
+        "classification",
+        lambda: tree.HoeffdingTreeClassifier(leaf_prediction="mc", max_depth=3, **GROWING),
+    ),
+    "adaptive": ("classification", lambda: tree.HoeffdingAdaptiveTreeClassifier(**ADAPTIVE)),
+    "adaptive, majority": (
+        "classification",
+        lambda: tree.HoeffdingAdaptiveTreeClassifier(
+            leaf_prediction="mc", bootstrap_sampling=False, **ADAPTIVE
+        ),
+    ),
+    "forest": ("classification", lambda: forest.ARFClassifier(n_models=4, seed=1, grace_period=20)),
+    "forest, majority": (
+        "classification",
+        lambda: forest.ARFClassifier(n_models=4, seed=1, leaf_prediction="mc"),
+    ),
+    "regression tree": (
+        "regression",
+        lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean", **GROWING),
+    ),
+    "regression tree, lines": ("regression", lambda: tree.HoeffdingTreeRegressor(**GROWING)),
+    "adaptive regression tree": (
+        "regression",
+        lambda: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", **ADAPTIVE),
+    ),
+    "regression forest": (
+        "regression",
+        lambda: forest.ARFRegressor(n_models=4, seed=1, leaf_prediction="mean", grace_period=20),
+    ),
+    "regression forest, lines": ("regression", lambda: forest.ARFRegressor(n_models=3, seed=1)),
+    "logistic": ("classification", lambda: pipeline(linear_model.LogisticRegression())),
+    "softmax": ("classification", lambda: pipeline(linear_model.SoftmaxRegression())),
+    "regression": ("regression", lambda: pipeline(linear_model.LinearRegression())),
+    "default, binary": ("classification", lambda: default_model("binary")),
+    "default, multiclass": ("classification", lambda: default_model("multiclass")),
+    "default, regression": ("regression", lambda: default_model("regression")),
+}
+NUMERIC = ("logistic", "softmax", "regression", "regression tree, lines", "regression forest, lines")
+
+
+def made(name):
+    task, make = LEARNERS[name]
+    return learner_of(make(), task) or wrap(make(), task)
+
+
+def estimators(model, evaluator, **settings):
+    settings = {"size": 20, "seed": 3, "losses": LOSSES[model.task], **settings}
+    return [
+        one(model, task=model.task, evaluator=evaluator, **settings)
+        for one in (IncrementalPFI, IncrementalSAGE)
+    ]
+
+
+def follow(model, pairs, stream):
+    """Explain and learn; the two estimators of each pair must agree after each record."""
+    for i, (x, y) in enumerate(stream):
+        prediction = model.predict(x)
+        for generic, fast in pairs:
+            generic.explain_one(x, y, prediction)
+            fast.explain_one(x, y, prediction)
+            assert generic._rng.state == fast._rng.state, f"record {i}: other draws"
+            np.testing.assert_array_equal(
+                fast._smoother.cells, generic._smoother.cells, err_msg=f"record {i}"
+            )
+        model.learn(x, y)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("m", [1, 3])
+def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m):
+    model = made(name)
+    fast, mixed = choose(model), name not in NUMERIC
+    pairs = list(
+        zip(estimators(model, "generic", n_samples=m), estimators(model, fast, n_samples=m), strict=True)
+    )
+    follow(model, pairs, drifting(RECORDS, 5, 7, model.task, 3, nominal=mixed, missing=mixed))
+    if AVAILABLE:
+        assert fast.name == "arrays"
+        assert fast.fallbacks <= 20
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in NUMERIC])
+@pytest.mark.parametrize("numbers", [True, False], ids=["mixed", "nominal"])
+def test_compiled_code_gives_the_bits_of_the_model_on_categories(name, numbers):
+    model = made(name)
+    pairs = list(
+        zip(estimators(model, "generic", n_samples=1), estimators(model, "auto", n_samples=1), strict=True)
+    )
+    follow(model, pairs, nominal_stream(max(300, RECORDS), 7, model.task, numbers))
+
+
+def test_a_feature_with_the_name_of_an_indicator_is_explained_as_the_model_predicts():
+    model = made("default, binary")
+    pairs = list(zip(estimators(model, "generic"), estimators(model, "auto"), strict=True))
+    rng = Generator(13)
+    rows = [{"a": ("u", "v")[rng.below(2)], "a_u": rng.uniform()} for _ in range(60)]
+    follow(model, pairs, [(x, int(x["a_u"] > 0.5)) for x in rows])
+
+
+def test_models_on_arrays_are_asked_once_for_all_copies():
+    points = np.random.default_rng(0).normal(size=(200, 3))
+    tree_model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(points, points[:, 0] > 0)
+    model = wrap(tree_model, "classification", features=["a", "b", "c"])
+    sizes = []
+    ask = model.predict_many
+
+    def predict_many(rows):
+        sizes.append(len(rows))
+        return ask(rows)
+
+    generic, fast = (estimators(model, name, n_samples=2) for name in ("generic", "auto"))
+    assert fast[0].evaluator.name == "batch"
+    for one in (*generic, *fast):
+        for point in points[:50]:
+            model.predict_many = predict_many if one in fast else ask
+            one.explain_one(dict(zip("abc", point.tolist(), strict=True)), bool(point[0] > 0))
+    for one, other in zip(generic, fast, strict=True):
+        assert np.array_equal(one._smoother.value, other._smoother.value)
+    assert set(sizes) == {1, 4, 6}  # the record; 2 copies for each of 2 coalitions; 2 for each of 3 features
+
+
+def test_an_evaluator_that_does_not_fit_is_refused():
+    model = wrap(LEARNERS["forest"][1](), "classification")
+    with pytest.raises(ValueError, match="ARFClassifier does not learn in arrays"):
+        choose(model, "arrays")
+    with pytest.raises(ValueError, match="'fastest' is not one of auto, generic, batch, arrays"):
+        choose(model, "fastest")
+    with pytest.raises(ValueError, match="that of another model"):
+        choose(model, choose(wrap(LEARNERS["forest"][1](), "classification")))
+
+
+SETTINGS = {
+    "m > 1": {"n_samples": 3},
+    "several": {},
+    "groups": {"groups": {"g": ["x1", "x2"]}},
+    "uniform reservoir": {"reservoir": "uniform"},
+    "fixed features": {"features": ["x1", "x3", "x4"]},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("name", ["forest", "regression"])
+def test_all_settings_of_the_estimators_give_the_same_bits(name, settings):
+    model = made(name)
+    pairs = list(
+        zip(estimators(model, "generic", **settings), estimators(model, "auto", **settings), strict=True)
+    )
+    follow(model, pairs, drifting(100, 5, 8, model.task, classes=3))
+
+
+def foreign():
+    """A model that no evaluator knows and that does not learn."""
+    return wrap(lambda x: 2.0 * x.get("x1", 0.3) - x.get("x2", 0.1), "regression")
+
+
+def shared(model, **settings):
+    """iPFI and iSAGE that draw from one reservoir, with an evaluator of their own."""
+    return estimators(model, choose(model), reservoir=make_reservoir("geometric", 20, 4), size=20, **settings)
+
+
+TOGETHER = {
+    "forest": (lambda: made("forest"), {}),
+    "regression": (lambda: made("default, regression"), {"n_samples": 2}),
+    "logistic": (lambda: made("default, binary"), {"n_samples": 1}),
+    "generic": (foreign, {}),
+}
+
+
+@pytest.mark.parametrize("case", TOGETHER.values(), ids=TOGETHER)
+@pytest.mark.parametrize("own", [{}, {"empty": "reservoir"}, {"removal": "conditional"}], ids=str)
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_estimators_find_together_what_each_finds_alone(case, own, kind):
+    make, settings = case
+    model = make()
+    task = model.task
+
+    def pair():
+        reservoir = make_reservoir("geometric", 20, 4)
+        common = {"task": task, "reservoir": reservoir, "evaluator": choose(model), "losses": LOSSES[task]}
+        return IncrementalPFI(model, kind=kind, seed=1, **common, **settings), IncrementalSAGE(
+            model, seed=2, **common, **settings, **own
+        )
+
+    alone, united = pair(), pair()
+    grouped = teams(united)
+    assert len(grouped) == (2 if own.get("removal") == "conditional" else 1)
+    for i, (x, y) in enumerate(drifting(100, 5, 8, task, missing=True)):
+        prediction = model.predict(x)
+        for way in (alone, grouped):
+            for one in way:
+                one.meet(x) if i % 7 == 6 else one.explain_one(x, y, prediction)
+        if make is not foreign:
+            model.learn(x, y)
+        for way in (alone, united):
+            way[0].reservoir.add(x)
+        for one, other in zip(alone, united, strict=True):
+            assert one._rng.state == other._rng.state
+            for name in ("cells", "sums"):
+                assert np.array_equal(getattr(one._smoother, name), getattr(other._smoother, name)), (
+                    f"record {i}"
+                )
+    assert alone[1]._y0.prediction == united[1]._y0.prediction
+
+
+@pytest.mark.parametrize("make", [lambda: made("regression"), foreign], ids=["compiled", "in Python"])
+def test_where_one_estimator_fails_none_has_explained(make):
+    model = make()
+    pair = shared(model)
+    both = Together(pair)
+    for x, y in drifting(60, 5, 8, "regression"):
+        both.explain_one(x, y)
+        if make is not foreign:
+            model.learn(x, y)
+        pair[0].reservoir.add(x)
+
+    def state():
+        return [(one._rng.state, one._smoother.cells.tobytes(), one._smoother.sums.tobytes()) for one in pair]
+
+    before, y0 = state(), pair[1]._y0
+    with pytest.raises(ValueError, match="not finite for y = inf"):
+        both.explain_one(x, math.inf)
+    if make is foreign:  # compiled code finds the model's prediction itself
+        with pytest.raises(ValueError, match="returns a finite number"):
+            both.explain_one(x, y, math.nan)
+    assert state() == before and pair[1]._y0 is y0
+
+
+NO_SHAPE, NO_NUMBERS = ["UP", 0.5], [{0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0: math.nan, 1: 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "prediction"),
+    [("auto", one) for one in [None, *NO_SHAPE]]
+    + [("generic", one) for one in [None, *NO_SHAPE, *NO_NUMBERS]],
+)
+def test_a_prediction_that_is_none_is_refused(evaluator, prediction):
+    model = made("forest")
+    pair = estimators(model, choose(model, evaluator), reservoir=make_reservoir("geometric", 20, 4), size=20)
+    both = Together(pair)
+    for x, y in drifting(60, 5, 8, "classification"):
+        both.explain_one(x, y, model.predict(x))
+        model.learn(x, y)
+        pair[0].reservoir.add(x)
+    before = [one._smoother.cells.tobytes() for one in pair]
+    if prediction is None:  # the model's own is asked for
+        both.explain_one(x, y, prediction)
+        assert [one._smoother.cells.tobytes() for one in pair] != before
+    else:
+        with pytest.raises(ValueError, match="model: predicted"):
+            both.explain_one(x, y, prediction)
+        assert [one._smoother.cells.tobytes() for one in pair] == before
+
+
+def test_estimators_that_differ_are_no_team():
+    model = foreign()
+    first, second = shared(model)
+    other = IncrementalSAGE(model, task="regression", reservoir=first.reservoir, evaluator=first.evaluator)
+    assert [team.estimators for team in teams([first, second, other])] == [(first, second), (other,)]
+    for wrong in ([first, other], [first, first]):
+        with pytest.raises(ValueError, match="differ in model, evaluator, reservoir"):
+            Together(wrong)
+
+
+def test_a_record_that_is_learnt_unseen_is_noticed():
+    model = made("forest")
+    pairs = list(zip(estimators(model, "generic"), estimators(model, "auto"), strict=True))
+    for x, y in drifting(40, 5, 11, "classification"):
+        follow(model, pairs, [(x, y)])
+        for other, label in drifting(3, 5, 12, "classification"):
+            model.learn(other, label)
+
+
+def from_python(inner):
+    """A function that only compiled ones call, for Python to call."""
+    return compiled(getattr(inner, "py_func", inner))
+
+
+def test_a_reservoir_that_takes_a_state_on_is_read_anew():
+    model = made("forest")
+    reservoirs = [make_reservoir("geometric", 20, 4) for _ in range(2)]
+    pair = [
+        IncrementalPFI(model, evaluator=name, reservoir=reservoir, warm_up=20, seed=3)
+        for name, reservoir in zip(("generic", "auto"), reservoirs, strict=True)
+    ]
+    stream = list(drifting(120, 5, 11, "classification"))
+    for i, (x, y) in enumerate(stream):
+        follow(model, [pair], [(x, y)])
+        for one in reservoirs:
+            one.add(x)
+        if i == 70:
+            other = make_reservoir("geometric", 20, 5)
+            for row, _ in stream[80:]:
+                other.add(row)
+            for one in reservoirs:
+                one.restore(other.state())
+    assert not pair[1].evaluator.fallbacks
+
+
+@pytest.mark.parametrize("n", [1, 2, 100, 2**31])
+def test_compiled_draws_are_those_of_the_generator(n):
+    rng, state, below = Generator(5), np.array([5], np.uint64), from_python(kernels.below)
+    assert [rng.below(n) for _ in range(100)] == [int(below(state, n)) for _ in range(100)]
+    assert rng.state == int(state[0])
+
+
+def test_compiled_sums_are_those_of_python():
+    rng, added = Generator(6), from_python(total)
+    for _ in range(200):
+        values = [(rng.uniform() - 0.5) * 10.0 ** rng.below(20) for _ in range(rng.below(12) + 1)]
+        assert added(np.array(values), len(values)) == sum(values)
+
+
+@pytest.mark.parametrize("memory", [None, 7])
+def test_compiled_smoothing_gives_the_bits_of_numpy(memory, monkeypatch):
+    compiled, plain = Smoother((2, 3), 0.1, memory), Smoother((2, 3), 0.1, memory)
+    deltas = np.random.default_rng(0).normal(size=(50, 2, 3))
+    for delta in deltas:
+        compiled.update(delta)
+    monkeypatch.setattr("explain_core.smoothing.AVAILABLE", False)
+    for delta in deltas:
+        plain.update(delta)
+    for name in ("sums", "cells", "std"):
+        assert np.array_equal(getattr(compiled, name), getattr(plain, name)), name

@@ -1,0 +1,269 @@
+"""The command line: help without weight, exit statuses, one message and no traceback for what a user can cause."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from service import cli as command_line
+from service.errors import SettingsError, UserError
+
+HEAVY = ("river", "confluent_kafka", "numpy", "starlette", "pydantic", "rich")
+
+
+def _run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
+    return subprocess.run(
+        [sys.executable, "-c", "from service.cli import main; main()", *arguments],
+        env=clean | environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _commands(inner, (*path, name))
+
+
+COMMANDS = list(_commands(command_line.cli))
+
+
+def test_every_promised_command_is_there() -> None:
+    leaves = {" ".join(path) for path in COMMANDS}
+    assert leaves >= {
+        "run",
+        "produce",
+        "tail",
+        "topics create",
+        "topics show",
+        "reset",
+        "checkpoint show",
+        "kafka run",
+        "demo",
+        "dbshap",
+        "dashboard",
+        "check",
+        "dead-letters show",
+        "dead-letters replay",
+        "completion",
+        "config check",
+        "config show",
+    }
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_of_every_command_explains_it_and_each_option(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["explain-sidecar", *path, "--help"])
+    assert _status() == 0
+    shown = capsys.readouterr().out
+    command: click.Command = command_line.cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    assert command.help
+    assert "..." not in shown.replace("[ARGS]...", "")  # no sentence is cut off in the list of commands
+    for option in command.params:
+        if isinstance(option, click.Argument):
+            assert option.human_readable_name in shown
+        else:
+            assert isinstance(option, click.Option) and option.help and option.opts[0] in shown
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom service.cli import cli\n"
+        "for path in ([], ['run'], ['topics', 'create'], ['config', 'show'], ['demo'], ['dbshap'], ['dashboard'], ['check']):\n"
+        "    cli.main([*path, '--help'], standalone_mode=False)\n"
+        f"sys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("Usage:") == 8
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (UserError("the broker is gone; start it"), 1, "error: the broker is gone; start it\n"),
+        (SettingsError("seed = -1: too small"), 2, "error: seed = -1: too small\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_errors_become_one_message_and_a_status(
+    error: BaseException,
+    status: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("service.commands.run.run", fail)
+    monkeypatch.setattr(sys, "argv", ["explain-sidecar", "run"])
+    assert _status() == status
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.lstrip("\n") == message
+
+
+def test_run_ends_with_the_status_of_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {}
+
+    def run(settings: object, **arguments: object) -> int:
+        given.update(arguments)
+        return 3
+
+    monkeypatch.setattr("service.commands.run.run", run)
+    monkeypatch.setattr(sys, "argv", ["explain-sidecar", "run", "--workers", "2", "--until-caught-up"])
+    assert _status() == 3
+    assert given == {"config": None, "workers": 2, "until_caught_up": True}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["runn"], "runn"),
+        (["run", "--workers", "0"], "--workers"),
+        (["produce", "--label", "y"], "--input"),
+        (["produce", "--label", "y", "--input", "absent.csv"], "absent.csv"),
+        (["--config", "absent.yaml", "config", "show"], "absent.yaml"),
+        (["reset"], "--partition"),
+        ([], "Usage"),
+    ],
+)
+def test_wrong_usage_is_status_2_and_names_what_is_wrong(
+    arguments: list[str],
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["explain-sidecar", *arguments])
+    assert _status() == 2
+    captured = capsys.readouterr()
+    assert word in captured.err and captured.out == ""
+
+
+def test_wrong_setting_is_status_2_on_stderr_without_a_traceback() -> None:
+    done = _run("config", "show", EXPLAIN_EMIT__EVRY="1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: emit.evry" in done.stderr and "EXPLAIN_EMIT__EVERY" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_run_without_brokers_says_how_to_name_them() -> None:
+    done = _run("run")
+    assert done.returncode == 2 and "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_run_without_a_key_names_both_remedies_where_the_model_is_stored_by_its_own_code() -> None:
+    environ = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    done = _run("run", EXPLAIN_MODEL__FACTORY="river.naive_bayes:GaussianNB", **environ)
+    assert done.returncode == 2 and "error: checkpoint.hmac_key_file is not set" in done.stderr
+    assert "GaussianNB" in done.stderr
+    for remedy in ("EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=", "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"):
+        assert remedy in done.stderr
+
+
+def test_config_show_prints_value_and_source_of_every_setting(tmp_path: Path) -> None:
+    file = tmp_path / "sidecar.yaml"
+    file.write_text("emit: {every: 7}\n")
+    environ = {"EXPLAIN_HTTP__TOKEN": "hunter2", "EXPLAIN_SEED": "4"}
+    as_json = _run("--config", str(file), "config", "show", "--json", **environ)
+    data = json.loads(as_json.stdout)
+    assert data["emit.every"] == {"value": 7, "source": f"file {file}"}
+    assert data["seed"] == {"value": 4, "source": "environment EXPLAIN_SEED"}
+    assert data["log.level"] == {"value": "info", "source": "default"}
+    table = _run("--config", str(file), "config", "show", **environ)
+    lines = {line.split()[0]: line for line in table.stdout.splitlines()}
+    assert lines.keys() - {"setting"} == data.keys()
+    assert lines["emit.every"].split(maxsplit=2)[1:] == ["7", f"file {file}"]
+    assert "hunter2" not in as_json.stdout + table.stdout
+
+
+def test_config_check_makes_the_model() -> None:
+    good = _run("config", "check", "--json", EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier")
+    assert good.returncode == 0 and "HoeffdingTreeClassifier" in good.stderr
+    assert json.loads(good.stdout)["model.factory"]["value"] == "river.tree:HoeffdingTreeClassifier"
+    bad = _run(
+        "config",
+        "check",
+        EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier",
+        EXPLAIN_MODEL__PARAMS__GRACE="5",
+    )
+    assert bad.returncode == 1 and "Traceback" not in bad.stderr
+    assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
+
+
+def test_config_check_keeps_what_a_model_prints_off_stdout() -> None:
+    done = _run(
+        "config",
+        "check",
+        "--json",
+        EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier",
+        EXPLAIN_MODEL__PARAMS__SPLIT_CRITERION="nonsense",
+    )
+    assert "nonsense" in done.stderr
+    assert json.loads(done.stdout)["model.params.split_criterion"]["value"] == "nonsense"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_and_the_script_finds_commands(shell: str) -> None:
+    script = _run("completion", shell)
+    assert script.returncode == 0 and "_EXPLAIN_SIDECAR_COMPLETE" in script.stdout
+    asked = {"COMP_WORDS": "explain-sidecar dead-letters re", "COMP_CWORD": "2" if shell != "fish" else "re"}
+    found = _run(_EXPLAIN_SIDECAR_COMPLETE=f"{shell}_complete", **asked)
+    assert "replay" in found.stdout and "show" not in found.stdout
+
+
+def test_output_to_a_closed_pipe_ends_without_a_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from service.cli import main; main()", "config", "show", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait(timeout=60) == 1
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_logs_have_partition_and_offset_as_fields_on_stderr(form: str) -> None:
+    code = (
+        "import logging\nfrom service.logs import set_up_logging\nfrom service.settings.sections import LogSettings\n"
+        f"set_up_logging(LogSettings(format={form!r}, level='warning'), worker=1)\n"
+        "logging.getLogger('x').info('too low')\n"
+        "logging.getLogger('x').warning('moved to %d', 5, extra={'partition': 3, 'offset': 42})\n"
+        "logging.getLogger('x').error('nowhere')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    first, second = done.stderr.splitlines()
+    assert done.stdout == ""
+    if form == "json":
+        line = json.loads(first)
+        assert (line["level"], line["message"]) == ("warning", "moved to 5")
+        assert (line["worker"], line["partition"], line["offset"]) == (1, 3, 42)
+        assert "partition" not in json.loads(second)
+    else:
+        assert first.endswith("warning moved to 5 worker=1 partition=3 offset=42")
+        assert second.endswith("nowhere worker=1")
+
+
+def _status() -> int:
+    """The exit status of ``main`` with the arguments in ``sys.argv``."""
+    with pytest.raises(SystemExit) as caught:
+        command_line.main()
+    return int(caught.value.code or 0)

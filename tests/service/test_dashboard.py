@@ -1,0 +1,409 @@
+"""What the dashboard says, from messages that a fold has made."""
+
+import json
+import math
+import random
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from explain_client import Explanation, merge
+from service.http.feed import MAX_CLASSES, Feed
+from service.http.history import MAX_POINTS, History
+from service.http.streams import Streams
+from service.http.views import TOP, VIEWS, Page, Selection, sentence
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
+from service.settings import Settings, load_settings
+
+ENVIRONMENT = {
+    "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}}]',
+    "EXPLAIN_EMIT__EVERY": "2",
+    "EXPLAIN_DRIFT__ENABLED": "true",
+    "EXPLAIN_DRIFT__WINDOW": "100",
+    "EXPLAIN_DRIFT__BOOTSTRAP": "10",
+}
+
+
+def settings(**environment: str) -> Settings:
+    return load_settings(environ={**ENVIRONMENT, **environment})
+
+
+@cache
+def outputs(count: int = 700) -> list[tuple[str, Any]]:
+    """Messages of a partition whose label follows `signal`, then from the middle on `turned`; every 50th record is bad."""
+    state, rng = PartitionState(settings(), 0), random.Random(1)
+    found: list[tuple[str, Any]] = []
+    for offset in range(count):
+        x: dict[str, Any] = {name: rng.gauss(0, 1) for name in ("signal", "turned")}
+        x |= {f"noise{n}": rng.random() for n in range(9)}
+        x["label"] = int(x["signal" if offset < count // 2 else "turned"] > 0)
+        value = b"{" if offset % 50 == 49 else json.dumps(x).encode()
+        for one in state.step(InputRecord(offset, 1_700_000_000_000 + offset * 60_000, b"k", value)):
+            found.append((one.destination, one))
+    return found
+
+
+def fed(upto: int | None = None, **environment: str) -> Feed:
+    feed = Feed(settings(**environment))
+    feed.problem = None  # as when it is connected
+    for destination, one in outputs()[:upto]:
+        if destination == "explanations":
+            feed.explanation(0, one.value)
+        elif destination == "drift":
+            feed.change(0, one.value)
+        else:
+            feed.letter(0, 1_700_000_000_000, one.key, one.value, one.headers)
+    return feed
+
+
+def newest() -> dict[str, Any]:
+    return json.loads([one.value for destination, one in outputs() if destination == "explanations"][-1])  # type: ignore[no-any-return]
+
+
+def test_the_table_has_the_values_of_the_newest_message() -> None:
+    page = Page(fed(), Selection()).next()
+    cells = newest()["importance"]["ipfi"]["cross_entropy"]
+    ranked = sorted(cells, key=lambda name: -cells[name]["value"])
+    assert [row["feature"] for row in page["rows"]] == ranked[:TOP]
+    for row in page["rows"]:
+        cell = cells[row["feature"]]
+        assert row["value"] == pytest.approx(cell["value"], rel=1e-6)
+        assert row["half"] is None and cell["low"] is None  # of 700 records
+    rest = [cells[name]["value"] for name in ranked[TOP:]]
+    assert page["other"]["count"] == len(rest) == 3
+    assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
+
+
+def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = True) -> str:
+    """The sentence on features whose values take such courses, a day from point to point."""
+    partition, body = fed().partitions[0], newest()
+    partition.history = History()
+    for i, values in enumerate(zip(*courses.values(), strict=True)):
+        band = {"std": half / 1.96, "settled": settled}
+        cells = {
+            name: {"value": v, **band}
+            | ({"low": v - half, "high": v + half} if settled else {"low": None, "high": None})
+            for name, v in zip(courses, values, strict=True)
+        }
+        body |= {
+            "seq": i,
+            "timestamp": 1_700_000_000_000 + i * 86_400_000,
+            "importance": {"ipfi": {"cross_entropy": cells}},
+        }
+        partition.newest = Explanation.from_json(json.dumps(body).encode())
+        partition.history.add(partition.newest)
+    return sentence(partition, ("ipfi", "cross_entropy"))
+
+
+def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
+    performance = newest()["performance"]["cross_entropy"]
+    gain = performance["empty"] - performance["model"]
+    worth = f"; log loss {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than no model; "
+    steady = said({"a": [0.1] * 3, "b": [0.0] * 3})
+    assert steady == (
+        f"a drives the model, 0.100 ± 0.010{worth}"
+        "no change detected since 14 November 2023 22:13 UTC; one of a by 0.030 would have been."
+    )
+    rose = said({"a": [0.1] * 3, "b": [0.0, 0.0, 0.05]})
+    assert rose.endswith("b rose from 0.000 to 0.050 since 14 November 2023 22:13 UTC.")
+    back = said({"a": [0.01, 0.108, 0.042]})
+    assert back.endswith(
+        "a rose from 0.010 to 0.108 between 14 November 2023 22:13 UTC and 15 November 2023 22:13 UTC, now 0.042."
+    )
+    warming = Page(fed(8), Selection()).next()
+    assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")
+    assert (warming["state"]["records"], warming["state"]["warm_up"]) == (16, 20)
+    assert "No explanation yet" in Page(fed(0), Selection()).next()["sentence"]
+
+
+def test_nothing_drives_the_model_while_its_band_holds_0_or_is_not_settled() -> None:
+    assert said({"a": [0.009] * 2, "b": [0.0] * 2}).startswith("No feature stands out from chance; ")
+    many = {f"f{i}": [0.011] * 2 for i in range(10)}  # beyond 1.96 standard errors, which one of ten often is
+    assert said(many).startswith("No feature stands out from chance; ")
+    early = said({"a": [0.5] * 2}, settled=False)
+    assert early.startswith("Too few informative records to say what drives the model; ")
+    assert early.endswith("it is too early to say what changed.")
+    assert said({"a": [0.5]}).endswith("it is too early to say what changed.")
+
+
+def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
+    whole = Page(fed(), Selection())
+    expected = whole.next()
+    assert expected["whole"] and len(expected["times"]) == len(set(expected["times"])) <= MAX_POINTS
+    feed = fed(100)
+    page = Page(feed, Selection())
+    times = page.next()["times"]
+    for destination, one in outputs()[100:200]:
+        if destination == "explanations":
+            feed.explanation(0, one.value)
+    again = Page(feed, Selection(), page.id).next()  # as after a restart of the server
+    if not again["whole"]:
+        times += again["times"]
+        assert times == sorted(set(times))
+    else:  # other features lead now, so that the lines are others
+        times = again["times"]
+    assert Page(feed, Selection(), Page(feed, Selection()).id).next()["whole"]
+    known = Page(feed, Selection())
+    known.next()
+    assert known.next()["times"] == [] and not known.next()["whole"]
+    assert Page(feed, Selection(), "nonsense").next()["whole"]
+
+
+def test_history_is_thinned_out_and_keeps_its_ends() -> None:
+    feed = fed()
+    history = feed.partitions[0].history
+    first, last = history.points[0], history.points[-1]
+    body = json.loads(json.dumps(newest()))
+    for seq in range(last.position[1] + 1, 2_345):
+        body |= {"seq": seq, "timestamp": 1_700_100_000_000 + seq}
+        feed.explanation(0, json.dumps(body).encode())
+        assert len(history.points) < MAX_POINTS and history.points[-1].position == (0, seq)
+    positions = [one.position for one in history.points]
+    assert positions[0] == first.position and positions == sorted(set(positions))
+    gaps = {after[1] - before[1] for before, after in pairwise(positions[:-1])}
+    assert len(gaps) == 1
+    body |= {"epoch": 1, "seq": 0}
+    feed.explanation(0, json.dumps(body).encode())
+    assert [one.position for one in history.points] == [(1, 0)]
+
+
+def test_a_search_finds_what_is_not_among_the_first_and_a_focus_gives_it_a_line() -> None:
+    feed = fed()
+    shown = {row["feature"] for row in Page(feed, Selection()).next()["rows"]}
+    hidden = next(name for name in newest()["importance"]["ipfi"]["cross_entropy"] if name not in shown)
+    page = Page(feed, Selection(search=hidden.upper(), focus=hidden)).next()
+    assert [row["feature"] for row in page["found"]] == [hidden]
+    assert page["lines"][TOP] == hidden
+    values, halves = page["series"][TOP]
+    assert len(values) == len(halves) == len(page["times"])
+    assert values[-1] == pytest.approx(
+        newest()["importance"]["ipfi"]["cross_entropy"][hidden]["value"], rel=1e-6
+    )
+
+
+def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
+    feed = fed()
+    page = Page(feed, Selection(view="performance")).next()
+    performance = newest()["performance"]["cross_entropy"]
+    assert page["losses"]["cross_entropy"] == [performance["model"], performance["empty"]]
+    assert [page["series"][which][0][-1] for which in (0, 1)] == [performance["model"], performance["empty"]]
+    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    cells = newest()["importance"]["ipfi"]["cross_entropy"]
+    assert grid["partitions"] == [0]
+    for name, row in zip(grid["features"], grid["values"], strict=True):
+        assert row[0] == pytest.approx(cells[name]["value"], rel=1e-3)
+    messages = [json.loads(one.value) for destination, one in outputs() if destination == "drift"]
+    changes = Page(feed, Selection(view="drift")).next()["changes"]
+    assert [one["sentence"] for one in changes] == [one["sentence"] for one in reversed(messages)] and len(
+        changes
+    ) > 3
+    for change in changes:
+        assert math.isclose(
+            change["from"] + sum(step["value"] for step in change["steps"]), change["to"], abs_tol=1e-9
+        )
+
+
+def test_the_average_over_partition_models_is_that_of_the_client() -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"]
+    feed, taken = Feed(settings()), []
+    for number, upto in ((0, 300), (1, 120), (2, 5)):  # the last one is warming up
+        for value in values[:upto]:
+            own = value.replace(b'"partition":0', b'"partition":%d' % number)
+            feed.explanation(number, own)
+            taken.append(Explanation.from_json(own))
+    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    expected = merge(taken)
+    assert (grid["label"], grid["warming"]) == ("average over partition models", 1)
+    assert len(set(expected.weights.values())) == 2
+    average = expected.importance("ipfi", "cross_entropy")
+    assert grid["features"] == sorted(average, key=lambda name: -average[name].value)
+    for name, found in zip(grid["features"], grid["average"], strict=True):
+        one = average[name]
+        assert found == pytest.approx([one.value, one.std, one.spread], rel=1e-3)
+    assert any(spread > 0.001 for _, _, spread in grid["average"])
+
+
+@pytest.mark.parametrize(
+    "message", [b"{}", b'{"change": 3, "sentence": 7}', b'{"change": {"joint": 1}}', b"[1]", b"x"]
+)
+def test_a_drift_message_of_another_shape_is_no_error(message: bytes) -> None:
+    feed = fed(50)
+    feed.change(0, message)
+    assert all("steps" not in one for one in Page(feed, Selection(view="drift")).next()["changes"])
+
+
+def test_a_message_of_another_schema_is_said() -> None:
+    feed = fed(50)
+    feed.explanation(0, b'{"schema": "explanation/9"}')
+    assert "explanation/9" in (Page(feed, Selection()).next()["problem"] or "")
+
+
+FOREIGN = {
+    "another schema": {"schema": "explanation/9"},
+    "seq of text": {"seq": "x"},
+    "no epoch": {"epoch": None},
+    "a yes for a number": {"records": True},
+    "timestamp of text": {"timestamp": "now"},
+    "an estimator that is a number": {"estimators": {"a": 1}},
+    "estimators in a list": {"estimators": [1]},
+    "no digest": {"digest": None},
+    "a digest of other letters": {"digest": "z" * 32},
+    "a value of text": {
+        "importance": {"ipfi": {"cross_entropy": {"a": {"value": "x", "std": 1, "low": 1, "high": 1}}}}
+    },
+    "a loss in a list": {"performance": {"cross_entropy": {"model": [1], "empty": 1}}},
+    "a notice that is a number": {"notices": [1]},
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+def test_a_foreign_message_is_counted_said_and_followed_by_the_next(change: dict[str, Any]) -> None:
+    feed = fed(50)
+    before = Page(feed, Selection(view="integrity")).next()
+    assert before["problem"] is None and before["foreign"] == []
+    feed.explanation(0, json.dumps(newest() | change).encode())
+    after = Page(feed, Selection(view="integrity")).next()
+    (foreign,) = after["foreign"]
+    assert (foreign["topic"], foreign["partition"], foreign["count"]) == ("explanations", 0, 1)
+    assert foreign["newest"] in after["problem"] and "1 messages" in after["problem"]
+    for destination, one in outputs()[50:60]:
+        if destination == "explanations":
+            feed.explanation(0, one.value)
+    last = Page(feed, Selection(view="integrity")).next()
+    assert last["chains"][0]["verified"] > before["chains"][0]["verified"] and not last["chains"][0]["broken"]
+    assert last["foreign"] == after["foreign"]
+
+
+def test_settings_of_an_estimator_that_are_no_numbers_do_not_matter() -> None:
+    feed = fed(50)
+    message = newest() | {
+        "seq": 2_000,
+        "estimators": {"ipfi": {"alpha": "x", "size": [1]}, "b": {"alpha": -1}},
+    }
+    feed.explanation(0, json.dumps(message).encode())
+    for view in VIEWS:
+        assert Page(feed, Selection(view=view)).next()["state"]["warm_up"] == 0
+
+
+@pytest.mark.parametrize("timestamp", [1_700_000_000_000_000_000, -(2**63), 2**63 - 1, 253_402_300_800_000])
+def test_a_time_that_is_no_date_is_said_and_is_in_no_chart(timestamp: int) -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"][:200]
+    feed = Feed(settings())
+    for number, value in enumerate(values):
+        message = json.loads(value)
+        if 100 <= number < 150:
+            message["timestamp"] = timestamp
+        feed.explanation(0, json.dumps(message).encode())
+        if number == 140:
+            for view in VIEWS:
+                page = Page(feed, Selection(view=view)).next()
+                assert (
+                    str(timestamp) in page["state"]["notices"][0]
+                    and "record.timestamp" in page["state"]["notices"][0]
+                )
+            page = Page(feed, Selection()).next()
+            assert len(page["times"]) == len(page["series"][0][0]) == 100
+    page = Page(feed, Selection()).next()
+    assert page["state"]["notices"] == []
+    assert len(page["times"]) == 150 and page["times"] == sorted(page["times"])
+    assert page["times"][0] > 1_690_000_000 and page["times"][-1] < 1_710_000_000
+
+
+def test_a_view_that_cannot_be_made_is_said_in_the_stream_which_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    streams = Streams(fed(50), 1)
+    with monkeypatch.context() as broken:
+        broken.setattr("service.http.views.sentence", lambda *_: 1 / 0)
+        mark, event = streams._make(Selection(), "")
+    assert b"the view importance cannot be shown: ZeroDivisionError" in event
+    assert "ZeroDivisionError" in caplog.text
+    assert b"to say what drives the model" in streams._make(Selection(), mark)[1]
+
+
+def test_ids_and_places_of_any_length_are_taken() -> None:
+    feed = fed(50)
+    assert Page(feed, Selection(), "a@" + "1" * 5_000 + ".1").next()["whole"]
+    own = [("__explain.app_id", b"explanation-sidecar")]
+    feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.offset", b"1" * 5_000)])
+    assert feed.letters[-1].offset == -1
+    for number in range(1_000):
+        feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.class", b"class%d" % number)])
+    assert len(feed.letter_classes) <= MAX_CLASSES + 1 and feed.letter_classes["other"] > 900
+
+
+def test_the_chain_of_the_drift_topic_is_checked_too() -> None:
+    feed = Feed(settings())
+    values = [one.value for destination, one in outputs() if destination == "drift"]
+    for value in (values[0], values[2]):
+        feed.change(0, value)
+    broken = feed.partitions[0].broken
+    assert feed.partitions[0].verified == 1 and broken is not None and "missing before it" in broken
+    whole = fed().partitions[0]
+    assert whole.broken is None
+    assert whole.verified == sum(destination != "dead_letters" for destination, _ in outputs())
+
+
+def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
+    values = [one.value for destination, one in outputs() if destination == "explanations"][:10]
+    for broken, said in (
+        ([*values[:4], *values[5:]], "missing before it"),
+        ([*values[:4], values[4].replace(b'"rejected":0', b'"rejected":1'), *values[5:]], "digest"),
+        (values, None),
+    ):
+        feed = Feed(settings())
+        for value in broken:
+            feed.explanation(0, value)
+        (chain,) = Page(feed, Selection(view="integrity")).next()["chains"]
+        assert (said in chain["broken"]) if said else chain["broken"] is None
+        assert chain["verified"] == len(broken) - (1 if said else 0)
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) -> None:
+    feed = fed(EXPLAIN_HTTP__SHOW_PAYLOADS=str(shown).lower())
+    letters = Page(feed, Selection(view="integrity")).next()["letters"]
+    assert letters["classes"] == {"not_json": 14}
+    assert [one["offset"] for one in letters["newest"]][:2] == [699, 649]
+    for one in letters["newest"]:
+        assert (one["details"] is not None) == shown
+        assert not shown or (one["details"]["value"] == "{" and "not JSON" in one["details"]["message"])
+
+
+def test_only_the_selected_view_is_sent() -> None:
+    own = {
+        "importance": "rows",
+        "performance": "losses",
+        "drift": "changes",
+        "partitions": "grid",
+        "integrity": "chains",
+    }
+    feed = fed(60)
+    for view in VIEWS:
+        assert set(own.values()) & Page(feed, Selection(view=view)).next().keys() == {own[view]}
+
+
+def test_any_query_is_answered_with_what_exists() -> None:
+    feed = fed(60)
+    for query in (
+        {
+            "view": "x",
+            "partition": "99999999999",
+            "estimator": "no",
+            "loss": "no",
+            "focus": "no",
+            "search": "\x00<b>",
+        },
+        {"partition": "-1"},
+        {"partition": "٣"},
+        {"view": "partitions", "loss": "squared"},
+    ):
+        assert Page(feed, Selection.of(query)).next()["chosen"] == {
+            "partition": 0,
+            "estimator": "ipfi",
+            "loss": "cross_entropy",
+        }

@@ -1,0 +1,132 @@
+"""The model that the settings name, and the pipelines that serve where they name none."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from explain_core import losses
+from service.errors import UserError
+from service.fold.models import load_model
+from service.settings import ModelSettings
+
+Task = Literal["binary", "multiclass", "regression"]
+TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
+
+
+def stream(task: Task, n: int = 2_000) -> list[tuple[dict[str, Any], Any]]:
+    """Mixed features of very different scale, a tenth of them missing, a category that appears half-way."""
+    r, samples = random.Random(1), []
+    for i in range(n):
+        x: dict[str, Any] = {
+            "small": r.gauss(0, 1),
+            "large": r.gauss(1e4, 1e3),
+            "flag": r.random() < 0.5,
+            "colour": r.choice(["red", "green", "blue"] if i < n // 2 else ["red", "green", "blue", "black"]),
+        }
+        score = 2 * x["small"] + (x["large"] - 1e4) / 1e3 - x["flag"] + 3 * (x["colour"] in ("red", "black"))
+        y: Any = {
+            "binary": int(score > 0.7),
+            "multiclass": int(score > -0.5) + int(score > 2.0),
+            "regression": 10 * score + 500,
+        }[task]
+        samples.append(({name: value for name, value in x.items() if r.random() > 0.1}, y))
+    return samples
+
+
+def prequential(task: Task) -> tuple[list[str], float, float]:
+    """Predictions, and the mean loss over the second half: of the pipeline, and of the best constant prediction."""
+    model, samples = load_model(ModelSettings(task=task), 0), stream(task)
+    loss = losses.get(losses.DEFAULT[model.task])
+    tail = [y for _, y in samples[len(samples) // 2 :]]
+    constant: Any
+    if task == "regression":
+        constant = sum(tail) / len(tail)
+    else:
+        constant = {label: tail.count(label) / len(tail) for label in range(3)}
+    predictions, own = [], []
+    for x, y in samples:
+        prediction = model.predict(x)
+        predictions.append(repr(prediction))
+        own.append(loss(y, prediction))
+        model.learn(x, y)
+    return predictions, sum(own[-len(tail) :]) / len(tail), sum(loss(y, constant) for y in tail) / len(tail)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_default_pipeline_learns_mixed_features_with_gaps_and_new_categories(task: Task) -> None:
+    _, own, constant = prequential(task)
+    assert own < 0.75 * constant
+
+
+def test_default_pipelines_predict_the_same_bits_under_every_hash_seed() -> None:
+    def digest(hash_seed: str) -> str:
+        code = (
+            "import hashlib\nfrom tests.service.test_default_models import TASKS, prequential\n"
+            "print([hashlib.sha256(''.join(prequential(t)[0]).encode()).hexdigest() for t in TASKS])"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert digest("1") == digest("2")
+
+
+def test_a_factory_with_a_seed_gets_ours_unless_the_params_have_one() -> None:
+    factory = "river.forest:ARFClassifier"
+    assert load_model(ModelSettings(factory=factory), 5).wrapped.seed == 5
+    chosen = load_model(ModelSettings(factory=factory, params={"seed": 7, "n_models": 3}), 5).wrapped
+    assert (chosen.seed, chosen.n_models) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (ModelSettings(factory="no_such_package:Model"), ["model.factory", "no_such_package", "install"]),
+        (ModelSettings(factory="river.tree:NoTree"), ["model.factory", "'NoTree'", "river.tree"]),
+        (ModelSettings(factory="river:__version__"), ["model.factory", "str", "class or a function"]),
+        (
+            ModelSettings(factory="river.tree:HoeffdingTreeClassifier", params={"grace": 1}),
+            ["model.params", "'grace'", "grace_period"],
+        ),
+        (
+            ModelSettings(factory="collections:deque", params={"maxlen": -1}),
+            ["model.params", "collections:deque", "maxlen"],
+        ),
+        (ModelSettings(params={"l2": 1}), ["model.params", "l2", "model.factory"]),
+        (
+            ModelSettings(factory="river.tree:HoeffdingTreeRegressor"),
+            ["model.factory", "HoeffdingTreeRegressor", "binary", "regression"],
+        ),
+        (ModelSettings(factory="builtins:object"), ["model.factory", "object", "predict_one"]),
+        (ModelSettings(factory="builtins:dict.fromkeys", params={}), ["model.params", "dict.fromkeys"]),
+        (ModelSettings(factory="operator:itemgetter", params={}), ["model.params", "operator:itemgetter"]),
+    ],
+)
+def test_a_model_that_cannot_be_made_is_refused_with_the_setting_to_correct(
+    settings: ModelSettings, words: list[str]
+) -> None:
+    with pytest.raises(UserError) as caught:
+        load_model(settings, 0)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_model_that_cannot_learn_must_be_static(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "frozen_model.py").write_text("def make():\n    return lambda x: {0: 0.5, 1: 0.5}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=r"model\.static"):
+        load_model(ModelSettings(factory="frozen_model:make"), 0)
+    static = load_model(ModelSettings(factory="frozen_model:make", static=True), 0)
+    assert static.predict({"a": 1}) == {0: 0.5, 1: 0.5}

@@ -1,0 +1,151 @@
+"""What is around a message on its way out: trace context and CloudEvents headers, Avro; all of it a function of the input."""
+
+import io
+import json
+from datetime import datetime
+
+import fastavro
+import orjson
+import pytest
+
+from service.wire.avro import teach_fastavro
+from service.wire.envelope import Envelope
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
+from service.wire.schemas import avro_schemas
+from service.settings import Settings
+from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
+from tests.service.test_windows import QUICK, stream
+
+TOPIC_ID = "x3vB/tRvQ9GrhJXW+kFzKA"
+
+
+def traceparent(number):
+    return b"00-%032x-%016x-01" % (number + 1, number + 1)
+
+
+def traced(state, objects, **fields):
+    """The outputs of folding these values, each with a trace context of its own."""
+    found = []
+    for offset, value in enumerate(objects, state.next_offset):
+        headers = (
+            ("own", b"1"),
+            ("traceparent", traceparent(offset)),
+            ("tracestate", b"vendor=%d" % offset),
+            ("tracestate", None),
+        )
+        payload = value if isinstance(value, bytes) else json.dumps({**value, **fields}).encode()
+        found += state.step(InputRecord(offset, FIRST_TIMESTAMP + offset, b"key", payload, headers))
+    return found
+
+
+def test_the_trace_context_of_the_last_record_is_passed_on_unchanged():
+    outputs = traced(PartitionState(settings(drift=QUICK), 3), stream(700))
+    found = {name: [one for one in outputs if one.destination == name] for name in ("explanations", "drift")}
+    assert len(found["explanations"]) == 70 and len(found["drift"]) == 1
+    for one in outputs:
+        offset = json.loads(one.value)["offset"]
+        assert one.headers == (
+            ("schema", b"drift/1" if one.destination == "drift" else b"explanation/1"),
+            ("traceparent", traceparent(offset)),
+            ("tracestate", b"vendor=%d" % offset),
+            ("tracestate", None),
+        )
+
+
+def test_a_message_without_cloudevents_is_as_the_fold_made_it():
+    configured = settings()
+    for one in fold(PartitionState(configured, 3), [*values(40), b"{"]):
+        assert Envelope(configured, TOPIC_ID).wrap(3, one) is one
+
+
+def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
+    configured = settings(
+        app_id="churn", cloudevents={"enabled": True}, drift=QUICK, record={"timestamp": "at"}
+    )
+    state = PartitionState(configured, 3, epoch=2)
+    rows = [{**row, "at": 1_700_000_000_000 + 250 * index} for index, row in enumerate(stream(610))]
+    envelope = Envelope(configured, TOPIC_ID)
+    wrapped = [envelope.wrap(3, one) for one in fold(state, rows)]
+    for destination, kind, offset, seq, time in (
+        ("explanations", "explanation/1", 19, 1, "2023-11-14T22:13:24.750Z"),
+        ("drift", "drift/1", 599, 0, "2023-11-14T22:15:49.750Z"),
+    ):
+        one = [one for one in wrapped if one.destination == destination][seq]
+        assert json.loads(one.value)["offset"] == offset
+        assert one.headers == (
+            ("schema", kind.encode()),
+            ("ce_specversion", b"1.0"),
+            ("ce_id", f"churn/x3vB_tRvQ9GrhJXW-kFzKA/3/{destination}/2/{seq}".encode()),
+            ("ce_source", b"urn:explanation-sidecar:churn"),
+            ("ce_type", kind.encode()),
+            ("ce_time", time.encode()),
+            ("ce_subject", b"records/3"),
+            ("content-type", b"application/json"),
+        )
+        assert datetime.fromisoformat(time).timestamp() * 1_000 == json.loads(one.value)["timestamp"]
+    ids = [dict(one.headers)["ce_id"] for one in wrapped]
+    assert len(set(ids)) == len(ids) == 62
+
+
+@pytest.mark.parametrize(
+    ("at", "time"),
+    [
+        (0, b"1970-01-01T00:00:00.000Z"),
+        (-1, b"1969-12-31T23:59:59.999Z"),
+        (-62_135_596_800_000, b"0001-01-01T00:00:00.000Z"),
+        (253_402_300_799_999, b"9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, None),
+        (2**62, None),
+        (-(2**63), None),
+    ],
+)
+def test_an_event_time_that_no_calendar_has_is_left_out(at, time):
+    configured = settings(cloudevents={"enabled": True}, record={"timestamp": "at"}, emit={"every": 1})
+    (one,) = fold(PartitionState(configured, 0), [{"a": 1, "at": at, "label": 0}])
+    headers = dict(Envelope(configured, TOPIC_ID).wrap(0, one).headers)
+    assert headers.get("ce_time") == time
+    assert ("ce_time" in headers) == (time is not None)
+
+
+def test_a_dead_letter_keeps_the_headers_it_came_with_and_gets_none_of_ours():
+    configured = settings(cloudevents={"enabled": True})
+    theirs = (("ce_id", b"theirs"), ("content-type", b"text/plain"), ("traceparent", traceparent(0)))
+    (letter,) = PartitionState(configured, 0).step(InputRecord(0, 0, b"k", b"{", theirs))
+    wrapped = Envelope(configured, TOPIC_ID).wrap(0, letter)
+    assert wrapped is letter
+    assert wrapped.headers[:3] == theirs
+    assert all(name.startswith("__explain.") for name, _ in wrapped.headers[3:])
+
+
+def in_avro(name, message):
+    """A message's JSON after it was written and read as Avro."""
+    schema = fastavro.parse_schema(json.loads(avro_schemas()[f"{name}.avsc"]))
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, schema, orjson.loads(message))
+    written.seek(0)
+    return orjson.dumps(fastavro.schemaless_reader(written, schema))
+
+
+def test_avro_keeps_every_byte_of_a_messages_json():
+    teach_fastavro()
+    sections = {"drift": {**QUICK, "factorisation": "per_feature"}, "record": {"id": "a"}}
+    outputs = fold(PartitionState(settings(**sections), 0), stream(1_000, flips_at=500))
+    outputs += fold(
+        PartitionState(settings(task="regression", explainers=SMALL[:1]), 0), values(30, "regression")
+    )
+    outputs += fold(
+        PartitionState(Settings(drift={**QUICK, "window": 10}, emit={"every": 1}), 0),
+        [{"größe 🙂": 0.1, "label": index % 2} for index in range(40)],
+    )
+    names = {"explanations": "explanation", "drift": "drift"}
+    kinds = set()
+    for one in outputs:
+        assert in_avro(names[one.destination], one.value) == one.value
+        message = json.loads(one.value)
+        kinds.add((one.destination, message.get("status"), message.get("change", ...) is None))
+    assert kinds >= {
+        ("explanations", "warming", False),
+        ("explanations", "ready", False),
+        ("drift", None, False),
+    }

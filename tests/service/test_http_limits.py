@@ -1,0 +1,211 @@
+"""What many, slow and silent clients can and cannot do to the HTTP server: real sockets, no broker."""
+
+import http.client
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import orjson
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import BaseRoute, Route
+
+from service.http import connections
+from service.http.app import make_app
+from service.http.dashboard import Dashboard
+from service.http.server import bind, serving
+from service.http.views import Page
+from service.settings.sections import HttpSettings
+from service.settings import load_settings
+
+SUPERVISOR = """
+import sys
+from service.http.site import beside_workers
+from service.settings import load_settings
+import logging
+logging.basicConfig(level="INFO", stream=sys.stdout, format="%(message)s")
+with beside_workers(load_settings(), 0):
+    sys.stdout.flush()
+    sys.stdin.read()
+"""
+ENVIRONMENT = {
+    "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    "EXPLAIN_HTTP__PORT": "0",
+    "EXPLAIN_HTTP__TOKEN": "s3cret",
+}
+
+
+async def _hello(request: Request) -> PlainTextResponse:
+    return PlainTextResponse("hello")
+
+
+async def _long(request: Request) -> PlainTextResponse:
+    return PlainTextResponse("x" * 20_000_000)
+
+
+@contextmanager
+def served(*routes: BaseRoute, max_streams: int = 100) -> Iterator[int]:
+    """The port of a server of ``/healthz`` and these routes."""
+    settings = HttpSettings(port=0, max_streams=max_streams)
+    sock = bind(settings)
+    with serving(make_app(settings, [Route("/healthz", _hello), *routes]), sock, settings) as server:
+        while not server.started:
+            time.sleep(0.01)
+        yield sock.getsockname()[1]
+
+
+def connect(port: int, text: bytes = b"", timeout: float = 10) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), timeout)
+    made.sendall(text)
+    return made
+
+
+def request(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def answers(port: int, path: str = "/healthz") -> tuple[int, float]:
+    """Status of a new connection's answer, and the seconds that it took."""
+    started = time.monotonic()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection.request("GET", path)
+    status = connection.getresponse().status
+    connection.close()
+    return status, time.monotonic() - started
+
+
+def is_open(one: socket.socket) -> bool:
+    one.settimeout(0.1)
+    try:
+        while one.recv(10_000):
+            pass
+    except TimeoutError:
+        return True
+    except ConnectionResetError:
+        pass
+    return False
+
+
+def test_1200_connections_that_send_no_request_do_not_keep_probes_from_an_answer() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    supervisor = subprocess.Popen(
+        ["sh", "-c", f"ulimit -n 1024; exec {sys.executable} -c '{SUPERVISOR}'"],
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert supervisor.stdin and supervisor.stdout
+    port = int(supervisor.stdout.readline().rpartition(":")[2].strip("/\n"))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        stack.callback(supervisor.wait)
+        stack.callback(supervisor.stdin.close)
+        assert answers(port)[0] == 200
+        for count in range(1200):
+            try:
+                stack.enter_context(connect(port, b"GET / HT", timeout=0.5))
+            except OSError:  # its own queue may be full for a moment; a closed one is no longer in it
+                continue
+            if count % 400 == 399:
+                status, seconds = answers(port)
+                assert status == 200 and seconds < 3
+        status, seconds = answers(port)
+        assert status == 200 and seconds < 3
+        assert answers(port, "/readyz")[0] == 200
+        assert answers(port, "/metrics")[0] == 401
+
+
+def test_a_request_must_come_within_its_time_however_slowly_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    with served() as port:
+        silent, slow, second = connect(port), connect(port), connect(port, request("/healthz"))
+        assert second.recv(1000).startswith(b"HTTP/1.1 200")
+        started = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() < started + 5:
+                slow.sendall(b"E")
+                second.sendall(b"G")
+                time.sleep(0.05)
+        assert 0.4 < time.monotonic() - started < 2
+        assert not is_open(silent) and not is_open(second)
+        assert answers(port)[0] == 200
+
+
+def test_beyond_the_limit_the_connection_that_has_waited_longest_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.http.server.OTHERS", 4)
+    settings = load_settings(environ={**ENVIRONMENT, "EXPLAIN_HTTP__MAX_STREAMS": "1"})
+    dashboard = Dashboard(settings)
+    with served(*dashboard.routes, max_streams=1) as port:
+        stream = connect(port, request("/events"))
+        assert stream.recv(1000).startswith(b"HTTP/1.1 200")
+        waiting = [connect(port, b"GET /") for _ in range(12)]
+        assert answers(port)[0] == 200
+        assert is_open(stream)
+        assert [is_open(one) for one in waiting] == [False] * 9 + [True] * 3
+        dashboard.stop()
+
+
+def test_a_client_that_does_not_read_its_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
+    with served(Route("/long", _long)) as port:
+        idle, reading = connect(port, request("/long")), connect(port, request("/long"))
+        received = 0
+        started = time.monotonic()
+        while time.monotonic() < started + 1.5 and received < 20_000_000:  # slowly, but it reads
+            received += len(reading.recv(1_000_000))
+            time.sleep(0.01)
+        time.sleep(max(0, started + 1.5 - time.monotonic()))
+        assert received >= 20_000_000
+        assert sum(map(len, iter(lambda: idle.recv(1_000_000), b""))) < 20_000_000
+
+
+def test_only_so_many_pages_are_open_at_once() -> None:
+    dashboard = Dashboard(load_settings(environ=ENVIRONMENT))
+    dashboard._streams._limit = 2
+    with served(*dashboard.routes) as port:
+        pages = [connect(port, request("/events")) for _ in range(2)]
+        assert all(one.recv(1000).startswith(b"HTTP/1.1 200") for one in pages)
+        refused = connect(port, request("/events"))
+        assert refused.recv(1000).startswith(b"HTTP/1.1 503")
+        pages[0].close()
+        deadline = time.monotonic() + 5
+        while not connect(port, request("/events")).recv(1000).startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        dashboard.stop()
+
+
+def test_pages_that_show_the_same_share_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    original = Page.next
+
+    def counted(page: Page) -> object:
+        nonlocal made
+        made += 1
+        return original(page)
+
+    monkeypatch.setattr(Page, "next", counted)
+    dashboard = Dashboard(load_settings(environ=ENVIRONMENT))
+    with served(*dashboard.routes) as port:
+        pages = [connect(port, request("/events?view=drift")).makefile("rb") for _ in range(30)]
+        pages += [connect(port, request("/events?view=integrity")).makefile("rb") for _ in range(30)]
+        for version in range(1, 5):
+            for page in pages:
+                while not (line := page.readline()).startswith(b"data: "):
+                    pass
+                assert "problem" in orjson.loads(line.removeprefix(b"data: "))
+            if version > 1:
+                assert made <= 2 * 2  # two views, and a moment of the update that may fall between two pages
+            dashboard.feed.version, made = version, 0
+        dashboard.stop()

@@ -1,0 +1,50 @@
+"""Texts that stand for missing values are found, and left out where the settings say so."""
+
+import json
+
+import pytest
+
+from service.commands.csv_rows import converters_of
+from service.commands.markers import Markers, remarks
+from service.fold.records import BadRecord, Decoder, InputRecord
+from service.settings import RecordSettings
+
+
+def column(*values):
+    found = Markers()
+    for value in values:
+        found.add(value)
+    return found
+
+
+def test_a_column_of_numbers_but_for_a_marker_is_found():
+    assert column("1", "?", "2", "3").found == ["?"]
+    assert column(1.5, "NA", 2, "-", 3, 4).found == ["NA", "-"]
+    (remark,) = remarks({"income": column(1, 2, 3, "?")}, "set record.missing")
+    assert (
+        remark
+        == "income: numbers, but for '?' in 25%; if that stands for a missing value, set record.missing"
+    )
+
+
+def test_other_columns_are_not():
+    for values in (("1", "2"), ("red", "green"), ("1", "a", "b", "c", "2", "3", "4"), ("1", "?", "?"), ()):
+        assert column(*values).found == []
+        assert not list(remarks({"x": column(*values)}, ""))
+
+
+def test_a_column_with_markers_that_are_named_is_numeric():
+    rows = [{"a": "1"}, {"a": "?"}, {"a": ""}]
+    assert converters_of(rows)[0]["a"] is str
+    assert converters_of(rows, ("", "?"))[0]["a"] is int
+
+
+def test_a_feature_of_a_missing_text_is_left_out():
+    record = InputRecord(0, 0, None, json.dumps({"a": "?", "b": "x", "c": 1, "label": "?"}).encode())
+    plain = Decoder(RecordSettings(), "binary").decode(record)
+    assert plain.x == {"a": "?", "b": "x", "c": 1}
+    sample = Decoder(RecordSettings(missing=("?", "NA")), "binary").decode(record)
+    assert (sample.x, sample.y) == ({"b": "x", "c": 1}, "?")
+    nothing = InputRecord(0, 0, None, json.dumps({"a": "?", "label": 1}).encode())
+    with pytest.raises(BadRecord, match="no feature"):
+        Decoder(RecordSettings(missing=("?",)), "binary").decode(nothing)

@@ -1,0 +1,72 @@
+"""A Schema Registry that does not answer, or is none: one message that names the setting, its value and what to do."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from service.errors import SettingsError, UserError
+from service.wire.registry import Registry, json_reader
+from service.settings import load_settings
+
+
+@contextmanager
+def server(state: str) -> Iterator[int]:
+    """A port where nobody listens, one that never answers, or the server of something else."""
+    if state == "other":
+
+        class Other(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.send_error(405)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                pass
+
+        with HTTPServer(("127.0.0.1", 0), Other) as http:
+            thread = Thread(target=http.serve_forever)
+            thread.start()
+            yield http.server_port
+            http.shutdown()
+            thread.join()
+        return
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        if state == "silent":
+            silent.listen()
+        yield silent.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("nobody", "no answer that can be used"), ("silent", "no answer that can be used"), ("other", "405")],
+)
+def test_a_registry_that_does_not_answer_is_named_with_what_to_do(state: str, said: str) -> None:
+    with server(state) as port:
+        address = f"http://127.0.0.1:{port}"
+        settings = load_settings(
+            environ={"EXPLAIN_REGISTRY__URL": address, "EXPLAIN_REGISTRY__CONFIG": '{"timeout": 1}'}
+        )
+        for ask in (Registry(settings).resolve, Registry(settings).register):
+            with pytest.raises(UserError) as error:
+                ask()
+            message = str(error.value)
+            assert message.startswith(f"registry.url {address}: ") and said in message
+            assert "check the address" in message and "\n" not in message
+
+
+def test_registering_without_an_address_or_with_a_wrong_property_is_a_wrong_setting() -> None:
+    with pytest.raises(SettingsError, match=r"registry\.url is not set: .*EXPLAIN_REGISTRY__URL"):
+        Registry(load_settings(environ={}))
+    wrong = {"EXPLAIN_REGISTRY__URL": "http://registry:8081", "EXPLAIN_REGISTRY__CONFIG": '{"no.such": 1}'}
+    with pytest.raises(SettingsError, match=r"registry\.config: .*no\.such"):
+        Registry(load_settings(environ=wrong))
+
+
+def test_a_message_in_avro_without_a_registry_is_an_error_and_not_taken_for_a_stranger() -> None:
+    read = json_reader(None)
+    assert read(b"{}") == read(b"\0\0\0\0\1{}") == b"{}"
+    with pytest.raises(UserError, match=r"in Avro, and registry\.url is not set"):
+        read(b"\0\0\0\0\1\x1aexplanation/1")

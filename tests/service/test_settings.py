@@ -1,0 +1,273 @@
+"""Settings: what wins, what is refused and in which words, and that no secret is ever shown."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from service.errors import SettingsError
+from service.settings.sections import OWNED_KEYS
+from service.settings import Settings, effective, load_settings
+from service.settings.sources import walk
+
+
+def _file(folder: Path, text: str, name: str = "sidecar.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _refusal(environ: dict[str, str] | None = None, config: Path | None = None) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(config, environ or {})
+    return str(caught.value)
+
+
+def test_overrides_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    config = _file(tmp_path, "app_id: of-file\nemit: {every: 7}\nseed: 1\nexplain: {every: 3}\n")
+    environ = {"EXPLAIN_EMIT__EVERY": "8", "EXPLAIN_SEED": "2", "OTHER": "x"}
+    settings = load_settings(config, environ, {"seed": 3})
+    assert (settings.app_id, settings.emit.every, settings.seed) == ("of-file", 8, 3)
+    assert settings.explain.every == 3 and settings.commit.interval_ms == 100
+
+
+def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
+    yaml = _file(tmp_path, "model: {task: regression}\nexplainers: [{kind: isage, losses: [huber]}]\n")
+    toml = _file(
+        tmp_path,
+        '[model]\ntask = "regression"\n[[explainers]]\nkind = "isage"\nlosses = ["huber"]\n',
+        "a.toml",
+    )
+    assert load_settings(yaml, {}) == load_settings(toml, {})
+
+
+def test_environment_takes_json_and_single_model_parameters() -> None:
+    settings = load_settings(
+        None,
+        {
+            "EXPLAIN_MODEL__PARAMS": '{"n_models": 10, "seed": 1}',
+            "EXPLAIN_MODEL__PARAMS__SEED": "5",
+            "EXPLAIN_MODEL__PARAMS__METRIC": "gini",
+            "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "groups": {"place": ["lat", "lon"]}}]',
+            "EXPLAIN_KAFKA__CONFIG": '{"a.b": true, "c": 1.5}',
+        },
+    )
+    assert settings.model.params == {"n_models": 10, "seed": 5, "metric": "gini"}
+    assert settings.explainers[0].groups == {"place": ["lat", "lon"]}
+    assert settings.kafka.config == {"a.b": True, "c": 1.5}
+
+
+def test_a_section_that_is_empty_in_the_file_has_its_defaults(tmp_path: Path) -> None:
+    assert load_settings(_file(tmp_path, "kafka:\n#  config: {}\nseed: 4\n"), {}) == Settings(seed=4)
+
+
+def test_default_is_one_explainer_of_each_kind() -> None:
+    assert [one.kind for one in load_settings(None, {}).explainers] == ["ipfi", "isage"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "known"),
+    [
+        ("EXPLAIN_EMIT_EVERY", "EXPLAIN_EMIT__EVERY"),
+        ("EXPLAIN_BOOTSTRAP_SERVERS", "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"),
+        ("EXPLAIN_CHECKPOINT__MAX_AG", "EXPLAIN_CHECKPOINT__MAX_AGE"),
+    ],
+)
+def test_unknown_variable_names_the_nearest_known_one(variable: str, known: str) -> None:
+    message = _refusal({variable: "5"})
+    assert f"environment {variable}" in message and f"did you mean {known}?" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("emitt: {every: 1}", "emit"),
+        ("record: {lable: y}", "record.label"),
+        ("explainers: [{kind: ipfi}, {kind: isage, alhpa: 1}]", "explainers.1.alpha"),
+        ("explainers: [{kind: ipfi, reservoir: {sise: 1}}]", "explainers.0.reservoir.size"),
+    ],
+)
+def test_unknown_key_in_a_file_names_the_nearest_known_one(tmp_path: Path, text: str, known: str) -> None:
+    config = _file(tmp_path, text)
+    message = _refusal(config=config)
+    assert f"file {config}" in message and f"did you mean {known}?" in message
+
+
+def test_every_problem_is_listed_at_once_with_name_value_source_and_meaning(tmp_path: Path) -> None:
+    config = _file(tmp_path, "emit: {every: 0}\nmodel: {task: ranking}\nexplainers: [{alpha: 2}]\n")
+    lines = _refusal({"EXPLAIN_COMMIT__INTERVAL_MS": "9000", "EXPLAIN_SEED": "many"}, config).splitlines()
+    assert {line.split(" ")[0] for line in lines} == {
+        "emit.every",
+        "model.task",
+        "explainers.0.kind",
+        "explainers.0.alpha",
+        "commit.interval_ms",
+        "seed",
+    }
+    (commit,) = [line for line in lines if line.startswith("commit")]
+    assert "= '9000' (environment EXPLAIN_COMMIT__INTERVAL_MS)" in commit
+    assert "5000" in commit and "transaction timeout of 10 s" in commit
+    (emit,) = [line for line in lines if line.startswith("emit")]
+    assert f"= 0 (file {config})" in emit and "greater than or equal to 1" in emit
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("explainers: [{kind: ipfi}, {kind: ipfi}]", ["explainers.1", "'ipfi'", "name of its own"]),
+        ("explainers: [{kind: ipfi, name: a}, {kind: isage, name: a}]", ["explainers.1", "'a'"]),
+        ("explainers: [{kind: ipfi, alpha: 0.1, window: 9}]", ["alpha", "0.1", "window 9", "keep one"]),
+        (
+            "explainers: [{kind: ipfi, losses: [squared]}]",
+            ["explainers.0.losses", "squared", "cross_entropy"],
+        ),
+        ("explainers: [{kind: ipfi, losses: [logg]}]", ["explainers.0.losses.0", "'logg'", "brier"]),
+        ("explainers: [{kind: ipfi, losses: [brier, brier]}]", ["explainers.0.losses", "'brier' twice"]),
+        ("explainers: [{kind: ipfi, groups: {g: []}}]", ["explainers.0.groups.g", "empty"]),
+        ("explainers: [{kind: ipfi, groups: {g: [a], h: [a]}}]", ["explainers.0.groups", "'a' twice"]),
+        (
+            "record: {features: [a]}\nexplainers: [{kind: ipfi, groups: {g: [b]}}]",
+            ["explainers.0.groups.g", "'b'", "record.features"],
+        ),
+        ("explainers: [{kind: ipfi, empty: reservoir}]", ["explainers.0.empty", "isage"]),
+        ("explainers: [{kind: ipfi, removal: conditional}]", ["explainers.0.removal", "isage"]),
+        (
+            "explainers: [{kind: isage, removal: joint}]",
+            ["explainers.0.removal", "'marginal' or 'conditional'"],
+        ),
+        ("explainers: []", ["explainers", "at least 1"]),
+        ("explainers: [{kind: ipfi, window: .inf}]", ["explainers.0.window", "finite"]),
+        ("model: {task: regression}\ndrift: {loss: hinge}", ["drift.loss", "hinge", "huber", "regression"]),
+        ("record: {label: y, features: [x, y]}", ["record.label", "'y'", "record.features"]),
+        ("record: {features: [x, x]}", ["record.features", "'x' twice"]),
+        ("topics: {drift: records}", ["topics.drift", "'records'", "topics.records"]),
+        ("topics: {drift: a b}", ["topics.drift", "'a b'", "characters"]),
+        ("topics: {replication_factor: 0}", ["topics.replication_factor", "at least 1"]),
+        ("recovery: {on_divergence: continue, partition: 0}", ["recovery.offset", "missing"]),
+        ("kafka: {config: {a.b: [1]}}", ["kafka.config.a.b", "list", "string"]),
+        ("model: {factory: river.forest}", ["model.factory", "'river.forest'", "module:Class"]),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, text: str, words: list[str]) -> None:
+    message = _refusal(config=_file(tmp_path, text))
+    assert len(message.splitlines()) == 1
+    for word in words:
+        assert word in message
+
+
+def test_several_contradictions_are_listed_together(tmp_path: Path) -> None:
+    text = "explainers: [{kind: ipfi, losses: [squared]}, {kind: ipfi, losses: [huber]}]"
+    assert len(_refusal(config=_file(tmp_path, text)).splitlines()) == 3
+
+
+@pytest.mark.parametrize("key", OWNED_KEYS)
+def test_kafka_properties_that_the_service_owns_are_refused(key: str) -> None:
+    message = _refusal({"EXPLAIN_KAFKA__CONFIG": f'{{"{key}": "x"}}'})
+    assert f"kafka.config.{key}" in message and OWNED_KEYS[key] in message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "kafka: {config: {sasl.password: [hunter2]}}"),
+        ("a.yaml", "kafka:\n  config:\n    sasl.password: 'hunter2\n"),
+        ("a.yaml", "kafka: {config: {sasl.password: *hunter2}}"),
+        ("a.yaml", "kafka: {config: sasl.password=hunter2}"),
+        ("a.yaml", "kafka: hunter2"),
+        ("a.yaml", "http: {token: [hunter2]}"),
+        ("a.yaml", "registry: {url: 'http://me:hunter2@registry:8081'}"),
+        ("a.yaml", "registry: {config: {basic.auth.user.info: [hunter2], url: hunter2}}"),
+        ("a.yaml", "tracing: {endpoint: 'http://me:hunter2@collector:4318'}"),
+        ("a.toml", '[kafka.config]\n"sasl.password" = hunter2'),
+        ("environment", '{"sasl.password": "hunter2"'),
+        ("environment", '["hunter2"]'),
+    ],
+)
+def test_no_error_message_shows_a_secret(tmp_path: Path, name: str, text: str) -> None:
+    if name == "environment":
+        message = _refusal({"EXPLAIN_KAFKA__CONFIG": text})
+    else:
+        message = _refusal(config=_file(tmp_path, text, name))
+    assert "hunter2" not in message
+
+
+def test_effective_settings_hide_secrets_and_only_these() -> None:
+    environ = {
+        "EXPLAIN_HTTP__TOKEN": "hunter2",
+        "EXPLAIN_KAFKA__CONFIG": '{"sasl.password": "hunter2", "ssl.key.pem": "hunter2", "sasl.username": "me"}',
+        "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": "keys.txt",
+        "EXPLAIN_REGISTRY__CONFIG": '{"basic.auth.user.info": "me:hunter2", "ssl.ca.location": "ca.pem"}',
+    }
+    settings = load_settings(None, environ)
+    assert isinstance(settings.http.token, SecretStr) and settings.http.token.get_secret_value() == "hunter2"
+    rows = {row.name: row.value for row in effective(settings, None, environ)}
+    assert "hunter2" not in str(rows)
+    assert rows["registry.config.ssl.ca.location"] == "ca.pem"
+    assert rows["kafka.config.sasl.username"] == "me" and rows["checkpoint.hmac_key_file"] == "keys.txt"
+
+
+def test_effective_settings_name_the_source_of_each_value(tmp_path: Path) -> None:
+    config = _file(
+        tmp_path,
+        "emit: {every: 7}\nmodel: {params: {a: 1, b: 2}}\nexplainers: [{kind: ipfi, alpha: 0.1}]\n",
+    )
+    environ = {
+        "EXPLAIN_MODEL__PARAMS__B": "3",
+        "EXPLAIN_KAFKA__CONFIG": '{"a.b": 1}',
+        "EXPLAIN_EXPLAINERS": '[{"kind": "isage", "reservoir": {"size": 9}}]',
+    }
+    settings = load_settings(config, environ)
+    source = {row.name: row.source for row in effective(settings, config, environ)}
+    assert source["emit.every"] == source["model.params.a"] == f"file {config}"
+    assert source["model.params.b"] == "environment EXPLAIN_MODEL__PARAMS__B"
+    assert source["kafka.config.a.b"] == "environment EXPLAIN_KAFKA__CONFIG"
+    assert (
+        source["explainers.0.kind"]
+        == source["explainers.0.reservoir.size"]
+        == "environment EXPLAIN_EXPLAINERS"
+    )
+    assert source["seed"] == source["explainers.0.reservoir.kind"] == "default"
+    assert source["explainers.0.alpha"] == "default"  # the list of the file is replaced as a whole
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.yaml", "a: [1", "not YAML"),
+        ("a.yaml", "- 1", "mapping"),
+        ("a.yaml", "1: 2", "mapping"),
+        ("a.toml", "a = ", "not TOML"),
+        ("a.ini", "", ".yaml"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str, words: str) -> None:
+    message = _refusal(config=_file(tmp_path, text, name))
+    assert name in message and words in message
+
+
+def test_missing_file_and_bad_json_are_named(tmp_path: Path) -> None:
+    assert "absent.yaml" in _refusal(config=tmp_path / "absent.yaml")
+    message = _refusal({"EXPLAIN_MODEL__PARAMS": "{n_models: 10}", "EXPLAIN_EXPLAINERS": "[1,"})
+    assert (
+        "EXPLAIN_MODEL__PARAMS: '{n_models: 10}' is not JSON" in message and "EXPLAIN_EXPLAINERS" in message
+    )
+
+
+def test_missing_brokers_are_reported_with_the_variable_to_set() -> None:
+    with pytest.raises(SettingsError, match="EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"):
+        _ = Settings().servers
+
+
+def test_every_setting_has_a_description() -> None:
+    settings = [path for path, _ in walk(Settings)]
+    assert ("explainers", "*", "reservoir", "size") in settings
+    without = [
+        path for path, field in walk(Settings) if not (field.description or _is_section(field.annotation))
+    ]
+    assert without == []
+
+
+def _is_section(annotation: object) -> bool:
+    return (
+        isinstance(annotation, type) and annotation.__name__.endswith("Settings") and bool(annotation.__doc__)
+    )

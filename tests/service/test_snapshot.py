@@ -1,0 +1,469 @@
+"""Snapshots: what is stored continues exactly; what was altered, or is not ours, is refused before it is loaded."""
+
+import hashlib
+import io
+import os
+import pickle
+import random
+
+import msgspec
+import pytest
+import zstandard
+from river import stats
+from river.utils import pandas as a_river_module
+
+from service.snapshots import snapshot as snapshots
+from service.pickles.attributes import method_of
+from service.errors import SettingsError, SnapshotError, UserError
+from service.fold.partition import fold_settings
+from service.pickles.codec import dumps, loads
+from service.settings import CheckpointSettings
+from service.snapshots.signatures import Keys, check_trust, read_keys
+from service.snapshots.snapshot import (
+    CHUNK_BYTES,
+    Manifest,
+    Snapshot,
+    begin,
+    encode,
+    load,
+    take,
+)
+from tests.folds import SMALL, fold, new_state, settings, values
+from tests.models import Majority
+
+QUICK = {"grace_period": 20, "delta": 0.1}
+"""Trees that split within a hundred records."""
+
+MODELS = [
+    ("binary", None, {}),
+    ("multiclass", None, {}),
+    ("regression", None, {}),
+    ("multiclass", "river.tree:HoeffdingTreeClassifier", QUICK),
+    ("multiclass", "river.tree:HoeffdingAdaptiveTreeClassifier", QUICK),
+    ("multiclass", "river.tree:ExtremelyFastDecisionTreeClassifier", QUICK),
+    ("multiclass", "river.tree:LASTClassifier", {}),
+    ("regression", "river.tree:HoeffdingTreeRegressor", QUICK),
+    ("regression", "river.tree:HoeffdingAdaptiveTreeRegressor", QUICK),
+    ("regression", "river.tree:SGTRegressor", QUICK),
+    ("multiclass", "river.forest:ARFClassifier", {"n_models": 3, **QUICK}),
+    ("regression", "river.forest:ARFRegressor", {"n_models": 3, **QUICK}),
+    ("multiclass", "river.forest:AMFClassifier", {"n_estimators": 3}),
+    ("regression", "river.forest:AMFRegressor", {"n_estimators": 3}),
+    ("regression", "river.forest:OXTRegressor", {"n_models": 3}),
+    ("multiclass", "tests.models:random_patches", {}),
+    ("multiclass", "tests.models:bagging", {}),
+    ("multiclass", "tests.models:adwin_bagging", {}),
+    ("multiclass", "tests.models:leveraging_bagging", {}),
+    ("multiclass", "tests.models:boosting", {}),
+    ("multiclass", "tests.models:adaboost", {}),
+    ("multiclass", "tests.models:stacking", {}),
+    ("multiclass", "river.naive_bayes:GaussianNB", {}),
+    ("multiclass", "river.naive_bayes:BernoulliNB", {}),
+    ("multiclass", "river.neighbors:KNNClassifier", {}),
+    ("regression", "river.neighbors:KNNRegressor", {}),
+    ("binary", "river.linear_model:LogisticRegression", {}),
+    ("binary", "river.linear_model:PAClassifier", {}),
+    ("regression", "river.linear_model:BayesianLinearRegression", {}),
+    ("regression", "river.rules:AMRules", {"n_min": 20, "delta": 0.1}),
+    ("binary", "river.facto:FMClassifier", {"seed": 1}),
+    ("binary", "tests.models:selected", {}),
+    ("binary", "tests.models:undersampled", {}),
+    ("binary", "tests.models:Majority", {}),
+    ("binary", "tests.models:fitted", {}),
+]
+
+
+def taken(state, known):
+    return take(state, known.app_id, "records", "topic-id", fold_settings(known))
+
+
+def restored(state, known):
+    snapshot = taken(state, known)
+    return load(snapshot.model_copy(update={"trusted": True}), known)
+
+
+@pytest.mark.parametrize(
+    ("task", "factory", "params"), MODELS, ids=[f"{task} {name}" for task, name, _ in MODELS]
+)
+def test_a_restored_state_continues_as_if_nothing_had_happened(task, factory, params):
+    model: dict = {"factory": factory, "params": params} if factory else {}
+    if factory == "tests.models:fitted":
+        model |= {"static": True, "modules": ["sklearn.tree._classes", "sklearn.tree._tree"]}
+    known = settings(task=task, model=model, explain={"every": 3})
+    given = values(210, task, numeric=factory is not None)
+    whole, half = (new_state(task=task, model=model, explain={"every": 3}) for _ in range(2))
+    expected, found = fold(whole, given), []
+    for end in (3, 110, 210):
+        half = restored(half, known)
+        found += fold(half, given[half.next_offset : end])
+    assert len(expected) == 21
+    assert found == expected
+    assert half.fold_digest == whole.fold_digest
+
+
+@pytest.mark.parametrize("kind", ["geometric", "uniform"])
+def test_explainers_of_every_kind_continue_too(kind):
+    explainers = [
+        {**one, "reservoir": {"size": 20, "kind": kind}, "losses": ["brier", "zero_one"]} for one in SMALL
+    ]
+    explainers.append(
+        {**explainers[1], "name": "from the reservoir", "empty": "reservoir", "groups": {"g": ["a", "b"]}}
+    )
+    known, given = settings(explainers=explainers), values(200)
+    whole = new_state(explainers=explainers)
+    expected = fold(whole, given)
+    half = new_state(explainers=explainers)
+    found = fold(half, [*given[:70]])
+    half = restored(half, known)
+    assert found + fold(half, given[70:]) == expected
+
+
+def test_explainers_of_a_restored_state_share_their_model_and_reservoir():
+    state = new_state()
+    fold(state, values(30))
+    other = restored(state, settings())
+    first, second = other.explainers.values()
+    assert first.model is second.model is other.model
+    assert first.reservoir is second.reservoir is next(iter(other.reservoirs.values()))
+
+
+class Unstorable(Majority):
+    """Holds what cannot be pickled."""
+
+    def __init__(self):
+        super().__init__()
+        self.clean = lambda x: x
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        (f"{__name__}:Majority", r"tests\.models\.Majority is not on the allow-list.*model\.modules"),
+        (f"{__name__}:Unstorable", r"cannot be stored: .*lambda.*must be picklable"),
+    ],
+)
+def test_a_model_that_could_not_be_restored_is_refused_before_its_first_record(factory, words):
+    with pytest.raises(SnapshotError, match=words):
+        begin(settings(model={"factory": factory}), 0)
+
+
+def test_modules_may_be_named_while_a_state_lives_on():
+    alone, named = settings(), settings(model={"modules": ["tests.models"]})
+    assert fold_settings(alone) == fold_settings(named)
+    factory = f"{__name__}:Majority"
+    known = settings(model={"factory": factory, "modules": ["tests.models"]})
+    assert begin(known, 5, epoch=2, start=7).next_offset == 7
+
+
+# --- the manifest and its chunks -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A state whose snapshot takes several chunks."""
+    state = new_state()
+    fold(state, values(40))
+    state.notices.append(random.Random(0).randbytes(CHUNK_BYTES).hex())
+    return state
+
+
+@pytest.fixture
+def stored(large):
+    return taken(large, settings())
+
+
+def with_manifest(stored, **changes):
+    return Snapshot(manifest=stored.manifest.model_copy(update=changes), chunks=stored.chunks)
+
+
+def test_a_manifest_says_what_its_chunks_hold(large, stored):
+    manifest = Manifest.decode(stored.manifest.encode())
+    packed = b"".join(stored.chunks)
+    assert manifest == stored.manifest
+    assert manifest.chunk_sizes == [len(chunk) for chunk in stored.chunks]
+    assert len(stored.chunks) >= 2 and max(manifest.chunk_sizes) <= CHUNK_BYTES
+    assert manifest.sha256 == hashlib.sha256(packed).hexdigest()
+    assert manifest.raw_size == len(encode(large)) and stored.size == len(packed)
+    assert (manifest.partition, manifest.next_offset, manifest.records, manifest.epoch) == (3, 40, 40, 0)
+    assert manifest.fold_digest == large.fold_digest.hex()
+    assert manifest.settings == fold_settings(settings())
+    assert load(stored, settings()).fold_digest == large.fold_digest
+
+
+DAMAGES = {
+    "a chunk is missing": lambda chunks: chunks[:-1],
+    "a chunk is there twice": lambda chunks: [*chunks, chunks[-1]],
+    "chunks are swapped": lambda chunks: [chunks[1], chunks[0], *chunks[2:]],
+    "a chunk is cut": lambda chunks: [chunks[0][:-1], *chunks[1:]],
+    "a bit is turned": lambda chunks: [bytes([chunks[0][0] ^ 1]) + chunks[0][1:], *chunks[1:]],
+    "bytes moved to the next chunk": lambda chunks: [chunks[0][:-1], chunks[0][-1:] + chunks[1], *chunks[2:]],
+    "there is none": lambda chunks: [],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_chunks_that_are_not_those_of_the_manifest_are_refused_before_anything_is_loaded(
+    stored, damage, monkeypatch
+):
+    monkeypatch.setattr(snapshots, "decode", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(SnapshotError, match=r"partition 3 at offset 40: .*(torn|altered)"):
+        load(Snapshot(manifest=stored.manifest, chunks=DAMAGES[damage](stored.chunks)), settings())
+
+
+@pytest.mark.parametrize("size", [0, 10, 2**31])
+def test_a_size_that_is_not_the_content_s_is_refused_before_memory_is_taken(stored, size, monkeypatch):
+    monkeypatch.setattr(snapshots, "decode", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(SnapshotError, match="its size is not that of the manifest"):
+        load(with_manifest(stored, raw_size=size), settings())
+
+
+def packed_as(stored, packed, raw_size):
+    changes = {
+        "chunk_sizes": [len(packed)],
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "raw_size": raw_size,
+    }
+    return Snapshot(manifest=stored.manifest.model_copy(update=changes), chunks=[packed])
+
+
+def test_a_snapshot_that_unpacks_to_more_than_the_limit_is_refused(stored, monkeypatch):
+    monkeypatch.setattr(snapshots, "MAX_RAW_BYTES", 1_000_000)
+    bomb = zstandard.compress(bytes(2_000_000))
+    assert len(bomb) < 1_000
+    with pytest.raises(SnapshotError, match="above 1000000"):
+        load(packed_as(stored, bomb, 2_000_000), settings())
+
+
+def test_a_state_that_has_grown_beyond_what_can_be_restored_is_not_stored(monkeypatch):
+    monkeypatch.setattr(snapshots, "MAX_RAW_BYTES", 1_000)
+    state = new_state()
+    fold(state, values(60))
+    with pytest.raises(SnapshotError, match=r"a snapshot at most 1000; nothing was lost.*record\.features"):
+        take(state, "app", "records", "id", {})
+
+
+@pytest.mark.parametrize("packed", [b"", b"text", zstandard.compress(bytes(1_000))[:-3]])
+def test_bytes_that_cannot_be_unpacked_are_refused(stored, packed):
+    with pytest.raises(SnapshotError, match=r"snapshot of partition 3: its (bytes|size)"):
+        load(packed_as(stored, packed, 1_000), settings())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        msgspec.msgpack.encode({"partition": 3}),
+        msgspec.msgpack.encode(None),
+        b"",
+        pickle.dumps({"partition": 3}),
+    ],
+)
+def test_a_snapshot_of_something_else_is_refused(stored, raw):
+    with pytest.raises(SnapshotError, match="no state of this version and these settings"):
+        load(packed_as(stored, zstandard.compress(raw), len(raw)), settings())
+
+
+def test_a_model_of_its_own_code_is_read_from_a_trusted_snapshot_alone():
+    known = settings(model={"factory": "tests.models:Majority", "modules": ["tests.models"]})
+    state = new_state(model={"factory": "tests.models:Majority"})
+    snapshot = taken(state, known)
+    assert not snapshot.trusted
+    with pytest.raises(SnapshotError, match=r"only its own code can read.*hmac_key_file.*run code"):
+        load(snapshot, known)
+    assert load(snapshot.model_copy(update={"trusted": True}), known).fold_digest == state.fold_digest
+
+
+@pytest.mark.parametrize("raw", [b"", b"text", b"\x80\x05", pickle.dumps([1, 2])[:-1]])
+def test_bytes_that_are_no_pickle_are_refused(raw):
+    with pytest.raises(SnapshotError, match="cannot be read"):
+        loads(raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text[:-1], "JSON"),
+        (lambda text: text.replace(b'"checkpoint/2"', b'"checkpoint/3"'), "schema"),
+        (lambda text: text.replace(b'"partition":3', b'"partition":-3'), "partition"),
+        (lambda text: text.replace(b'"records":40', b'"more":1,"records":40'), "more"),
+        (lambda text: text.replace(b'"epoch":0,', b""), "epoch"),
+        (lambda text: text.replace(b'"sha256":"', b'"sha256":"x'), "sha256"),
+        (lambda text: b"[]", ""),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_manifest_of_this_version_are_refused(stored, change, words):
+    text = stored.manifest.encode()
+    assert change(text) != text
+    with pytest.raises(SnapshotError, match=f"checkpoint manifest: .*{words}"):
+        Manifest.decode(change(text))
+
+
+def test_a_snapshot_of_an_earlier_version_is_refused_with_the_remedy(stored):
+    old = stored.manifest.encode().replace(b"checkpoint/2", b"checkpoint/1")
+    with pytest.raises(SnapshotError, match=r"an earlier version.*explain-sidecar reset"):
+        Manifest.decode(old)
+
+
+def test_a_manifest_is_accepted_under_any_of_the_keys_and_refused_without_one():
+    value, keys = b"manifest", Keys((b"new key", b"old key"))
+    keys.check(value, keys.sign(value))
+    keys.check(value, Keys((b"old key",)).sign(value))
+    foreign = (Keys((b"another",)).sign(value), keys.sign(b"manifesto"), b"")
+    for signature in (None, *foreign):
+        with pytest.raises(SnapshotError, match="signature"):
+            keys.check(value, signature)
+        assert not Keys().check(value, signature)
+    assert Keys().sign(value) is None
+
+
+def test_unsigned_manifests_are_accepted_where_the_setting_says_so_and_never_those_of_a_foreign_key():
+    value, both = b"manifest", Keys((b"key",), allow_unsigned=True)
+    both.check(value, None)
+    both.check(value, both.sign(value))
+    with pytest.raises(SnapshotError, match="fits none of the keys"):
+        both.check(value, Keys((b"another",)).sign(value))
+    without_key = Keys(allow_unsigned=True)
+    for signature in (None, both.sign(value), b""):
+        without_key.check(value, signature)
+
+
+def test_without_a_key_foreign_code_does_not_start_unless_the_risk_is_accepted(tmp_path):
+    without = read_keys(CheckpointSettings())
+    check_trust(without, None)
+    with pytest.raises(SettingsError, match=r"HMAC_KEY_FILE=.*anyone who can write.*ALLOW_UNSIGNED=true"):
+        check_trust(without, "the model (Own)")
+    check_trust(Keys(allow_unsigned=True), "the model (Own)")
+    check_trust(Keys((b"a key of sixteen",)), "the model (Own)")
+    assert read_keys(CheckpointSettings(allow_unsigned=True)) == Keys(allow_unsigned=True)
+    file = tmp_path / "keys"
+    file.write_text("a-key-that-signs-from-now\n\nthe-key-of-yesterday\n")
+    for allow in (False, True):
+        keys = read_keys(CheckpointSettings(hmac_key_file=file, allow_unsigned=allow))
+        assert keys == Keys((b"a-key-that-signs-from-now", b"the-key-of-yesterday"), allow)
+        assert "signs" not in repr(keys)
+    for text in ("", "too-short\n"):
+        file.write_text(text)
+        with pytest.raises(UserError, match=r"checkpoint\.hmac_key_file: .* 16 characters"):
+            read_keys(CheckpointSettings(hmac_key_file=file))
+    with pytest.raises(UserError, match=r"checkpoint\.hmac_key_file: .*No such file"):
+        read_keys(CheckpointSettings(hmac_key_file=tmp_path / "none"))
+
+
+# --- the allow-list ------------------------------------------------------------------------------------------------
+
+
+class Call:
+    """Pickles as a call of ``function``."""
+
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self):
+        return self.function, self.arguments
+
+
+class Named:
+    """Pickles as a global of any name, whatever it is."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+    def __call__(self):
+        """The pickler wants what it stores a call of to be callable."""
+
+
+class Pickler(pickle._Pickler):  # type: ignore[name-defined]
+    def save(self, obj, save_persistent_id=True):
+        if isinstance(obj, Named):
+            for part in (obj.module, obj.name):
+                super().save(part)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            super().save(obj, save_persistent_id)
+
+
+def hostile(what):
+    file = io.BytesIO()
+    Pickler(file, 4).dump(what)
+    return file.getvalue()
+
+
+REFUSED = [
+    ("os", "system"),
+    ("posix", "system"),
+    ("subprocess", "Popen"),
+    ("builtins", "eval"),
+    ("builtins", "exec"),
+    ("builtins", "__import__"),
+    ("builtins", "open"),
+    ("importlib", "import_module"),
+    ("pickle", "loads"),
+    ("operator", "attrgetter"),
+    ("functools", "reduce"),
+    ("numpy", "load"),
+    ("numpy", "fromfile"),
+    ("service.snapshots.snapshot", "loads"),
+    ("service.commands.run", "run"),
+    ("river.utils.pandas", "importlib.import_module"),
+    ("river.utils.pandas", "importlib.util.find_spec"),
+    ("explain_core.explanation", "np.load"),
+    ("explain_core.models", "wrap"),
+    ("explain_core.models", "Model.__init__"),
+    ("river.stream", "Cache"),
+    ("river.stream.cache", "Cache"),
+    ("river.datasets.base", "RemoteDataset"),
+    ("river.bandit.datasets.news", "NewsArticles"),
+    ("river.checks.common", "inspect.getsource"),
+    ("sklearn.tree._classes", "DecisionTreeClassifier"),
+    ("tests.models", "bagging"),
+    ("tests.models", "Majority"),
+]
+
+
+@pytest.mark.parametrize(("module", "name"), REFUSED)
+def test_names_outside_the_allow_list_are_refused(module, name):
+    for raw in (hostile(Named(module, name)), hostile([Call(Named(module, name), "argument")])):
+        with pytest.raises(SnapshotError, match=r"is not on the allow-list|cannot be read: AttributeError"):
+            loads(raw)
+
+
+def test_a_pickle_that_calls_something_is_refused_before_the_call(tmp_path):
+    mark = tmp_path / "called"
+    with pytest.raises(SnapshotError, match=r"posix\.system is not on the allow-list"):
+        loads(pickle.dumps(Call(os.system, f"touch {mark}")))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["__class__", "__init__", "__reduce_ex__", "__getattribute__", "no_such_method", "seed"]
+)
+def test_only_methods_of_river_s_objects_are_reached_by_name(name):
+    reach = Call(method_of, stats.Var(), name)
+    with pytest.raises(SnapshotError, match=r"the method Var.* is not on the allow-list"):
+        loads(hostile(reach))
+
+
+@pytest.mark.parametrize(("instance", "name"), [("text", "format"), ({}, "pop"), (1, "bit_length")])
+def test_methods_of_other_objects_are_not(instance, name):
+    for reach in (method_of, Named("builtins", "getattr")):
+        with pytest.raises(SnapshotError, match="is not on the allow-list"):
+            loads(hostile(Call(reach, instance, name)))
+
+
+def test_classes_of_the_modules_that_the_settings_name_are_allowed_and_their_functions_are_not():
+    state = new_state(model={"factory": "tests.models:Majority"})
+    fold(state, values(10))
+    with pytest.raises(
+        SnapshotError, match=r"tests\.models\.Majority is not on the allow-list.*model\.modules"
+    ):
+        loads(dumps(state.model))
+    assert loads(dumps(state.model), ["tests.models"]).wrapped.counts == state.model.wrapped.counts
+    with pytest.raises(SnapshotError, match="not on the allow-list"):
+        loads(hostile(Named("tests.models", "bagging")), ["tests.models"])
+
+
+def test_the_hostile_names_exist():
+    """Refused because of the list, and not for want of the name."""
+    assert callable(a_river_module.importlib.util.find_spec)
+    for module, name in REFUSED:
+        found = pickle._Unpickler(io.BytesIO(hostile(Named(module, name))))  # type: ignore[attr-defined]
+        assert callable(found.load()), (module, name)

@@ -1,0 +1,139 @@
+"""Spans of traced messages: exported over HTTP to a collector, and never in the loop's way."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from service.fold.messages import Output
+from service.fold.records import InputRecord
+from service.settings import load_settings
+from service.kafka.spans import Spans, spans_of
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+class Collector:
+    """A server for OTLP over HTTP on loopback. ``hold`` keeps its answers back until it is cleared."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[dict[str, str], Any]] = []
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = threading.Event()
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                collector.asked.set()
+                collector.answers.wait()
+                if self.path == "/v1/traces":
+                    collector.take(ExportTraceServiceRequest.FromString(body))
+                self.send_response(200 if self.path == "/v1/traces" else 404)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+
+    def take(self, request: ExportTraceServiceRequest) -> None:
+        for resource in request.resource_spans:
+            about = {one.key: one.value.string_value for one in resource.resource.attributes}
+            self.spans += [(about, span) for scope in resource.scope_spans for span in scope.spans]
+
+    @contextmanager
+    def running(self) -> Iterator["Collector"]:
+        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.answers.set()
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+
+def made(endpoint: str) -> Spans:
+    spans = spans_of(
+        load_settings(
+            environ={
+                "EXPLAIN_APP_ID": "churn",
+                "EXPLAIN_INSTANCE_ID": "pod-0",
+                "EXPLAIN_TRACING__ENDPOINT": endpoint,
+            }
+        ),
+        slot=1,
+    )
+    assert spans is not None
+    return spans
+
+
+def record(offset: int, traceparent: bytes | None) -> InputRecord:
+    headers = () if traceparent is None else (("traceparent", traceparent),)
+    return InputRecord(offset, 0, b"k", b"{}", headers)
+
+
+OUTPUT = Output("explanations", b"records/3", b"12345", (("schema", b"explanation/1"),))
+
+
+def test_a_span_belongs_to_the_trace_of_the_record_and_says_where_the_message_is() -> None:
+    with Collector().running() as collector:
+        spans = made(collector.endpoint)
+        spans.add(3, record(7, f"00-{TRACE}-{PARENT}-01".encode()), [OUTPUT], seconds=0.25)
+        for untraced in (None, b"", b"nonsense", f"00-{TRACE}-{PARENT}-00".encode(), b"\xff" * 55):
+            spans.add(3, record(8, untraced), [OUTPUT], seconds=0.25)
+        spans.add(3, record(9, f"00-{TRACE}-{PARENT}-01".encode()), [], seconds=0.25)
+        spans.close()
+    ((about, span),) = collector.spans
+    assert (span.trace_id.hex(), span.parent_span_id.hex(), span.name) == (
+        TRACE,
+        PARENT,
+        "explain explanations",
+    )
+    assert span.end_time_unix_nano - span.start_time_unix_nano == 250_000_000
+    assert (about["service.name"], about["service.instance.id"]) == ("churn", "churn-pod-0-1")
+    attributes = {one.key: one.value for one in span.attributes}
+    assert attributes["messaging.destination.partition.id"].string_value == "3"
+    assert attributes["messaging.message.body.size"].int_value == 5
+    assert attributes["explanation_sidecar.records.offset"].int_value == 7
+
+
+def test_a_collector_that_does_not_answer_holds_nothing_up_and_the_oldest_excess_is_dropped() -> None:
+    with Collector().running() as collector:
+        collector.answers.clear()
+        spans = made(collector.endpoint)
+        for offset in range(10_000):
+            spans.add(0, record(offset, f"00-{TRACE}-{PARENT}-01".encode()), [OUTPUT], seconds=0.0)
+        assert collector.asked.wait(30)
+        assert not collector.spans  # all were added while not one was answered
+        collector.answers.set()
+        spans.close()
+        assert len(collector.spans) < 10_000
+
+
+def test_a_collector_that_is_away_is_said_once_and_breaks_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")  # seconds
+    with Collector().running() as gone:
+        endpoint = gone.endpoint
+    spans = made(endpoint)
+    for offset in range(3):
+        spans.add(0, record(offset, f"00-{TRACE}-{PARENT}-01".encode()), [OUTPUT], seconds=0.0)
+        spans._provider.force_flush()
+    said = [one for one in caplog.records if "tracing.endpoint" in one.getMessage()]
+    assert [one.levelname for one in said] == ["WARNING"]
+    assert not any(one.exc_info for one in caplog.records)
+
+
+def test_without_an_endpoint_there_are_no_spans() -> None:
+    assert spans_of(load_settings(environ={}), slot=0) is None
