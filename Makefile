@@ -77,8 +77,9 @@ proof: setup ## prove docs/guarantees.md in about five hours, and write docs/pro
 	nice $(BIN)/python -m tests.crash.proof --state $(or $(STATE),build/proof)
 
 .PHONY: lint
-lint: setup ## check style and formatting
+lint: setup ## check style, formatting and the direction of imports
 	$(BIN)/ruff check
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/ruff format --check
 
 .PHONY: types

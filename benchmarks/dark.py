@@ -25,9 +25,9 @@ from rich.table import Table
 from river.datasets import Phishing
 
 from service.broker.embedded import Broker
+from service.commands.run import worker_environment
 from service.kafka.clients import admin_client, plain_producer, reading_consumer
 from service.kafka.topics import Topics
-from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
 
 PARTITIONS = 4

@@ -24,17 +24,17 @@ import orjson
 from playwright.sync_api import Browser, sync_playwright
 
 from explain_client.chain import chained, genesis
+from service.broker.embedded import Broker
 from service.http.app import make_app
 from service.http.dashboard import Dashboard
 from service.http.feed import Feed
 from service.http.history import MAX_POINTS
 from service.http.server import address, bind, serving
 from service.http.views import VIEWS, Page, Selection
-from service.broker.embedded import Broker
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
-from service.settings.sections import HttpSettings
 from service.settings import load_settings
+from service.settings.sections import HttpSettings
 
 VISITS, UPDATES = 3, 6
 

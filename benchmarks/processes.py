@@ -25,10 +25,10 @@ import orjson
 from confluent_kafka import Consumer, TopicPartition
 
 from service.broker.embedded import Broker
-from service.kafka.checkpoints import Pointer
-from service.kafka.clients import reading_consumer
 from service.commands.produce import write
 from service.commands.run import worker_environment
+from service.kafka.checkpoints import Pointer
+from service.kafka.clients import reading_consumer
 from service.settings import Settings, load_settings
 
 TOTALS = re.compile(

@@ -34,9 +34,9 @@ from rich.table import Table
 from benchmarks.processes import CASES, RESTORED, Bench, _committed
 from benchmarks.service import _machine, _records, _table
 from service.broker.embedded import Broker
+from service.commands.run import worker_environment
 from service.kafka.clients import plain_producer, reading_consumer
 from service.kafka.topics import Topics
-from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
 from tests.crash.report import p99
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
-from service.wire import asyncapi
 from service.cli import NAME, cli
 from service.http.metrics import Workers
-from service.wire.schemas import MODELS, schemas
 from service.settings import Settings
 from service.settings.sources import PREFIX
+from service.wire import asyncapi
+from service.wire.schemas import MODELS, schemas
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^ *```")

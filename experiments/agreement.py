@@ -27,10 +27,10 @@ from scipy import stats
 
 from experiments.data import Table, agrawal, load
 from explain_core import losses
-from explain_core.importance.ipfi import IncrementalPFI
-from explain_core.importance.isage import IncrementalSAGE
 from explain_core.importance.batch.permutation import PermutationImportance
 from explain_core.importance.batch.sage import SAGE
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
 from explain_core.progress import track
 
 LEVEL = 0.001

@@ -19,8 +19,8 @@ from experiments.data import Table, agrawal, load
 from explain_core import plots
 from explain_core.explanation import Explanation
 from explain_core.importance.batch.intervals import IntervalPFI
-from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.batch.mdi import mean_decrease_impurity
+from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
 from explain_core.models import Model, wrap
 from explain_core.progress import track

@@ -197,7 +197,7 @@ def topics() -> None:
 @click.pass_context
 def topics_create(context: click.Context, partitions: int | None) -> None:
     """Create missing topics with the right configuration."""
-    from service.kafka.topics import create
+    from service.commands.topics import create
 
     create(_load(context), partitions=partitions)
 
@@ -207,7 +207,7 @@ def topics_create(context: click.Context, partitions: int | None) -> None:
 @click.pass_context
 def topics_show(context: click.Context, as_json: bool) -> None:
     """Show each topic's partitions, configuration and problems."""
-    from service.kafka.topics import show
+    from service.commands.topics import show
 
     show(_load(context), as_json=as_json)
 
@@ -249,7 +249,7 @@ def schemas_register(context: click.Context, as_json: bool) -> None:
 
     Registers them at registry.url, in registry.format, under the subjects TOPIC-value. A schema that is registered already stays as it is.
     """
-    from service.wire.registry import register
+    from service.commands.schemas import register
 
     register(_load(context), as_json=as_json)
 

@@ -6,8 +6,8 @@ from functools import partial
 
 from service.fold.models import trusted_modules
 from service.fold.partition import PartitionState
-from service.pickles.codec import loads
 from service.fold.records import InputRecord
+from service.pickles.codec import loads
 from service.settings import Settings
 from service.snapshots.snapshot import decode
 from tests.streams import mixed_stream

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from explain_core.models.empty import EmptyModel
 from explain_core.evaluation.kernels import LOSSES
 from explain_core.losses import NAMED, Loss
+from explain_core.models.empty import EmptyModel
 from explain_core.players import Players
 from explain_core.random import Generator
 from explain_core.reservoirs import Reservoir

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from explain_core import losses as known_losses
-from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Part, Plan
 from explain_core.explanation import Explanation
 from explain_core.losses import Loss, Prediction, Task
 from explain_core.models import Model, Row, check_prediction, wrap
+from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
 from explain_core.removal.conditional import ConditionalState

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from explain_core.models.empty import EmptyModel, mean_prediction
 from explain_core.evaluation.plan import Part
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row, check_prediction
+from explain_core.models.empty import EmptyModel, mean_prediction
 from explain_core.players import Players
 from explain_core.random import derive_seed
 from explain_core.removal.conditional import Conditional, ConditionalJoining

@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from service.errors import UserError
 from service.broker import child
 from service.broker.jars import KAFKA_VERSION, MISSING_EXTRA, kafka_jars
+from service.errors import UserError
 
 START_SECONDS = 60
 

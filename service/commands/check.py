@@ -14,17 +14,17 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
+from service.commands.markers import Markers, remarks
+from service.commands.printing import print_rows
 from service.errors import UserError
+from service.fold.models import foreign_code, load_model
+from service.fold.records import BadRecord, Decoder, InputRecord
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
-from service.commands.markers import Markers, remarks
-from service.fold.models import foreign_code, load_model
-from service.fold.records import BadRecord, Decoder, InputRecord
-from service.wire.registry import Registry
 from service.settings import Settings
-from service.commands.printing import print_rows
 from service.snapshots.signatures import RISK, check_trust, read_keys
+from service.wire.registry import Registry
 
 SAMPLE = 100
 SHOWN_LABELS = 5

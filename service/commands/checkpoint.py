@@ -6,12 +6,12 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from service.commands.printing import print_rows
 from service.errors import SnapshotError, UserError
 from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded, Undecided
 from service.kafka.clients import ErrorLog, reading_consumer, unreachable
 from service.kafka.topics import Topics
 from service.settings import Settings
-from service.commands.printing import print_rows
 from service.snapshots.signatures import Keys, read_keys
 from service.snapshots.snapshot import verify
 

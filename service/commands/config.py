@@ -11,8 +11,8 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from service.settings import Effective, Settings, effective
 from service.commands.printing import console
+from service.settings import Effective, Settings, effective
 from service.settings.sources import DEFAULT
 
 

@@ -11,16 +11,16 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from explain_client.messages import utc
+from service.commands.printing import print_rows
 from service.crash_points import reach
 from service.errors import UserError
+from service.fold.messages import LETTER_PREFIX, NOT_KEPT, letter_headers
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from service.kafka.headers import read_headers
+from service.kafka.stream import messages
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Fenced, Sent, Transaction
-from service.fold.messages import LETTER_PREFIX, NOT_KEPT, letter_headers
 from service.settings import Settings
-from service.commands.printing import print_rows
-from service.kafka.stream import messages
 
 BATCH = 1_000
 """Records given back in one transaction, together with how far the replay has come."""

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.commands.csv_rows import converters_of, read_rows
+from service.commands.markers import Markers, remarks
 from service.errors import UserError
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
-from service.commands.markers import Markers, remarks
 from service.settings import Settings
 
 FLUSH_SECONDS = 30.0

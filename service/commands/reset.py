@@ -10,16 +10,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.errors import UserError
+from service.fold.partition import fold_settings
 from service.kafka.checkpoints import Place, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
 from service.kafka.past import Past, Published
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Fenced, Transaction
-from service.fold.partition import fold_settings
-from service.wire.registry import json_reader, registry_of
 from service.settings import Settings
 from service.snapshots.signatures import UNCHECKED, read_keys
 from service.snapshots.snapshot import Manifest, begin, take
+from service.wire.registry import json_reader, registry_of
 
 JOIN_SECONDS = 20.0
 """A broker waits 3 s for others before it lets the first member into an empty group."""

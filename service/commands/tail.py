@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from service.settings import Settings
 from service.kafka.stream import Start, messages
+from service.settings import Settings
 
 REFRESH_SECONDS = 0.25
 TOP = 8

@@ -21,16 +21,16 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from service.broker import child
+from service.commands.produce import write
+from service.commands.run import worker_environment
+from service.commands.tail import view
 from service.demo.flights import ORIGINS, flights
 from service.demo.summary import summary
 from service.errors import UserError
-from service.broker import child
-from service.kafka.topics import Topics
-from service.commands.produce import write
-from service.commands.run import worker_environment
-from service.settings import Settings, load_settings
 from service.kafka.stream import messages
-from service.commands.tail import view
+from service.kafka.topics import Topics
+from service.settings import Settings, load_settings
 
 EVERY = 5
 """Every fifth flight: 65,470 of them fold in about a minute on two cores."""

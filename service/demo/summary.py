@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from explain_core.drift import RiskChange
-from service.headline import detectable, drivers, moved
 from service.commands.tail import ranking
+from service.headline import detectable, drivers, moved
 
 NAMES = {
     "dep_hour": "departure hour",

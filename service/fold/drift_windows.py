@@ -21,10 +21,10 @@ from explain_core.models import Model
 from explain_core.random import derive_seed
 from explain_core.state import Count, State, StateError, Unpack, Value, check, check_row
 from service.fold.models import ModelData, load_model, model_data, restored_model, trusted_modules
-from service.pickles.codec import dumps, loads
 from service.fold.records import Sample
-from service.settings import Settings
 from service.fold.sizes import HEADROOM
+from service.pickles.codec import dumps, loads
+from service.settings import Settings
 
 Rows = list[tuple[dict[str, Any], Any, float]]
 """Records, truths, and the loss of the model when each came."""

@@ -11,8 +11,8 @@ from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 from explain_core.state import Pack, State, Unpack, check
-from service.fold.default_models import default_model
 from service.errors import UserError
+from service.fold.default_models import default_model
 from service.settings import ModelSettings, Settings
 
 

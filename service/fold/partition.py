@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from explain_core import losses as known_losses
-from explain_core.models.empty import Performance, PerformanceState
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
@@ -22,17 +21,18 @@ from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row, check_prediction
+from explain_core.models.empty import Performance, PerformanceState
 from explain_core.random import derive_seed
 from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
 from explain_core.smoothing import alpha_of
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
+from service.fold.drift_windows import Windows, WindowsData
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import ModelData, load_model, model_data, restored_model
 from service.fold.records import BadRecord, Decoder, InputRecord, Sample
-from service.settings import ExplainerSettings, Settings
 from service.fold.sizes import ExplanationSize
-from service.fold.drift_windows import Windows, WindowsData
+from service.settings import ExplainerSettings, Settings
 
 MAX_CLASSES = 1_000
 """More classes than this are taken for a label that is no class (an id, a number); bounds the state."""

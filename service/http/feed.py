@@ -17,14 +17,14 @@ from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
 from explain_client.messages import Drift, Explanation
 from service.errors import UserError
+from service.fold.messages import app_of, letter_headers
 from service.http.history import MAX_POINTS, History
 from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
-from service.fold.messages import app_of, letter_headers
-from service.wire.registry import json_reader, registry_of
 from service.settings import Settings
+from service.wire.registry import json_reader, registry_of
 
 MAX_BACKLOG = 20_000
 """Explanations read at the start at the most, over all partitions; fewer where that is more than the charts show."""

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from service.errors import SnapshotError, UserError
+from service.fold.partition import PartitionState
 from service.kafka.headers import read_headers
 from service.kafka.transaction import Ends, Keyed
-from service.fold.partition import PartitionState
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest, Snapshot
 

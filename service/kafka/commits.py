@@ -12,11 +12,11 @@ from service.kafka.checkpoints import Place
 from service.kafka.transaction import MAX_KEPT_BYTES, Transaction
 
 if TYPE_CHECKING:
+    from service.fold.messages import Output
     from service.kafka.clock import Clock
     from service.kafka.lifecycle import OwnedPartition
     from service.kafka.totals import Totals
     from service.kafka.watch import TopicWatch
-    from service.fold.messages import Output
     from service.settings import Settings
 
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from confluent_kafka import KafkaException, TopicPartition
 
 from service.crash_points import reach
+from service.fold.messages import Output
+from service.fold.partition import PartitionState, fold_settings
+from service.fold.records import InputRecord
 from service.kafka.checkpoints import Place, point, to_records
 from service.kafka.recovery import Cluster, Recovered, Recovery, Target
 from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed
-from service.fold.messages import Output
-from service.fold.partition import PartitionState, fold_settings
-from service.fold.records import InputRecord
 from service.snapshots.snapshot import Manifest, take
 
 log = logging.getLogger(__name__)

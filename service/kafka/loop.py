@@ -15,8 +15,9 @@ from functools import cache, partial
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
-from service.wire.envelope import Envelope
 from service.errors import UserError
+from service.fold.models import foreign_code
+from service.fold.records import InputRecord
 from service.kafka.clients import (
     CONNECT_SECONDS,
     KAFKA,
@@ -31,15 +32,14 @@ from service.kafka.headers import read_headers
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.recovery import SLICE_SECONDS, Cluster
 from service.kafka.report import Report, make_report
+from service.kafka.spans import spans_of
 from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
 from service.kafka.transaction import Aborted, Transaction
 from service.kafka.watch import TopicWatch
-from service.fold.models import foreign_code
-from service.fold.records import InputRecord
 from service.settings import Settings
 from service.snapshots.signatures import RISK, check_trust, read_keys
-from service.kafka.spans import spans_of
+from service.wire.envelope import Envelope
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0

@@ -12,6 +12,7 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.errors import SnapshotError
+from service.fold.messages import letter_headers
 from service.kafka.checkpoints import (
     MANIFEST,
     Pointer,
@@ -22,7 +23,6 @@ from service.kafka.checkpoints import (
     undecided,
 )
 from service.kafka.headers import read_headers
-from service.fold.messages import letter_headers
 from service.settings import Settings
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest

@@ -16,12 +16,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.errors import UserError
+from service.fold.partition import PartitionState, fold_settings
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
 from service.kafka.clock import Clock
 from service.kafka.past import Past, Read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
-from service.fold.partition import PartitionState, fold_settings
 from service.settings import Settings
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest, Versions, begin, load

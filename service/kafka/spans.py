@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.errors import UserError
-from service.kafka.clients import worker_name
 from service.fold.messages import TRACE_CONTEXT, Output
 from service.fold.records import InputRecord
+from service.kafka.clients import worker_name
 from service.settings import Settings
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Literal
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
 
 from service.errors import UserError
+from service.fold.messages import app_of, letter_headers
 from service.kafka.clients import reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topics
-from service.fold.messages import app_of, letter_headers
-from service.wire.registry import json_reader, registry_of
 from service.settings import Settings
+from service.wire.registry import json_reader, registry_of
 
 Start = Literal["beginning", "end"]
 

@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from service.crash_points import reach
 from service.errors import UserError
-from service.kafka.clients import KAFKA, ErrorLog, Kafka, transactional_producer
 from service.fold.messages import Output
+from service.kafka.clients import KAFKA, ErrorLog, Kafka, transactional_producer
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 CALL_SECONDS = 5.0

@@ -30,6 +30,7 @@ from numpy._core.numeric import _frombuffer  # type: ignore[attr-defined]
 from numpy.random import MT19937, BitGenerator, _pickle
 from river._river_rust.vectordict import VectorDict
 
+from service.errors import SnapshotError
 from service.pickles import slim
 from service.pickles.attributes import (
     FACTORIES,
@@ -43,7 +44,6 @@ from service.pickles.attributes import (
     partial_of,
     set_attributes,
 )
-from service.errors import SnapshotError
 
 MAX_DEPTH = 20_000
 """Recursion limit while pickling: linked nodes of deep trees take some five levels each."""

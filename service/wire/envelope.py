@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from service.fold.messages import Event, Output
 from service.fold.records import Headers
-from service.wire.registry import json_reader, registry_of
 from service.settings import Settings
+from service.wire.registry import json_reader, registry_of
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTENT_TYPES = {"json": "application/json", "avro": "application/avro"}

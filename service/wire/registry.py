@@ -12,11 +12,10 @@ from typing import Any, NoReturn
 import orjson
 
 from explain_client.messages import unframed
-from service.wire.avro import teach_fastavro
 from service.errors import SettingsError, UserError
 from service.settings import Settings
-from service.commands.printing import print_rows
 from service.settings.sources import PREFIX
+from service.wire.avro import teach_fastavro
 
 SCHEMAS = {"explanations": "explanation", "drift": "drift"}
 """Which schema the messages of a topic have, by the topic's setting."""
@@ -177,11 +176,6 @@ def json_reader(registry: Registry | None) -> Callable[[bytes], bytes]:
         return registry.decode(value)
 
     return read
-
-
-def register(settings: Settings, *, as_json: bool = False) -> None:
-    """``explain-sidecar schemas register``."""
-    print_rows(Registry(settings).register(), as_json)
 
 
 def _to_dict(message: bytes, context: Any) -> dict[str, Any]:

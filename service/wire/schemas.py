@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import Field, RootModel, TypeAdapter
 
 from explain_client.messages import DeadLetterHeaders, Drift, Explanation
+from service.snapshots.snapshot import Manifest
 from service.wire.asyncapi import document
 from service.wire.avro import avro_schema
-from service.snapshots.snapshot import Manifest
 
 Scalar = float | int | str | bool | None
 

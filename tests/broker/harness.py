@@ -25,12 +25,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.wire.envelope import Envelope
 from service.broker.embedded import Broker
+from service.commands.run import worker_environment
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.commands.run import worker_environment
 from service.settings import Settings, load_settings
+from service.wire.envelope import Envelope
 
 OUTPUTS = ("explanations", "drift", "dead_letters")
 SMALL = [

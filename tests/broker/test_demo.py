@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.demo.flights import ORIGINS
 from service.broker.embedded import Broker
+from service.demo.flights import ORIGINS
 from tests.broker.harness import Factory, Process
 
 

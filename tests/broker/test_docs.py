@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from river.datasets import Phishing
 
-from service.cli import NAME
 from service.broker.embedded import Broker
+from service.cli import NAME
 from tests.documentation import ROOT, Block, blocks
 
 PAGES = [

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.errors import UserError
 from service.broker.embedded import Broker
 from service.broker.jars import KAFKA_VERSION, kafka_jars
+from service.errors import UserError
 
 WAIT_SECONDS = 60
 
@@ -194,9 +194,7 @@ def test_a_broker_that_cannot_start_names_its_log_and_the_reason() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_the_broker_and_its_temporary_data_end_with_a_parent_that_is_killed(how: signal.Signals) -> None:
-    code = (
-        "from service.broker.embedded import *; b = Broker().start(); print(b.pid, b.data, flush=True); b.wait()"
-    )
+    code = "from service.broker.embedded import *; b = Broker().start(); print(b.pid, b.data, flush=True); b.wait()"
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid, data = parent.stdout.readline().split()

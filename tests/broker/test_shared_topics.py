@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from explain_client import ClientError, Drifts, Explanations, latest, merge, recent
-from service.http.feed import Feed
 from service.broker.embedded import Broker
+from service.http.feed import Feed
 from tests.broker.harness import OUTPUTS, Pipeline, Published, mixed_records
 
 BAD_RECORDS = 8

@@ -4,11 +4,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from service.kafka import transaction as transaction_module
 from service.broker.embedded import Broker
+from service.fold.messages import Output
+from service.kafka import transaction as transaction_module
 from service.kafka.clients import ErrorLog
 from service.kafka.transaction import Aborted, Fatal, Transaction
-from service.fold.messages import Output
 from tests.broker.harness import Pipeline
 from tests.crash.proxy import proxied_broker
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.losses import get
+from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import FEW, PRIOR, SLOWER, Smoother, _mixing, alpha_of, half_width
 
 RNG = np.random.Generator(np.random.PCG64(0))

@@ -23,11 +23,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from service.wire.envelope import Envelope
-from service.kafka.headers import read_headers
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.kafka.headers import read_headers
 from service.settings import Settings, load_settings
+from service.wire.envelope import Envelope
 
 READ_SECONDS = 30
 """A topic with more to read of which nothing comes in this time has a transaction that hangs, or a broker that is gone."""

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from service.crash_points import POINTS
 from service.broker.jars import KAFKA_VERSION
+from service.crash_points import POINTS
 from tests.crash.campaign import Done
 from tests.crash.faults import Recovery
 from tests.crash.load import Verdict

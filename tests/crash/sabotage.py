@@ -7,13 +7,13 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 import service.snapshots.snapshot
+from service.fold.partition import PartitionState
 from service.kafka import clients
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.past import Past
 from service.kafka.recovery import Target
 from service.kafka.transaction import Transaction
 from service.kafka.watch import TopicWatch
-from service.fold.partition import PartitionState
 from service.settings import Settings
 from service.snapshots.snapshot import Snapshot
 

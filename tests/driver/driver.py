@@ -14,12 +14,12 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from service.wire.envelope import Envelope
 from service.errors import UserError
-from service.kafka.loop import Worker
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.kafka.loop import Worker
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
+from service.wire.envelope import Envelope
 from tests.crash.oracle import Stream, chain, compare
 from tests.driver.clients import kafka_of
 from tests.driver.log import Cluster, Entry, Killed

@@ -6,8 +6,8 @@ import pytest
 from experiments.coverage import Game, cross_entropy
 from experiments.data import agrawal
 from experiments.ground_truth import M, incremental, sage, sliding, switching
-from explain_core.importance.isage import IncrementalSAGE
 from explain_core.importance.batch.sage import SAGE, SlidingWindowSAGE
+from explain_core.importance.isage import IncrementalSAGE
 from explain_core.models import CallableModel
 
 

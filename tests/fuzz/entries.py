@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from service.errors import SettingsError, SnapshotError, UserError
-from service.kafka.checkpoints import Pointer
 from service.fold.messages import Output
 from service.fold.partition import PartitionState
-from service.pickles.codec import dumps, loads
 from service.fold.records import InputRecord
+from service.kafka.checkpoints import Pointer
+from service.pickles.codec import dumps, loads
 from service.settings import Settings, load_settings
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest, Snapshot, decode, encode, load, take

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from explain_client import Explanation, merge
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
 from service.http.feed import MAX_CLASSES, Feed
 from service.http.history import MAX_POINTS, History
 from service.http.streams import Streams
 from service.http.views import TOP, VIEWS, Page, Selection, sentence
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
 
 ENVIRONMENT = {

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from explain_client.chain import body_of, chained
-from service.fold.partition import PartitionState
 from service.commands.run import PINNED
+from service.fold.partition import PartitionState
 from tests.folds import fold, messages, new_state, settings, values
 
 

@@ -8,12 +8,12 @@ import fastavro
 import orjson
 import pytest
 
-from service.wire.avro import teach_fastavro
-from service.wire.envelope import Envelope
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.wire.schemas import avro_schemas
 from service.settings import Settings
+from service.wire.avro import teach_fastavro
+from service.wire.envelope import Envelope
+from service.wire.schemas import avro_schemas
 from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
 from tests.service.test_windows import QUICK, stream
 

@@ -14,8 +14,8 @@ import river.neighbors
 import river.preprocessing
 import river.stats
 
-from service.pickles.attributes import attributes_of
 from service.errors import SnapshotError
+from service.pickles.attributes import attributes_of
 from service.pickles.codec import dumps, loads
 from tests.service.test_hostile_snapshots import (
     BUILD,
@@ -46,7 +46,10 @@ GETATTR, PARTIAL, DEEPCOPY = (
 )
 DICT_CLASS = name("builtins", "dict")
 ROLLING = name("river.utils.rolling", "Rolling")
-PARTIAL_OF, METHOD_OF = name("service.pickles.attributes", "partial_of"), name("service.pickles.attributes", "method_of")
+PARTIAL_OF, METHOD_OF = (
+    name("service.pickles.attributes", "partial_of"),
+    name("service.pickles.attributes", "method_of"),
+)
 DEFAULTDICT = name("collections", "defaultdict")
 DIST = name("river.cluster.textclust", "TextClust.Distances.dist")
 MAKE = name("river.naive_bayes.gaussian", "GaussianNB._make_gaussian")

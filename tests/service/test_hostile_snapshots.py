@@ -17,9 +17,8 @@ import river.tree
 import zstandard
 
 import explain_core.models
-from service.fold import messages
-from service.fold import partition
 from service.errors import SnapshotError
+from service.fold import messages, partition
 from service.pickles.codec import dumps, loads
 from service.snapshots.snapshot import MAX_RAW_BYTES, Snapshot, load, take
 from tests.folds import fold, new_state, settings, values

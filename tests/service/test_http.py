@@ -30,8 +30,8 @@ from service.http.site import beside_workers
 from service.http.workers import Workers
 from service.kafka.report import Buckets, PartitionReport, Report, decode, report_each_second
 from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
-from service.settings.sections import HttpSettings
 from service.settings import load_settings
+from service.settings.sections import HttpSettings
 
 
 def message(features: int) -> dict[str, Any]:

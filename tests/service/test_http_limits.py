@@ -20,8 +20,8 @@ from service.http.app import make_app
 from service.http.dashboard import Dashboard
 from service.http.server import bind, serving
 from service.http.views import Page
-from service.settings.sections import HttpSettings
 from service.settings import load_settings
+from service.settings.sections import HttpSettings
 
 SUPERVISOR = """
 import sys

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from explain_core import losses as known_losses
-from service.fold import partition
 from service.errors import UserError
+from service.fold import partition
 from service.fold.messages import chained
 from service.fold.models import load_model
 from service.fold.partition import FoldError

@@ -9,8 +9,8 @@ from threading import Thread
 import pytest
 
 from service.errors import SettingsError, UserError
-from service.wire.registry import Registry, json_reader
 from service.settings import load_settings
+from service.wire.registry import Registry, json_reader
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 import pytest
 
+from service.fold.partition import PartitionState
 from service.kafka.checkpoints import Place, Pointer, point
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.recovery import Cluster, RecoveryError, Target
 from service.kafka.transaction import Ends
-from service.fold.partition import PartitionState
 from service.snapshots.signatures import Keys
 from tests.folds import fold, settings, values
 

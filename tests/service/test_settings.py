@@ -6,8 +6,8 @@ import pytest
 from pydantic import SecretStr
 
 from service.errors import SettingsError
-from service.settings.sections import OWNED_KEYS
 from service.settings import Settings, effective, load_settings
+from service.settings.sections import OWNED_KEYS
 from service.settings.sources import walk
 
 

@@ -12,12 +12,12 @@ import zstandard
 from river import stats
 from river.utils import pandas as a_river_module
 
-from service.snapshots import snapshot as snapshots
-from service.pickles.attributes import method_of
 from service.errors import SettingsError, SnapshotError, UserError
 from service.fold.partition import fold_settings
+from service.pickles.attributes import method_of
 from service.pickles.codec import dumps, loads
 from service.settings import CheckpointSettings
+from service.snapshots import snapshot as snapshots
 from service.snapshots.signatures import Keys, check_trust, read_keys
 from service.snapshots.snapshot import (
     CHUNK_BYTES,

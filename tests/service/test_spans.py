@@ -11,8 +11,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from service.fold.messages import Output
 from service.fold.records import InputRecord
-from service.settings import load_settings
 from service.kafka.spans import Spans, spans_of
+from service.settings import load_settings
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.models.empty import mean_prediction
 from explain_core.explanation import Explanation
 from explain_core.importance.base import AnyLoss, at_least_one
 from explain_core.importance.base import _losses as checked_losses
 from explain_core.importance.batch.intervals import WindowedEstimator
 from explain_core.losses import Loss, Prediction, Task
 from explain_core.models import Model, Row, wrap
+from explain_core.models.empty import mean_prediction
 from explain_core.players import Players
 from explain_core.progress import track
 from explain_core.random import Generator, derive_seed

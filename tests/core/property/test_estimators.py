@@ -330,7 +330,7 @@ def test_the_bits_do_not_depend_on_the_hash_seed_or_the_process():
         "    for task in LOSSES:\n"
         "        print(follow(make(name, task, groups=GROUPS), mixed_stream(60, 1, task)).explanation.to_json())\n"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     outputs = [
         subprocess.run(
             [sys.executable, "-c", script], cwd=root, env=os.environ | {"PYTHONHASHSEED": seed},

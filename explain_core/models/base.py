@@ -1,0 +1,89 @@
+"""What every model is: a record in, a prediction out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explain_core.losses import Prediction, Task
+
+Row = Mapping[str, Any]
+Labels = Sequence[Any]
+
+
+class Model:
+    """A model that predicts records and, where it can, learns from them.
+
+    ``task`` says what a prediction is: a mapping from label to probability, or a float. ``features`` is the order of
+    the columns where the model has columns.
+
+    >>> class Half(Model):
+    ...     def predict(self, x):
+    ...         return {"up": 0.5, "down": 0.5}
+    >>> Half(None, "classification").predict_many([{"a": 1.0}, {"a": 2.0}])[1]
+    {'up': 0.5, 'down': 0.5}
+    """
+
+    features: Sequence[str] | None = None
+
+    def __init__(self, model: Any, task: Task) -> None:
+        self.wrapped = model
+        self.task = task
+
+    def predict(self, x: Row) -> Prediction:
+        raise NotImplementedError
+
+    def hold(self, x: Row) -> None:
+        """Be told of a record that is then predicted, explained and learnt, and does not change meanwhile."""
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        """Predictions of several records; one call where the model has a batch method."""
+        predict = self.predict
+        return [predict(x) for x in rows]
+
+    def checked_predictions(self, rows: Sequence[Row]) -> list[Prediction]:
+        """``predict_many``, each prediction checked by ``check_prediction``."""
+        predictions = self.predict_many(rows)
+        for prediction in predictions:
+            check_prediction(prediction, self.task)
+        return predictions
+
+    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        raise TypeError(
+            f"model: {type(self.wrapped).__name__} cannot learn one record at a time; use it as a static model"
+        )
+
+    @property
+    def takes_weight(self) -> bool:
+        return False
+
+
+def check_prediction(prediction: Prediction, task: Task) -> None:
+    """Raise ``ValueError`` where a prediction is not finite or not of the task's shape.
+
+    >>> check_prediction({"up": 0.5, "down": math.nan}, "classification")
+    Traceback (most recent call last):
+    ValueError: model: predicted {'up': 0.5, 'down': nan}; probabilities must be finite numbers
+    """
+    if task == "regression":
+        if not _finite(prediction):
+            raise ValueError(f"model: predicted {prediction!r}; a regression model returns a finite number")
+    elif type(prediction) is not dict and not isinstance(prediction, Mapping):
+        raise ValueError(
+            f"model: predicted {prediction!r}; a classifier returns a mapping from label to probability"
+        )
+    else:
+        try:
+            total = sum(prediction.values())
+        except TypeError:
+            total = math.nan
+        if not _finite(total):
+            raise ValueError(f"model: predicted {dict(prediction)!r}; probabilities must be finite numbers")
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except TypeError:
+        return False
