@@ -1,0 +1,225 @@
+"""When the mean of one of many subjects changed, along one stream of records, with a stated rate of false alarms."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.alarms import kernels
+from explain_core.alarms.kernels import BLOCK
+from explain_core.state import Block, State, array, block, check, finite
+
+Array = NDArray[np.float64]
+
+Z = 1.959963984540054
+"""Half the width of the intervals of 95 %, in standard errors."""
+
+ROOM = 16
+"""Buckets that memory is taken for at a time."""
+
+
+class Place(NamedTuple):
+    """Where in the stream a record is: its offset, and its event time in milliseconds since 1970."""
+
+    offset: int
+    timestamp: int
+
+
+class Side(NamedTuple):
+    """The mean of the ``records`` on one side of the onset, with its interval of 95 %."""
+
+    value: float
+    low: float
+    high: float
+    records: int
+
+
+class Change(NamedTuple):
+    """The mean of ``subject`` changed with the record at ``onset``, plausibly with one from ``earliest`` to ``latest``.
+
+    ``evidence`` is the difference over what it had to exceed, above 1; ``clipped`` the share of the records that were clipped.
+    The intervals are made after the onset was chosen, which they do not know of.
+    """
+
+    subject: int
+    onset: Place
+    earliest: Place
+    latest: Place
+    before: Side
+    after: Side
+    evidence: float
+    clipped: float
+
+
+class DetectorState(State, frozen=True):
+    """``pending`` (records × subjects), ``cells`` (8 × subjects), ``buckets`` (subjects × 8 × B), ``sizes`` (B) and ``starts``.
+
+    ``starts`` ((B + 1) × 2) are offset and time of the first record of each bucket, and of the block that is not complete.
+    """
+
+    pending: Block
+    cells: Block
+    buckets: Block
+    sizes: Block
+    starts: Block
+
+
+class ChangeDetector:
+    """A fold over the values of all subjects: what it finds depends on the values and their order alone.
+
+    Per block of records the sums of each subject go into an exponential histogram (buckets of 1, 2, 4, ... blocks, five of each size),
+    whose boundaries are the same for all subjects: O(log n) numbers each. At the end of a block every boundary is tried as the onset of
+    a change, with n0 records before it, at least 1,000, and n1 after it. Subject j has changed where::
+
+        |mean1 − mean0| > min_change_j + sqrt(2 h v r) + h c / 3 · (1/n0² + 1/n1²) / r,      r = 1/n0 + 1/n1
+
+    the deviation of Bernstein for a sum of weighted records, with::
+
+        h = log(subjects · one_in / BLOCK)
+        v = max(σ² (1 + D), W)                                           the long-run variance of a record
+        c = E|x|³/σ² · (1 + 3 (m + 1) D') / (1 + D'),  D' = v/σ² − 1      the scale of its tail
+
+    σ² is the variance of the records within the two sides; D what rows of a reservoir, which stay ``memory`` records on average, add, by
+    the variance of blocks and their covariance with the next, and half a standard error more; at most 2 m (``draws``). W is the long-run
+    variance by the differences between neighbouring buckets, which also knows of slower dependence, such as that of a model that
+    keeps learning. Values are clipped at five standard deviations of the warm-up, the first ``warm_up`` records, which count for nothing
+    else; means that are told are those of the values as they came. A subject that has changed begins anew.
+
+    What is promised is measured, not proved (``python -m experiments.alarms``): at most one false alarm in ``one_in`` records.
+
+    >>> rng, detector = np.random.default_rng(0), ChangeDetector(2, one_in=100_000)
+    >>> found = []
+    >>> for t in range(12_000):
+    ...     if detector.add(rng.normal([0.0, 0.3 * (t >= 9_030)], 1.0), Place(t, 0)):
+    ...         found += detector.end_block()
+    >>> [(one.subject, one.earliest.offset <= 9_030 <= one.latest.offset, one.before.records) for one in found]
+    [(1, True, 8000)]
+    """
+
+    def __init__(
+        self,
+        subjects: int,
+        *,
+        one_in: float,
+        memory: int = 100,
+        draws: int = 1,
+        warm_up: int = kernels.WARM_UP,
+    ) -> None:
+        self.one_in = one_in
+        self.subjects = subjects
+        self._constants: Array = kernels.constants_of(memory, draws, warm_up)
+        self._pending: Array = np.zeros((BLOCK, subjects))
+        self._rows = 0
+        self._cells: Array = np.zeros((8, subjects))
+        self._buckets: Array = np.zeros((subjects, 8, ROOM))
+        self._sizes: NDArray[np.int64] = np.zeros(ROOM, np.int64)
+        self._starts: NDArray[np.int64] = np.zeros((ROOM, 2), np.int64)
+        self._n = 0
+        self._found: Array = np.zeros((subjects, 12))
+        self._last = Place(0, 0)
+
+    def grow(self, subjects: int) -> None:
+        """Append subjects that are met from now on, up to so many; those of a block under way begin with the next one."""
+        more = subjects - self.subjects
+        if more > 0:
+            self._pending = np.concatenate([self._pending, np.zeros((BLOCK, more))], axis=1)
+            self._cells = np.concatenate([self._cells, np.zeros((8, more))], axis=1)
+            self._cells[kernels.AGE, self.subjects :] = -float(self._rows > 0)
+            self._buckets = np.concatenate([self._buckets, np.zeros((more, 8, self._buckets.shape[2]))])
+            self._found = np.zeros((subjects, 12))
+            self.subjects = subjects
+
+    def add(self, values: Array | list[float], place: Place) -> bool:
+        """Take in a record: a value of each subject. True if the block is complete, and ``end_block`` is due."""
+        rows = self._rows
+        if not rows:
+            if self._n + 1 >= len(self._sizes):
+                self._more_room()
+            self._starts[self._n] = place
+        self._pending[rows] = values
+        self._rows = rows + 1
+        self._last = place
+        return rows + 1 == BLOCK
+
+    def end_block(self, min_change: Array | float = 0.0, among: int | None = None) -> list[Change]:
+        """The changes that the complete block shows.
+
+        ``min_change`` is what a mean may move by without notice, for each subject; the value at the end of its warm-up counts. ``among``
+        is the number of subjects that ``one_in`` is meant for, of all detectors; by default those of this one.
+        """
+        limits = np.empty(self.subjects)
+        limits[:] = min_change
+        self._constants[kernels.H] = kernels.h_of(among or self.subjects, self.one_in)
+        self._n = kernels.end_block(
+            self._pending, limits, self._constants, self._cells, self._buckets, self._sizes, self._starts, self._found
+        )  # fmt: skip
+        self._rows = 0
+        changed = np.flatnonzero(self._found[:, kernels.EVIDENCE] > 0.0)
+        return [self._change(j) for j in changed.tolist()] if len(changed) else []
+
+    def floor(self, among: int | None = None) -> Array:
+        """The smallest lasting change of each subject that could be noticed, at its baseline's end; NaN where it warms up.
+
+        It is min_change + sqrt(2 h v/n0), all records being before the onset, v here the variance of the records alone.
+        """
+        sums = self._buckets[:, : kernels.CUBE, : self._n].sum(axis=2)
+        n = sums[:, kernels.BLOCKS] * BLOCK
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = sums[:, kernels.SUM] / n
+            variance = np.maximum(sums[:, kernels.SQUARE] / n - mean * mean, 0.0)
+            spread = np.sqrt(2.0 * kernels.h_of(among or self.subjects, self.one_in) * variance / n)
+        floor: Array = np.where(n >= kernels.BASELINE, self._cells[kernels.MIN_CHANGE] + spread, np.nan)
+        return floor
+
+    def _change(self, subject: int) -> Change:
+        row: list[float] = self._found[subject].tolist()
+        sides = []
+        for at in (kernels.N_0, kernels.N_1):
+            n, mean, variance = row[at : at + 3]
+            half = Z * math.sqrt(variance * row[kernels.TIMES] / n)
+            sides.append(Side(mean, mean - half, mean + half, round(n)))
+        onset, earliest, latest = (
+            Place(*self._starts[int(row[at])].tolist()) if row[at] < self._n else self._last
+            for at in (kernels.ONSET, kernels.EARLIEST, kernels.LATEST)
+        )
+        return Change(
+            subject, onset, earliest, latest, sides[0], sides[1], row[kernels.EVIDENCE], row[kernels.CUT]
+        )
+
+    def _more_room(self) -> None:
+        room = len(self._sizes) + ROOM
+        buckets = np.zeros((self.subjects, 8, room))
+        buckets[:, :, : self._n] = self._buckets[:, :, : self._n]
+        starts, sizes = np.zeros((room, 2), np.int64), np.zeros(room, np.int64)
+        starts[: self._n], sizes[: self._n] = self._starts[: self._n], self._sizes[: self._n]
+        self._buckets, self._starts, self._sizes = buckets, starts, sizes
+
+    def state(self) -> DetectorState:
+        n, rows = self._n, self._rows
+        return DetectorState(
+            block(self._pending[:rows]), block(self._cells), block(np.ascontiguousarray(self._buckets[:, :, :n])),
+            block(self._sizes[:n]), block(self._starts[: n + 1]),
+        )  # fmt: skip
+
+    def restore(self, state: DetectorState, subjects: int) -> None:
+        """Take a stored state of so many subjects on. Raises ``StateError`` where it is none."""
+        pending = array("detector", state.pending, "<f8", (None, subjects))
+        cells = array("detector", state.cells, "<f8", (8, subjects))
+        sizes = array("detector", state.sizes, "<i8", (None,))
+        n = len(sizes)
+        buckets = array("detector", state.buckets, "<f8", (subjects, 8, n))
+        starts = array("detector", state.starts, "<i8", (n + 1, 2))
+        for numbers in (pending, cells, buckets):
+            finite("detector", numbers)
+        check(len(pending) < BLOCK, "detector: a block that is complete")
+        check(bool((sizes > 0).all()), "detector: a bucket without a block")
+        self.grow(subjects)
+        check(self.subjects == subjects, f"detector: of {subjects} subjects instead of {self.subjects}")
+        self._pending[: len(pending)], self._rows, self._cells = pending, len(pending), cells
+        room = n + 1 + ROOM
+        self._buckets, self._n = np.zeros((subjects, 8, room)), n
+        self._sizes, self._starts = np.zeros(room, np.int64), np.zeros((room, 2), np.int64)
+        self._buckets[:, :, :n], self._sizes[:n], self._starts[: n + 1] = buckets, sizes, starts

@@ -1,0 +1,298 @@
+"""The change detector against its formulas written out over all records, and what it promises on streams."""
+
+import math
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+from scipy import stats
+
+from explain_core.alarms import kernels
+from explain_core.alarms.causes import Causes, CausesState
+from explain_core.alarms.detector import ChangeDetector, DetectorState, Place
+from explain_core.alarms.kernels import BLOCK, CLIP, PAIRS, SAFETY
+from explain_core.state import StateError, block
+
+MEMORY = 100
+
+
+def run(detector, values, start=0, **how):
+    """Changes, each with the number of records when it was noticed."""
+    found = []
+    for i, row in enumerate(values):
+        if detector.add(row, Place(start + i, 10 * (start + i))):
+            found += [(start + i + 1, change) for change in detector.end_block(**how)]
+    return found
+
+
+def written_out(x, one_in, subjects, min_change, draws=1):
+    """The first change of a single subject, from all its records: (noticed, evidence, onset), or None.
+
+    It keeps no sums but the records themselves; only the boundaries that may be tried are those of the exponential histogram.
+    """
+    first = x[: kernels.WARM_UP]
+    centre, spread = first.mean(), first.std()
+    own = x[kernels.WARM_UP :] - centre
+    y = np.clip(own, -CLIP * spread, CLIP * spread)
+    h = math.log(subjects * one_in / BLOCK)
+    by_0, by_1, total, noise = kernels.constants_of(MEMORY, draws, kernels.WARM_UP)[
+        kernels.BY_0 : kernels.NOISE + 1
+    ]
+    sizes: list[int] = []
+    for _ in range(kernels.WARM_UP // BLOCK):  # the histogram's boundaries know of the warm-up
+        sizes = merged([*sizes, 1])
+    for blocks in range(1, len(y) // BLOCK + 1):
+        sizes = merged([*sizes, 1])
+        seen = y[: blocks * BLOCK]
+        means = seen.reshape(-1, BLOCK).mean(axis=1)
+        before_each = np.concatenate([[0.0], means[:-1]])
+        ends = np.cumsum(sizes) - kernels.WARM_UP // BLOCK
+        edges = [0, *[int(end) * BLOCK for end in ends if end > 0]]
+        buckets = [seen[a:b] for a, b in pairwise(edges)]
+        best = None
+        evidence = 0.0
+        for i, edge in enumerate(edges[1:-1]):
+            if edge < kernels.BASELINE:
+                continue
+            old, new = seen[:edge], seen[edge:]
+            n0, n1 = len(old), len(new)
+            r = 1.0 / n0 + 1.0 / n1
+            residual = np.concatenate([old - old.mean(), new - new.mean()])
+            variance = (residual**2).sum() / (n0 + n1 - 2)
+            m = blocks
+            centred = [*(means[: edge // BLOCK] - old.mean()), *(means[edge // BLOCK :] - new.mean())]
+            gone = edge // BLOCK * old.mean() ** 2 + n1 // BLOCK * new.mean() ** 2
+            unit = max(m - 2.0, 1.0) * variance / BLOCK
+            part = by_0 * (np.square(centred).sum() / unit - 1.0)
+            part += by_1 * ((means * before_each).sum() - gone) / unit
+            turned = min(max(total * part, 0.0), 2.0 * draws)
+            turned = min(turned + SAFETY * noise * (1.0 + turned) / math.sqrt(m), 2.0 * draws)
+            apart = [
+                (b.mean() - a.mean()) ** 2 / (1.0 / len(a) + 1.0 / len(b))
+                for k, (a, b) in enumerate(pairwise(buckets))
+                if abs(k - i) > 1
+            ]
+            v = max(variance * (1.0 + turned), float(np.mean(apart)) if len(apart) >= PAIRS else 0.0)
+            more = v / variance - 1.0
+            c = (np.abs(seen) ** 3).mean() / variance * (1.0 + 3.0 * (draws + 1.0) * more) / (1.0 + more)
+            bound = math.sqrt(2.0 * h * v * r) + h * c / 3.0 * (1.0 / n0**2 + 1.0 / n1**2) / r
+            off = abs(new.mean() - old.mean())
+            evidence = max(evidence, off / (min_change + bound))
+            gain = off * off / (2.0 * v * r)
+            if best is None or gain > best[0]:
+                best = gain, edge
+        if evidence > 1.0:
+            return (blocks * BLOCK + kernels.WARM_UP, evidence, best[1] + kernels.WARM_UP)
+    return None
+
+
+def merged(sizes):
+    size = 1
+    while sizes.count(size) > kernels.PER_LEVEL:
+        at = sizes.index(size)
+        sizes[at : at + 2] = [2 * size]
+        size *= 2
+    return sizes
+
+
+def reservoir_game(rng, n):
+    """Increments that a shared reservoir makes dependent."""
+    rows, out = rng.normal(size=MEMORY), np.empty(n)
+    for t in range(n):
+        x, error = rng.normal(), rng.normal()
+        out[t] = (error + x - rows[rng.integers(MEMORY)]) ** 2 - error**2
+        rows[rng.integers(MEMORY)] = x
+    return out
+
+
+@pytest.mark.parametrize("kind", ["normal", "tail", "reservoir", "drifting"])
+def test_a_change_is_noticed_when_and_as_the_formulas_say(kind):
+    rng = np.random.default_rng(3)
+    x = {
+        "normal": lambda: rng.normal(size=9_000),
+        "tail": lambda: rng.standard_t(3, size=9_000),
+        "reservoir": lambda: reservoir_game(rng, 9_000),
+        "drifting": lambda: rng.normal(size=9_000) + 0.5 * np.sin(np.arange(9_000) / 400.0),
+    }[kind]()
+    x[6_020:] += 0.6 * x.std()
+    expected = written_out(x, 20_000, 20, 0.05)
+    assert expected is not None
+    detector = ChangeDetector(2, one_in=20_000, memory=MEMORY)
+    found = run(detector, np.column_stack([x, rng.normal(size=len(x))]), min_change=0.05, among=20)
+    noticed, change = found[0]
+    assert change.subject == 0
+    assert (noticed, change.onset.offset) == (expected[0], expected[2])
+    assert change.evidence == pytest.approx(expected[1], rel=1e-9)
+    assert change.onset.timestamp == 10 * change.onset.offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_a_fold_over_any_cut_and_snapshot(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(12_000, 5))
+    values[6_010:, 2] += 0.4
+    values[6_500:, 4] *= 3.0
+    whole, pieces = ChangeDetector(5, one_in=10_000), ChangeDetector(5, one_in=10_000)
+    expected, found, start = run(whole, values), [], 0
+    for cut in [*sorted(rng.integers(0, len(values), size=40).tolist()), len(values)]:
+        found += run(pieces, values[start:cut], start)
+        stored = msgspec.msgpack.encode(pieces.state())
+        pieces = ChangeDetector(5, one_in=10_000)
+        pieces.restore(msgspec.msgpack.decode(stored, type=DetectorState), 5)
+        start = cut
+    assert expected and found == expected
+    assert msgspec.msgpack.encode(pieces.state()) == msgspec.msgpack.encode(whole.state())
+
+
+def test_subjects_do_not_depend_on_each_other():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(10_000, 3))
+    values[5_000:, 1] += 0.5
+    alone = run(ChangeDetector(1, one_in=10_000), values[:, 1:2], among=3)
+    together = run(ChangeDetector(3, one_in=10_000), values)
+    assert [change._replace(subject=1) for _, change in alone] == [change for _, change in together]
+
+
+@pytest.mark.parametrize("kind", ["normal", "reservoir"])
+def test_false_alarms_are_at_most_as_many_as_stated(kind):
+    """50 N; beyond the bound once in a thousand if there were exactly one in N."""
+    rng, one_in, spans = np.random.default_rng(11), 2_500, 50
+    if kind == "normal":
+        values = rng.normal(size=(one_in * spans, 20))
+    else:
+        one = reservoir_game(rng, 2 * one_in * spans)
+        values = np.column_stack(np.split(one, 2))
+    found = run(ChangeDetector(values.shape[1], one_in=one_in), values)
+    assert len(found) <= stats.poisson.ppf(0.999, spans)
+
+
+@pytest.mark.parametrize(("change", "most"), [(0.5, 400), (0.2, 1_800), (0.1, 8_000)])
+def test_changes_are_noticed_in_time_and_dated(change, most):
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(10_000 + 2 * most, 40))
+    values[10_000:] += change
+    found = {}
+    for noticed, one in run(ChangeDetector(40, one_in=20_000), values, among=20):
+        if noticed > 10_000:
+            found.setdefault(one.subject, (noticed - 10_000, one))
+    assert np.median([noticed for noticed, _ in found.values()]) <= most
+    changes = [one for _, one in found.values()]
+    assert np.median([abs(one.onset.offset - 10_000) for one in changes]) <= most / 2
+    assert np.mean([one.earliest.offset <= 10_000 <= one.latest.offset for one in changes]) >= 0.85
+    assert np.mean([one.before.low <= 0.0 <= one.before.high for one in changes]) >= 0.85
+    assert np.mean([one.after.low <= change <= one.after.high for one in changes]) >= 0.75
+    assert all(one.before.value < one.after.value for one in changes)
+
+
+def test_what_is_told_is_the_mean_of_the_values_as_they_came():
+    """Rare large losses are clipped for the decision alone."""
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random((30_000, 1)) < 0.003, 30.0, rng.random((30_000, 1)))
+    values[20_000:] += 2.0
+    ((noticed, change),) = run(ChangeDetector(1, one_in=100_000), values)
+    n = change.onset.offset
+    assert change.clipped > 0.001
+    assert change.before.value == pytest.approx(values[kernels.WARM_UP : n].mean(), rel=1e-9)
+    assert change.after.value == pytest.approx(values[n:noticed].mean(), rel=1e-9)
+    assert (change.before.records, change.after.records) == (n - kernels.WARM_UP, noticed - n)
+
+
+def test_after_an_alarm_the_subject_begins_anew_and_nothing_is_said_before_warm_up_and_baseline():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(14_000, 1))
+    values[5_000:] += 3.0
+    values[5_500:] -= 3.0  # within the new warm-up
+    values[12_000:] += 3.0
+    noticed = [at for at, _ in run(ChangeDetector(1, one_in=10_000), values)]
+    assert len(noticed) == 2
+    assert 5_000 < noticed[0] <= 5_100 and 12_000 < noticed[1] <= 12_100
+    early = np.concatenate([np.zeros((1_500, 1)), np.ones((400, 1))]) + 0.1 * rng.normal(size=(1_900, 1))
+    assert not run(ChangeDetector(1, one_in=10_000), early)
+
+
+def test_a_change_below_the_tolerance_is_none_and_the_tolerance_is_that_of_the_warm_up():
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(20_000, 2))
+    values[8_000:] += 0.5
+    detector = ChangeDetector(2, one_in=10_000)
+    found = run(detector, values[:1_000], min_change=np.array([0.6, 0.1]))
+    found += run(detector, values[1_000:], 1_000, min_change=np.array([0.0, 100.0]))
+    assert [change.subject for _, change in found] == [1]
+
+
+def test_no_change_is_noticed_that_is_below_the_floor():
+    rng = np.random.default_rng(4)
+    detector = ChangeDetector(3, one_in=10_000)
+    run(detector, rng.normal(size=(1_900, 3)))
+    assert np.isnan(detector.floor()).all()
+    run(detector, rng.normal(size=(8_100, 3)), 1_900, min_change=0.25)
+    h = math.log(3 * 10_000 / BLOCK)
+    np.testing.assert_allclose(detector.floor(), math.sqrt(2.0 * h / 9_000), rtol=0.05)
+
+
+def test_a_subject_that_comes_late_is_watched_from_its_own_first_whole_block():
+    rng = np.random.default_rng(6)
+    late = rng.normal(7.0, 1.0, size=(8_000, 1))
+    late[5_000:] += 1.0
+    detector = ChangeDetector(1, one_in=10_000)
+    run(detector, rng.normal(size=(3_020, 1)))
+    detector.grow(2)
+    both = np.column_stack([rng.normal(size=8_000), late])
+    ((_, change),) = run(detector, both, 3_020)
+    assert change.subject == 1
+    assert abs(change.onset.offset - 8_020) <= BLOCK
+    assert change.before.records == change.onset.offset - 3_050 - kernels.WARM_UP
+    assert change.before.low < 7.0 < change.before.high
+
+
+def test_a_subject_without_variance_is_quiet_and_one_that_starts_to_vary_is_not():
+    rng = np.random.default_rng(6)
+    values = np.zeros((9_000, 2))
+    values[5_020:, 1] = rng.random(3_980) < 0.5
+    found = run(ChangeDetector(2, one_in=10_000), values)
+    assert [change.subject for _, change in found] == [1]
+    assert found[0][1].before.value == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pending": block(np.zeros((BLOCK, 2)))},
+        {"pending": block(np.full((3, 2), np.nan))},
+        {"cells": block(np.zeros((7, 2)))},
+        {"sizes": block(np.zeros(1, np.int64)), "buckets": block(np.zeros((2, 8, 1))), "starts": block(np.zeros((2, 2), np.int64))},
+        {"starts": block(np.zeros((9, 2), np.int64))},
+        {"buckets": block(np.zeros((3, 8, 0)))},
+    ],
+)  # fmt: skip
+def test_a_state_that_is_none_is_refused(change):
+    state = msgspec.structs.replace(ChangeDetector(2, one_in=10_000).state(), **change)
+    with pytest.raises(StateError):
+        ChangeDetector(2, one_in=10_000).restore(state, 2)
+
+
+def test_alarms_with_onsets_in_common_have_one_cause():
+    causes = Causes()
+    assert [causes.of(*onsets) for onsets in [(10, 20), (15, 30), (18, 19), (21, 30), (1, 12)]] == [
+        1,
+        1,
+        1,
+        2,
+        3,
+    ]
+    restored = Causes()
+    restored.restore(causes.state())
+    assert restored.of(19, 22) == causes.of(19, 22) == 2
+    with pytest.raises(StateError):
+        restored.restore(CausesState(1, [(2, 0, 1)]))
+    with pytest.raises(StateError):
+        restored.restore(CausesState(1, [(1, 2, 1)]))
+
+
+def test_onsets_within_the_plausible_likelihood_are_told():
+    rng = np.random.default_rng(9)
+    values = rng.normal(size=(16_000, 1))
+    values[10_000:] += 0.15
+    ((_, change),) = run(ChangeDetector(1, one_in=10_000), values)[:1]
+    assert change.earliest.offset < change.onset.offset < change.latest.offset
