@@ -128,6 +128,8 @@ class IncrementalEstimator:
         self._rng = Generator(derive_seed(seed, self.name))
         self._alpha = alpha
         self._n = 0  # records explained
+        self.increments: Array | None = None
+        """Δ of the record explained last, losses × players, before any smoothing: the next one overwrites it."""
         self._smoother = self._new_smoother(len(self.players))
         self._steadiness = Steadiness(self._smoother, self._memory)
         self.evaluator = choose(self.model, evaluator)
@@ -253,7 +255,9 @@ class IncrementalEstimator:
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_alone"}
+        return {name: value for name, value in self.__dict__.items() if name != "_alone"} | {
+            "increments": None
+        }
 
     def _draw_row(self) -> Row:
         rows = self.reservoir.rows
@@ -374,6 +378,7 @@ class Together:
         if not first.evaluator.explain(plan, x, y, base):
             return False
         for one, part in self._parts:
+            one.increments = part.delta
             one._explained(y, base, part, part.delta)
         return True
 
@@ -392,6 +397,7 @@ class Together:
         for one, delta in zip(self.estimators, deltas, strict=True):
             one._take(players)
             one._smoother.update(delta)
+            one.increments = delta
             one._explained(y, base, None, delta)
 
 
