@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 COMMANDS = {
     "agreement": 5,
+    "alarms": 18,
     "approximation": 2,
     "coverage": 4,
     "ground_truth": 1,
