@@ -39,6 +39,11 @@ def _tree():
     return tree.HoeffdingTreeClassifier(grace_period=20, delta=0.1)
 
 
+def drawn_by_seed(seed):
+    """A kind of model that the partition's seed decides."""
+    return (_tree, bagging, adaboost)[seed % 3]()
+
+
 def bagging():
     return ensemble.BaggingClassifier(_tree(), n_models=3, seed=1)
 

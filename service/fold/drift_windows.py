@@ -116,8 +116,9 @@ class Window:
 class Windows:
     """The current window of a partition and the one before, both part of the partition's state."""
 
-    def __init__(self, settings: Settings, seed: int) -> None:
+    def __init__(self, settings: Settings, seed: int, model_seed: int) -> None:
         self.seed = seed
+        self._model_seed = model_seed
         self.current: Window | None = None
         self.baseline: Window | None = None
         drift, regression = settings.drift, settings.model.task == "regression"
@@ -217,7 +218,9 @@ class Windows:
 
     def _frozen(self, window: Window, unpack: Unpack | None = None) -> Model:
         assert window.model is not None
-        return restored_model(load_model(self._model, self.seed), window.model, False, unpack or self._loads)
+        return restored_model(
+            load_model(self._model, self._model_seed), window.model, False, unpack or self._loads
+        )
 
     def _loads(self, packed: bytes) -> Any:
         """What this process has packed itself, or has checked."""

@@ -104,7 +104,8 @@ class PartitionState:
         self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
         self.labels: dict[Any, int] = {}
         self.kinds: dict[str, Literal["string", "number"]] = {}
-        self.model: Model = load_model(settings.model, derive_seed(seed, "model"))
+        model_seed = derive_seed(seed, "model")
+        self.model: Model = load_model(settings.model, model_seed)
         if settings.record.weight is not None and not settings.model.static and not self.model.takes_weight:
             raise UserError(
                 f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
@@ -119,7 +120,9 @@ class PartitionState:
         self.performance = Performance(
             list(used) or [known_losses.get(known_losses.DEFAULT[task])], _alpha(first)
         )
-        self.windows = Windows(settings, derive_seed(seed, "drift")) if settings.drift.enabled else None
+        self.windows = (
+            Windows(settings, derive_seed(seed, "drift"), model_seed) if settings.drift.enabled else None
+        )
         self._settings = settings
         self._decoder = Decoder(settings.record, settings.model.task)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features

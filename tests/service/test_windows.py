@@ -81,6 +81,17 @@ def test_a_restored_state_goes_on_across_the_end_of_a_window(at):
     assert before + fold(again, rows[at:]) == expected
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_keep_models_whose_kind_the_seed_decides(seed):
+    sections = {"drift": QUICK, "seed": seed, "model": {"factory": "tests.models:drawn_by_seed"}}
+    rows = stream(700)
+    expected = fold(new_state(**sections), rows)
+    assert len(messages(expected, "drift")) == 1
+    state = new_state(**sections)
+    before = fold(state, rows[:500])
+    assert before + fold(restored(encode(state), settings(**sections)), rows[500:]) == expected
+
+
 def test_a_window_of_event_time_ends_before_the_first_record_of_the_next_and_counts_who_is_late():
     stamps = [*range(100), 30, 40, *range(100, 200), 99, *range(200, 300), 310]
     state = new_state(drift=QUICK | {"period": 100}, record={"timestamp": "at"})
