@@ -91,11 +91,20 @@ class OwnedPartition:
         if found is not None:
             self._take_up(found)
 
-    def consume(self) -> TopicPartition:
+    @property
+    def ready(self) -> bool:
+        """Whether there is a state that input can be folded into."""
+        return self.state is not None
+
+    def consume(self) -> list[TopicPartition]:
         """Where input is to begin; from now on it is folded."""
         assert self.state is not None
         self.consuming = True
-        return TopicPartition(self._topic, self.partition, self.state.next_offset)
+        return [TopicPartition(self._topic, self.partition, self.state.next_offset)]
+
+    def inputs(self) -> list[TopicPartition]:
+        """What is consumed for it, if anything is."""
+        return [TopicPartition(self._topic, self.partition)] if self.consuming else []
 
     def fold(self, record: InputRecord) -> list[Output]:
         """Fold a record of the input; returns what it publishes, nothing while replaying."""

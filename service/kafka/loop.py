@@ -5,16 +5,13 @@ poll → fold → publish → (every commit interval) send offsets, commit. Reba
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from service.crash_points import reach
 from service.errors import UserError
 from service.fold.models import foreign_code
 from service.fold.records import InputRecord
@@ -30,12 +27,13 @@ from service.kafka.clients import (
 from service.kafka.commits import Commits
 from service.kafka.headers import read_headers
 from service.kafka.lifecycle import OwnedPartition
-from service.kafka.recovery import SLICE_SECONDS, Cluster
+from service.kafka.member import Member
+from service.kafka.recovery import Cluster
 from service.kafka.report import Report, make_report
 from service.kafka.spans import spans_of
 from service.kafka.topics import Topics, retention_warning
 from service.kafka.totals import Totals
-from service.kafka.transaction import Aborted, Transaction
+from service.kafka.transaction import Transaction
 from service.kafka.watch import TopicWatch
 from service.settings import Settings
 from service.snapshots.signatures import RISK, check_trust, read_keys
@@ -48,15 +46,13 @@ JOIN_GRACE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class Worker:
-    """Owns the partitions that the group gives it, until ``stop`` is set or all of them are caught up."""
+class Worker(Member[OwnedPartition]):
+    """Folds the records of the partitions that the group gives it."""
 
     def __init__(
         self, settings: Settings, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
     ) -> None:
         self._settings = settings
-        self._clock = kafka.clock
-        self._alive = alive
         self._errors = ErrorLog()
         self._keys = read_keys(settings.checkpoint)
         foreign = foreign_code(settings)
@@ -76,7 +72,7 @@ class Worker:
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
-        self._consumer = group_consumer(settings, slot, self._errors, kafka)
+        consumer = group_consumer(settings, slot, self._errors, kafka)
         # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.
         self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=5)
         self._meet_the_leaders()
@@ -84,7 +80,7 @@ class Worker:
             settings,
             self._topic.id,
             self._keys,
-            self._consumer,
+            consumer,
             self._reader,
             cache(
                 partial(
@@ -94,51 +90,27 @@ class Worker:
             self._envelope.read,
             kafka.clock,
         )
-        self._transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
-        self._owned: dict[int, OwnedPartition] = {}
-        self._waiting: deque[Message] = deque()
-        self.totals = Totals(settings.topics)
-        self._commits = Commits(
-            settings, self._transaction, self._consumer, self._watch, self.totals, kafka.clock
+        transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
+        totals = Totals(settings.topics)
+        commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
+        self._publish = commits.publish
+        super().__init__(
+            {self._topic.name: "topics.records"},
+            consumer,
+            transaction,
+            commits,
+            totals,
+            alive,
+            kafka.clock,
         )
-        self._failure: BaseException | None = None
-        self._joined_at: float | None = None
-        self._targets: dict[int, int] | None = None
-        self._step_seconds = 0.001
-        self._failed = False
-        self.stopping = False
 
-    def run(self, until_caught_up: bool = False) -> None:
-        """Work until ``stopping``; with ``until_caught_up`` until the end offsets seen at the start."""
-        for _ in self.turns(until_caught_up):
-            pass
+    def _look(self) -> None:
+        self._watch.look()
 
-    def turns(self, until_caught_up: bool = False) -> Generator[None]:
-        """``run``, a turn of the loop at a time."""
-        if until_caught_up:
-            self._targets = self._end_offsets()
-        self._consumer.subscribe(
-            [self._topic.name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
-        try:
-            while not self.stopping and not self._caught_up():
-                self._alive()
-                self._watch.look()
-                self._receive()
-                self._advance()
-                self._fold_waiting()
-                if self._commits.due(self._owned.values()):
-                    self._commit_or_send_again()
-                yield
-            self._finish()
-            log.info(self.totals)
-        except BaseException:
-            self._leave()
-            raise
-        finally:
-            self._reader.close()
-            if self._spans is not None:
-                self._spans.close()
+    def _close(self) -> None:
+        self._reader.close()
+        if self._spans is not None:
+            self._spans.close()
 
     def _meet_the_leaders(self) -> None:
         """Connect the reader where the snapshots are, while no partition waits for it: later it takes half a second."""
@@ -147,59 +119,7 @@ class Worker:
                 where = TopicPartition(self._settings.topics.checkpoints, partition)
                 self._reader.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
 
-    # --- input ---------------------------------------------------------------------------------------------------
-
-    def _receive(self) -> None:
-        """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
-        idle = not self._waiting
-        message = self._consumer.poll(self._poll_seconds() if idle else 0.0)
-        self._raise_failure()
-        if message is not None:
-            self._waiting.append(message)
-            if idle:
-                batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
-                more = self._consumer.consume(batch, 0.0)
-                self._raise_failure()
-                # A rebalance in the middle of that call has emptied what waits; what came before it is no longer ours.
-                self._waiting.extend(one for one in more if one.error() is not None or self._consumes(one))
-
-    def _consumes(self, message: Message) -> bool:
-        owned = self._owned.get(message.partition())  # type: ignore[arg-type]
-        return owned is not None and owned.consuming
-
-    def _poll_seconds(self) -> float:
-        if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
-            return 0.0
-        left = self._commits.wait_seconds
-        return 0.1 if left is None else max(0.0, min(0.1, left))
-
-    def _fold_waiting(self) -> None:
-        waiting, monotonic = self._waiting, self._clock.monotonic
-        started = monotonic()
-        count = 0
-        while waiting:
-            message = waiting.popleft()
-            error = message.error()
-            if error is not None:
-                self._input_error(message, error)
-                continue
-            if not self._consumes(message):
-                continue
-            owned = self._owned[message.partition()]  # type: ignore[index]
-            try:
-                self._fold(owned, message)
-            except (
-                Aborted
-            ):  # the record is folded and its outputs are kept; they are sent again before anything else
-                break
-            count += 1
-            now = monotonic()
-            if now - started > SLICE_SECONDS or self._commits.full(now):
-                break
-        if count:
-            self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
-
-    def _fold(self, owned: OwnedPartition, message: Message) -> None:
+    def _take_in(self, owned: OwnedPartition, message: Message) -> None:
         offset: int = message.offset()  # type: ignore[assignment]
         record = InputRecord(
             offset,
@@ -216,150 +136,24 @@ class Worker:
             wrapped = [self._envelope.wrap(owned.partition, one) for one in outputs]
             if self._spans is not None:
                 self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
-            self._commits.publish(owned.partition, wrapped)
+            self._publish(owned.partition, wrapped)
 
-    def _input_error(self, message: Message, error: KafkaError) -> None:
-        code = error.code()
-        partition: int = message.partition()  # type: ignore[assignment]
-        if code == KafkaError._PARTITION_EOF:
-            owned = self._owned.get(partition)
-            if owned is not None and owned.consuming:
-                owned.at_end(message.offset())  # type: ignore[arg-type]
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
-            raise UserError(
-                f"{self._topic.name} partition {partition}: {error.str()}: retention deleted records before they were folded; "
-                f"give the topic a longer retention, and begin a new epoch: explain-sidecar reset --partition {partition} --yes"
-            )
-        elif code == KafkaError._FATAL or error.fatal():
-            raise UserError(
-                f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
-                "this one for a member of before, as when a broker dies; start this one again"
-            )
-        elif code in (
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-            KafkaError._UNKNOWN_TOPIC,
-            KafkaError._UNKNOWN_PARTITION,
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-        ):
-            denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
-            remedy = (
-                "see docs/guarantees.md for the rights that the sidecar's user needs"
-                if denied
-                else "was it deleted? Once it is there again, start the sidecar again"
-            )
-            raise UserError(f"topics.records: {self._topic.name!r}: {error.str()}; {remedy}")
-        else:
-            log.warning("input: %s", error.str(), extra={"partition": partition})
+    def _at_end(self, owned: OwnedPartition, message: Message) -> None:
+        owned.at_end(message.offset())  # type: ignore[arg-type]
 
-    # --- partitions ----------------------------------------------------------------------------------------------
-
-    def _advance(self) -> None:
-        """A slice of recovery for one partition, and input for those that became ready for it."""
-        # One snapshot is read at a time, by the one reader; those that wait take turns until a slice is used up.
-        phases: dict[str, list[OwnedPartition]] = {"restoring": [], "waiting": []}
-        for owned in self._owned.values():
-            phases.get(owned.phase, []).append(owned)
-        until = self._clock.monotonic() + SLICE_SECONDS
-        for owned in phases["restoring"] or phases["waiting"]:
-            started = self._clock.monotonic()
-            owned.advance()
-            self.totals.recovering(self._clock.monotonic() - started)
-            if owned.phase == "waiting":  # to the end of the queue
-                self._owned[owned.partition] = self._owned.pop(owned.partition)
-            elif owned.state is not None and not owned.consuming:
-                self._consumer.incremental_assign([owned.consume()])
-            if owned.phase == "restoring" or self._clock.monotonic() > until:
-                break
-
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._assigned(consumer, [one.partition for one in partitions]))
+    def _overtaken(self, topic: str, partition: int) -> str:
+        self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+        return f"begin a new epoch: explain-sidecar reset --partition {partition} --yes"
 
     def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
-        reach("rebalance.assign")
-        # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
-        consumer.incremental_assign([])
-        self._joined_at = self._joined_at or self._clock.monotonic()
         if partitions and max(partitions) >= self._output_partitions:
             for topic in self._topics.prepare().values():
                 self._reader.list_topics(topic.name, timeout=CONNECT_SECONDS)
             self._output_partitions = max(partitions) + 1
-        for partition in partitions:
-            log.info("assigned", extra={"partition": partition})
-            self._owned[partition] = OwnedPartition(self._cluster, partition)
-        self.totals.rebalanced()
+        super()._assigned(consumer, partitions)
 
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._revoked(consumer, [one.partition for one in partitions]))
-
-    def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
-        reach("rebalance.revoke")
-        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
-        try:
-            if not self._failed:
-                self._commits.commit(self._owned.values(), leaving)
-        except Aborted as error:
-            log.info(
-                "could not commit before leaving partitions %s (%s); their new owner replays",
-                partitions,
-                error,
-            )
-        self._release(consumer, leaving)
-
-    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._lost(consumer, [one.partition for one in partitions]))
-
-    def _lost(self, consumer: Consumer, partitions: list[int]) -> None:
-        log.warning(
-            "lost partitions %s: this worker was away for longer than the session timeout", partitions
-        )
-        self._transaction.abort()
-        self._release(
-            consumer, [self._owned[partition] for partition in partitions if partition in self._owned]
-        )
-
-    def _release(self, consumer: Consumer, leaving: list[OwnedPartition]) -> None:
-        if leaving and self._transaction.kept:
-            self._transaction.abort()
-        consuming = [
-            TopicPartition(self._topic.name, owned.partition) for owned in leaving if owned.consuming
-        ]
-        consumer.incremental_unassign(consuming)
-        gone = {owned.partition for owned in leaving}
-        gc.unfreeze()  # what may have cycles in it can be freed again
-        for partition in gone:
-            self._transaction.discard(partition)
-            del self._owned[partition]
-            self.totals.released(partition)
-            log.info("released", extra={"partition": partition})
-        self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
-
-    def _guarded(self, callback: Callable[[], None]) -> None:
-        """An exception in a callback is raised by the loop: librdkafka would swallow or mangle it."""
-        try:
-            callback()
-        except BaseException as error:
-            self._failure = self._failure or error
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    # --- commits -------------------------------------------------------------------------------------------------
-
-    def _commit_or_send_again(self) -> None:
-        """Commit; after an abort serve rebalances with the input waiting, and send the kept outputs again."""
-        while True:
-            try:
-                self._commits.commit(self._owned.values())
-                return
-            except Aborted:
-                self._alive()
-                message = self._consumer.poll(0.05)
-                if message is not None:
-                    self._waiting.append(message)
-                self._raise_failure()
+    def _own(self, partition: int) -> OwnedPartition:
+        return OwnedPartition(self._cluster, partition)
 
     # --- what is asked from outside ------------------------------------------------------------------------------
 
@@ -387,32 +181,3 @@ class Worker:
                     f"topics.records: {self._topic.name!r} partition {partition}: {error.args[0].str()}"
                 ) from None
         return ends
-
-    def _caught_up(self) -> bool:
-        if self._targets is None or self._joined_at is None or self._waiting:
-            return False
-        if not self._owned:
-            return self._clock.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
-        targets = self._targets
-        return all(owned.reached(targets.get(owned.partition, 0)) for owned in self._owned.values())
-
-    def _leave(self) -> None:
-        """After a failure: give the partitions back at once, and commit nothing."""
-        self._failed = True
-        try:
-            self._transaction.abort()
-            self._consumer.close()
-        except Exception as error:
-            log.debug("leaving the group: %s", error)
-
-    def _finish(self) -> None:
-        """Commit with a snapshot of every partition, and leave the group."""
-        for _ in range(20):
-            try:
-                self._commits.commit(self._owned.values(), self._owned.values())
-                break
-            except Aborted:
-                self._consumer.poll(0.05)
-                self._raise_failure()
-        self._consumer.close()
-        self._raise_failure()

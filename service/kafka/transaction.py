@@ -66,7 +66,10 @@ class Fenced(Fatal):
 
 
 class Sent(NamedTuple):
-    """A message of the open transaction; ``on_delivery`` is for those whose offset must be known."""
+    """A message of the open transaction; ``on_delivery`` is for those whose offset must be known.
+
+    ``owner``: the partition of the input that it is of, if that is another than the one it goes to.
+    """
 
     topic: str
     partition: int
@@ -74,6 +77,7 @@ class Sent(NamedTuple):
     value: bytes | None
     headers: Any
     on_delivery: Callable[[KafkaError | None, Message], None] | None = None
+    owner: int | None = None
 
 
 Keyed = tuple[bytes, bytes | None, list[tuple[str, bytes]]]
@@ -137,17 +141,16 @@ class Transaction:
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
-        new = [
-            Sent(
-                self._topics[one.destination],
-                partition,
-                one.key,
-                one.value,
-                list(one.headers),
-                self._delivered,
-            )
-            for one in outputs
-        ]
+        self.keep(
+            [
+                Sent(self._topics[one.destination], partition, one.key, one.value, list(one.headers))
+                for one in outputs
+            ]
+        )
+
+    def keep(self, messages: list[Sent]) -> None:
+        """As ``publish``, for messages to any topic."""
+        new = [one._replace(on_delivery=self._delivered) for one in messages]
         self.kept += new
         self.kept_bytes += sum(_size(sent) for sent in new)
         if self.open:
@@ -330,7 +333,9 @@ class Transaction:
 
     def discard(self, partition: int) -> None:
         """Forget the outputs of a partition that is no longer ours; the transaction must not be open."""
-        self.kept = [sent for sent in self.kept if sent.partition != partition]
+        self.kept = [
+            sent for sent in self.kept if partition != (sent.partition if sent.owner is None else sent.owner)
+        ]
 
     def _call(self, name: str, call: Callable[[float], Any]) -> None:
         """Call until the outcome is known: a retriable error or a time-out is answered by the same call."""

@@ -1,0 +1,392 @@
+"""A member of a consumer group with one transactional producer and one thread: what every stage has in common.
+
+poll → take in → publish → (every commit interval) send offsets, commit. Rebalance callbacks come from inside ``poll``.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from service.crash_points import reach
+from service.errors import UserError
+from service.kafka.clock import Clock
+from service.kafka.recovery import SLICE_SECONDS
+from service.kafka.totals import Phase, Totals
+from service.kafka.transaction import Aborted, Transaction
+
+MAX_BATCH = 1_000
+JOIN_GRACE_SECONDS = 5.0
+"""With ``until_caught_up``, a worker that was given no partition waits this long for one."""
+
+log = logging.getLogger(__name__)
+
+
+class Owned(Protocol):
+    """A partition that the group gave to this worker."""
+
+    partition: int
+    phase: Phase
+    consuming: bool
+
+    def advance(self) -> None:
+        """One slice of recovery; raises ``UserError`` where the past does not fit."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether input may come."""
+        ...
+
+    def consume(self) -> list[TopicPartition]:
+        """Where input is to begin; from now on it is taken in."""
+        ...
+
+    def inputs(self) -> list[TopicPartition]:
+        """What is consumed for it, if anything is."""
+        ...
+
+    def reached(self, end: int) -> bool:
+        """Whether everything before an end that was seen at the start has been taken in."""
+        ...
+
+
+P = TypeVar("P", bound=Owned)
+
+
+class Commits(Protocol[P]):  # type: ignore[misc]
+    """When a worker commits, and what."""
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long the open transaction may still wait for input; None where none is open."""
+        ...
+
+    def full(self, now: float) -> bool: ...
+
+    def due(self, owned: Collection[P]) -> bool: ...
+
+    def commit(self, owned: Collection[P], saved: Collection[P] | None = None) -> None:
+        """Raises ``Aborted``. ``saved``: the partitions that are leaving."""
+        ...
+
+
+class Member(ABC, Generic[P]):
+    """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up.
+
+    ``inputs``: the setting that names each topic that is read; the group shares out the first.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, str],
+        consumer: Consumer,
+        transaction: Transaction,
+        commits: Commits[P],
+        totals: Totals,
+        alive: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._inputs = inputs
+        self._consumer = consumer
+        self._transaction = transaction
+        self._commits = commits
+        self.totals = totals
+        self._alive = alive
+        self._clock = clock
+        self._owned: dict[int, P] = {}
+        self._waiting: deque[Message] = deque()
+        self._failure: BaseException | None = None
+        self._joined_at: float | None = None
+        self._targets: Mapping[int, int] | None = None
+        self._step_seconds = 0.001
+        self._failed = False
+        self.stopping = False
+
+    def run(self, until_caught_up: bool = False) -> None:
+        """Work until ``stopping``; with ``until_caught_up`` until the end offsets seen at the start."""
+        for _ in self.turns(until_caught_up):
+            pass
+
+    def turns(self, until_caught_up: bool = False) -> Generator[None]:
+        """``run``, a turn of the loop at a time."""
+        if until_caught_up:
+            self._targets = self._end_offsets()
+        self._consumer.subscribe(
+            [next(iter(self._inputs))],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        try:
+            while not self.stopping and not self._caught_up():
+                self._alive()
+                self._look()
+                self._receive()
+                self._advance()
+                self._take_in_waiting()
+                if self._commits.due(self._owned.values()):
+                    self._commit_or_send_again()
+                yield
+            self._finish()
+            log.info(self.totals)
+        except BaseException:
+            self._leave()
+            raise
+        finally:
+            self._close()
+
+    # --- what a stage does -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _take_in(self, owned: P, message: Message) -> None:
+        """A record of the input. Raises ``Aborted`` where it is taken in, and its outputs could not be sent."""
+
+    @abstractmethod
+    def _own(self, partition: int) -> P:
+        """A partition that was assigned."""
+
+    @abstractmethod
+    def _at_end(self, owned: P, message: Message) -> None:
+        """The input has nothing more before the message's offset. Raises ``Aborted`` as ``_take_in`` does."""
+
+    @abstractmethod
+    def _end_offsets(self) -> Mapping[int, int]:
+        """Where the input of each partition ends now, for ``reached``."""
+
+    @abstractmethod
+    def _overtaken(self, topic: str, partition: int) -> str:
+        """What to do where retention deleted records before they were taken in."""
+
+    def _look(self) -> None:
+        """Look after things once in a turn."""
+        return
+
+    def _close(self) -> None:
+        """The end of the loop, however it came."""
+        return
+
+    # --- input ---------------------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
+        idle = not self._waiting
+        message = self._consumer.poll(self._poll_seconds() if idle else 0.0)
+        self._raise_failure()
+        if message is not None:
+            self._waiting.append(message)
+            if idle:
+                batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
+                more = self._consumer.consume(batch, 0.0)
+                self._raise_failure()
+                # A rebalance in the middle of that call has emptied what waits; what came before it is no longer ours.
+                self._waiting.extend(one for one in more if one.error() is not None or self._consumes(one))
+
+    def _consumes(self, message: Message) -> bool:
+        owned = self._owned.get(message.partition())  # type: ignore[arg-type]
+        return owned is not None and owned.consuming
+
+    def _poll_seconds(self) -> float:
+        if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
+            return 0.0
+        left = self._commits.wait_seconds
+        return 0.1 if left is None else max(0.0, min(0.1, left))
+
+    def _take_in_waiting(self) -> None:
+        waiting, monotonic = self._waiting, self._clock.monotonic
+        started = monotonic()
+        count = 0
+        while waiting:
+            message = waiting.popleft()
+            error = message.error()
+            try:
+                if error is not None:
+                    self._input_error(message, error)
+                    continue
+                if not self._consumes(message):
+                    continue
+                self._take_in(self._owned[message.partition()], message)  # type: ignore[index]
+            except Aborted:
+                # The record is taken in and its outputs are kept; they are sent again before anything else.
+                break
+            count += 1
+            now = monotonic()
+            if now - started > SLICE_SECONDS or self._commits.full(now):
+                break
+        if count:
+            self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
+
+    def _input_error(self, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        partition: int = message.partition()  # type: ignore[assignment]
+        topic = message.topic() or next(iter(self._inputs))
+        if code == KafkaError._PARTITION_EOF:
+            owned = self._owned.get(partition)
+            if owned is not None and owned.consuming:
+                self._at_end(owned, message)
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            remedy = self._overtaken(topic, partition)
+            raise UserError(
+                f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
+                f"give the topic a longer retention, and {remedy}"
+            )
+        elif code == KafkaError._FATAL or error.fatal():
+            raise UserError(
+                f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
+                "this one for a member of before, as when a broker dies; start this one again"
+            )
+        elif code in (
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            KafkaError._UNKNOWN_TOPIC,
+            KafkaError._UNKNOWN_PARTITION,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ):
+            denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+            remedy = (
+                "see docs/guarantees.md for the rights that the sidecar's user needs"
+                if denied
+                else "was it deleted? Once it is there again, start the sidecar again"
+            )
+            raise UserError(f"{self._inputs.get(topic, 'topics')}: {topic!r}: {error.str()}; {remedy}")
+        else:
+            log.warning("input: %s", error.str(), extra={"partition": partition})
+
+    # --- partitions ----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """A slice of recovery for one partition, and input for those that became ready for it."""
+        # One past is read at a time, by the one reader; those that wait take turns until a slice is used up.
+        phases: dict[str, list[P]] = {"restoring": [], "waiting": []}
+        for owned in self._owned.values():
+            phases.get(owned.phase, []).append(owned)
+        until = self._clock.monotonic() + SLICE_SECONDS
+        for owned in phases["restoring"] or phases["waiting"]:
+            started = self._clock.monotonic()
+            owned.advance()
+            self.totals.recovering(self._clock.monotonic() - started)
+            if owned.phase == "waiting":  # to the end of the queue
+                self._owned[owned.partition] = self._owned.pop(owned.partition)
+            elif owned.ready and not owned.consuming:
+                self._consumer.incremental_assign(owned.consume())
+            if owned.phase == "restoring" or self._clock.monotonic() > until:
+                break
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._assigned(consumer, [one.partition for one in partitions]))
+
+    def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+        reach("rebalance.assign")
+        # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
+        consumer.incremental_assign([])
+        self._joined_at = self._joined_at or self._clock.monotonic()
+        for partition in partitions:
+            log.info("assigned", extra={"partition": partition})
+            self._owned[partition] = self._own(partition)
+        self.totals.rebalanced()
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._revoked(consumer, [one.partition for one in partitions]))
+
+    def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
+        reach("rebalance.revoke")
+        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
+        try:
+            if not self._failed:
+                self._commits.commit(self._owned.values(), leaving)
+        except Aborted as error:
+            log.info(
+                "could not commit before leaving partitions %s (%s); their new owner replays",
+                partitions,
+                error,
+            )
+        self._release(consumer, leaving)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._lost(consumer, [one.partition for one in partitions]))
+
+    def _lost(self, consumer: Consumer, partitions: list[int]) -> None:
+        log.warning(
+            "lost partitions %s: this worker was away for longer than the session timeout", partitions
+        )
+        self._transaction.abort()
+        self._release(
+            consumer, [self._owned[partition] for partition in partitions if partition in self._owned]
+        )
+
+    def _release(self, consumer: Consumer, leaving: list[P]) -> None:
+        if leaving and self._transaction.kept:
+            self._transaction.abort()
+        consumer.incremental_unassign([place for owned in leaving for place in owned.inputs()])
+        gone = {owned.partition for owned in leaving}
+        gc.unfreeze()  # what may have cycles in it can be freed again
+        for partition in gone:
+            self._transaction.discard(partition)
+            self._gone(self._owned.pop(partition))
+            self.totals.released(partition)
+            log.info("released", extra={"partition": partition})
+        self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
+
+    def _gone(self, owned: P) -> None:
+        """A partition is no longer ours."""
+
+    def _guarded(self, callback: Callable[[], None]) -> None:
+        """An exception in a callback is raised by the loop: librdkafka would swallow or mangle it."""
+        try:
+            callback()
+        except BaseException as error:
+            self._failure = self._failure or error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # --- commits -------------------------------------------------------------------------------------------------
+
+    def _commit_or_send_again(self) -> None:
+        """Commit; after an abort serve rebalances with the input waiting, and send the kept outputs again."""
+        while True:
+            try:
+                self._commits.commit(self._owned.values())
+                return
+            except Aborted:
+                self._alive()
+                message = self._consumer.poll(0.05)
+                if message is not None:
+                    self._waiting.append(message)
+                self._raise_failure()
+
+    def _caught_up(self) -> bool:
+        if self._targets is None or self._joined_at is None or self._waiting:
+            return False
+        if not self._owned:
+            return self._clock.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
+        targets = self._targets
+        return all(owned.reached(targets.get(owned.partition, 0)) for owned in self._owned.values())
+
+    def _leave(self) -> None:
+        """After a failure: give the partitions back at once, and commit nothing."""
+        self._failed = True
+        try:
+            self._transaction.abort()
+            self._consumer.close()
+        except Exception as error:
+            log.debug("leaving the group: %s", error)
+
+    def _finish(self) -> None:
+        """Commit with a snapshot of every partition, and leave the group."""
+        for _ in range(20):
+            try:
+                self._commits.commit(self._owned.values(), self._owned.values())
+                break
+            except Aborted:
+                self._consumer.poll(0.05)
+                self._raise_failure()
+        self._consumer.close()
+        self._raise_failure()
