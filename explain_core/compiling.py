@@ -38,6 +38,15 @@ def inner(function: Callable[..., Any]) -> Callable[..., Any]:
     return _without_literals(numba.njit(pipeline_class=_Deferring, **_OPTIONS, **_UNCALLED)(function))
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``inner``, for a function so small that calling it costs more than it does: a copy of it in each of its callers."""
+    if not AVAILABLE:
+        return function
+    return _without_literals(
+        numba.njit(pipeline_class=_Deferring, forceinline=True, **_OPTIONS, **_UNCALLED)(function)
+    )
+
+
 def _without_literals(function: Any) -> Callable[..., Any]:
     """The function, which else numba would compile anew for each constant that it is called with."""
     unliteral: Any = numba.types.unliteral

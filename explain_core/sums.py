@@ -6,13 +6,13 @@ import math
 import sys
 from typing import Any
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined
 
 COMPENSATED = sys.version_info >= (3, 12)
 """Since Python 3.12 ``sum`` of floats carries the rounding error along."""
 
 
-@inner
+@inlined
 def total(values: Any, n: int) -> float:
     """``sum`` of the first n values."""
     result = 0.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import compiled, inlined, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, i8, u4
@@ -45,18 +45,23 @@ BY_ERFC = "erfc" in NormalDist.cdf.__code__.co_names
 """How this Python computes the normal distribution."""
 
 
-@inner
-def vote(table: Any, node: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
-    """``AdaLeafClassifier.prediction``, or ``AdaLeafRegressor.prediction``; how many votes there are."""
-    n = predict_leaf(table, i8(table, at.NODES)[node, at.LEAF_OF], x, votes, parts, places)
-    if is_regression(table):
-        return n
+@inlined
+def scale_votes(table: Any, node: int, n: int, votes: Any) -> None:
+    """Make the votes of a leaf's classes greater the less it errs."""
     error = f8(table, at.ERRORS)[node, ERROR]
     factor = total(votes, n) * error * error
     if factor != 0.0 and not math.isnan(factor):
         scale = 1.0 / factor
         for i in range(n):
             votes[i] *= scale
+
+
+@inner
+def vote(table: Any, node: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
+    """``AdaLeafClassifier.prediction``, or ``AdaLeafRegressor.prediction``; how many votes there are."""
+    n = predict_leaf(table, i8(table, at.NODES)[node, at.LEAF_OF], x, votes, parts, places)
+    if not is_regression(table):
+        scale_votes(table, node, n, votes)
     return n
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8, u4
 from explain_core.learners.layout import give, take
@@ -69,7 +69,7 @@ def drop_leaf(table: Any, head: Any, leaf: int) -> None:
     give(head, at.LEAF_POOL, i8(table, at.LEAVES), at.FIRST, leaf)
 
 
-@inner
+@inlined
 def weight_of(leaf: int, n: int, stats: Any, classes: Any) -> Any:
     """``sum(stats.values())``: an int among floats is added without compensation."""
     if not COMPENSATED:
@@ -85,7 +85,7 @@ def weight_of(leaf: int, n: int, stats: Any, classes: Any) -> Any:
     return result + lost if lost != 0.0 and math.isfinite(lost) else result
 
 
-@inner
+@inlined
 def majority(leaf: int, n: int, stats: Any, classes: Any, votes: Any) -> None:
     """``normalize_values_in_dict(stats)``, in the leaf's order of classes."""
     weight = weight_of(leaf, n, stats, classes)
@@ -127,7 +127,7 @@ def first_highest(votes: Any, n: int) -> Any:
     return best
 
 
-@inner
+@inlined
 def uses_bayes(table: Any, leaf: int) -> Any:
     """Whether the leaf predicts by naive Bayes."""
     leaves, weights, numbers = i8(table, at.LEAVES), f8(table, at.WEIGHTS), f8(table, at.NUMBERS)
@@ -140,7 +140,7 @@ def uses_bayes(table: Any, leaf: int) -> Any:
     return weight >= numbers[0, at.NB_THRESHOLD]
 
 
-@inner
+@inlined
 def is_regression(table: Any) -> Any:
     """Whether the trees predict numbers."""
     return f8(table, at.NUMBERS)[0, at.MANNER] >= at.TARGET_MEAN

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined, inner
 from explain_core.learners import layout as at
 from explain_core.sums import COMPENSATED, total
 
 HALF_LOG_TAU = 0.5 * math.log(math.tau)
 
 
-@inner
+@inlined
 def priors(leaf: int, n: int, whole: float, stats: Any, classes: Any, places: Any, out: Any) -> None:
     """The logarithms of the classes' shares of a leaf, and by class the place of its vote, −1 for a class without weight."""
     for i in range(n):
@@ -40,7 +40,7 @@ def share_of(links: Any, cells: Any, first: int, category: float) -> float:
     return found / whole if found >= 0.0 and whole != 0.0 else 0.0
 
 
-@inner
+@inlined
 def factors(
     observers: Any,
     cells: Any,
@@ -82,7 +82,7 @@ def factors(
         cell = links[cell, at.NEXT_CELL]
 
 
-@inner
+@inlined
 def normalise(votes: Any, n: int, parts: Any) -> None:
     """Logarithms of votes to probabilities, as river does."""
     highest = votes[0]

@@ -1,7 +1,8 @@
 """Predictions of rows that differ from one another in few columns, in compiled code.
 
-A row is like the one ``like`` before it, or like the first where ``like`` is 0. Where the two differ in nothing that a node on the
-way or the leaf asks for, what is said of the one is said of the other: the bits are those of predicting each row by itself.
+A row is like the one ``like`` before it, or like the first where ``like`` is 0. Its way through a tree is followed anew from the
+first node that sends it elsewhere, and what a leaf has computed for a value of a feature is kept: the bits are those of
+predicting each row by itself.
 """
 
 from __future__ import annotations
@@ -11,21 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import compiled, inlined, inner
 from explain_core.evaluation.kernels import put
 from explain_core.learners import layout as at
-from explain_core.learners.adaptive import vote
+from explain_core.learners.adaptive import scale_votes
 from explain_core.learners.arrays import f8, held, held_integers, i1, i8
 from explain_core.learners.forest_regression import aggregate
-from explain_core.learners.leaves import is_regression, predict_leaf, uses_bayes, weight_of
-from explain_core.learners.naive_bayes import factors, normalise
-from explain_core.learners.naive_bayes import priors as log_priors
-from explain_core.learners.regression_leaves import asks_all
+from explain_core.learners.leaves import is_regression, majority, uses_bayes, weight_of
+from explain_core.learners.naive_bayes import factors, normalise, priors
+from explain_core.learners.regression_leaves import asks_all, predict_target
+from explain_core.learners.tree import DEEPEST
 from explain_core.learners.walks import following, most_common
 from explain_core.sums import total
 
 FEW = 8
 """Columns in which rows may differ to be compared by them; rows that differ in more are predicted by themselves."""
+
+KEPT = 32
+"""Leaves whose computations are kept, a power of two: one for each remainder of the node's number."""
+
+NODE, VOTES, OBSERVERS, N_SLOT = range(4)
+"""Of a kept leaf: its node, how many votes it has, and how many observers they depend on; then these, and their columns."""
+
+AT, COLUMN, TIMES = range(3)
+"""Of a step of a way: the node, the column that it asks for, and how often river's walk comes by it."""
 
 
 @inner
@@ -49,239 +59,194 @@ def differing(rows: Any, like: int) -> Any:
     return out
 
 
-@inner
-def same(differences: Any, c: int, marks: Any, stamp: int) -> Any:
-    """Whether the row differs from the one that it is like in no column that was asked for."""
-    if differences[c, 0] < 0:
-        return False
-    untouched = True
-    for i in range(differences[c, 0]):
-        untouched = untouched and marks[differences[c, 1 + i]] != stamp
-    return untouched
+@inlined
+def next_node(table: Any, nodes: Any, splits: Any, node: int, x: Any) -> Any:
+    """The node after a branch, and how often river's walk comes by it."""
+    child = following(nodes, splits, node, x)
+    if child >= 0:
+        return child, 1
+    return most_common(table, node), 2
 
 
-@inner
-def mark_leaf(table: Any, leaf: int, marks: Any, stamp: int) -> None:
-    """Mark the columns that the leaf's prediction depends on."""
-    leaves, observers = i8(table, at.LEAVES), i8(table, at.OBSERVERS)
-    if is_regression(table):
-        if asks_all(table, leaf):
-            marks[:] = stamp
-        return
-    if uses_bayes(table, leaf):
-        observer = leaves[leaf, at.FIRST]
-        while observer >= 0:
-            marks[observers[observer, at.FEATURE]] = stamp
-            observer = observers[observer, at.NEXT_OBSERVER]
+@inlined
+def parting(table: Any, nodes: Any, splits: Any, way: Any, length: int, x: Any, differences: Any) -> Any:
+    """The first step of a way that sends the row elsewhere; the number of its branches where none does."""
+    if differences[0] < 0:
+        return 0
+    for i in range(length):
+        for j in range(differences[0]):
+            if way[i, COLUMN] == differences[1 + j]:
+                node, _ = next_node(table, nodes, splits, way[i, AT], x)
+                if node != way[i + 1, AT]:
+                    return i
+                break
+    return length
 
 
-@inner
-def bayes_again(
-    table: Any, leaf: int, x: Any, known: bool, seen: Any, terms: Any, priors: Any, votes: Any, parts: Any, places: Any
-) -> Any:  # fmt: skip
-    """``leaves.bayes``, which leaves its ``terms`` at the values ``seen`` behind; ``known`` says that they are this leaf's."""
+@inlined
+def predict_kept(
+    table: Any, node: int, x: Any, slot: int, kept: Any, places: Any, votes: Any, known: Any, seen: Any, terms: Any, parts: Any
+) -> None:  # fmt: skip
+    """The votes of a node that is a leaf into those of its slot, by what is kept there: ``leaves.predict_leaf``."""
+    room = seen.shape[1]
+    own = kept[slot, NODE] == node
+    if own:
+        k = 0
+        while k < kept[slot, OBSERVERS]:
+            value = x[kept[slot, N_SLOT + room + k]]
+            if value != seen[slot, k] and (value == value or seen[slot, k] == seen[slot, k]):
+                break
+            k += 1
+        if k == kept[slot, OBSERVERS]:
+            return
+    leaf = i8(table, at.NODES)[node, at.LEAF_OF]
     leaves, stats, classes = i8(table, at.LEAVES), f8(table, at.STATS), i8(table, at.CLASSES)
-    observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
-    two = f8(table, at.NUMBERS)[0, at.TWO]
+    kept[slot, NODE] = node
+    if is_regression(table):
+        votes[slot, 0] = predict_target(table, leaf, x)
+        kept[slot, VOTES], kept[slot, OBSERVERS] = 1, 0
+        if asks_all(table, leaf):
+            kept[slot, NODE] = -1
+        return
     n = leaves[leaf, at.COUNT]
-    if not known:
-        whole = weight_of(leaf, n, stats, classes)
-        if n == 0 or whole == 0.0:
-            return 0
-        log_priors(leaf, n, whole, stats, classes, places, priors)
-    for i in range(n):
-        votes[i] = priors[i]
-    observer, k = leaves[leaf, at.FIRST], 0
-    while observer >= 0:
-        value = x[observers[observer, at.FEATURE]]
-        if not known or not (value == seen[k] or (math.isnan(value) and math.isnan(seen[k]))):
-            seen[k] = value
-            factors(observers, cells, links, observer, value, two, places, terms[k], n)
-        for i in range(n):
-            if terms[k, i] > -math.inf:
-                votes[i] += terms[k, i]
-        k += 1
-        observer = observers[observer, at.NEXT_OBSERVER]
-    normalise(votes, n, parts)
-    return n
-
-
-@inner
-def predict_marking(
-    table: Any,
-    root: int,
-    x: Any,
-    out: Any,
-    marks: Any,
-    ways: Any,
-    stamp: int,
-    votes: Any,
-    parts: Any,
-    places: Any,
-) -> Any:
-    """The way to a row's leaf, with marks at the columns that it and the prediction depend on: the leaf.
-
-    Of an adaptive tree the sum over its leaves, by code, is added to ``out``; how many these are comes second.
-    """
-    nodes, splits, classes = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.CLASSES)
-    alternates = i8(table, at.ALTERNATES)
-    adaptive = len(alternates) > 0
-    node, times, reached = root, 1, 1
-    while True:
-        inside = nodes[node, at.KIND] != at.LEAF
-        leaf_node = node
-        if inside:
-            leaf_node = alternates[node, 0] if adaptive else -1
-        if leaf_node >= 0:
-            leaf = nodes[leaf_node, at.LEAF_OF]
-            mark_leaf(table, leaf, marks, stamp)
-            if adaptive:
-                n = vote(table, leaf_node, x, votes, parts, places)
-                reached += times if inside else 0
-                for _ in range(times if inside else 1):
-                    for i in range(n):
-                        out[classes[leaf, i]] += votes[i]
-        if not inside:
-            return nodes[node, at.LEAF_OF], reached
-        marks[nodes[node, at.COLUMN]] = stamp
-        ways[nodes[node, at.COLUMN]] = stamp
-        child, times = following(nodes, splits, node, x), 1
-        if child < 0:
-            child, times = most_common(table, node), 2  # river's walk comes by it twice
-        node = child
+    if not uses_bayes(table, leaf):
+        majority(leaf, n, stats, classes, votes[slot])
+        kept[slot, VOTES], kept[slot, OBSERVERS] = n, 0
+    else:
+        observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
+        two, k = f8(table, at.NUMBERS)[0, at.TWO], 0
+        if not own:
+            kept[slot, VOTES], kept[slot, OBSERVERS] = 0, 0
+            whole = weight_of(leaf, n, stats, classes)
+            if n == 0 or whole == 0.0:
+                return
+            priors(leaf, n, whole, stats, classes, places[slot], known[slot])
+            observer = leaves[leaf, at.FIRST]
+            while observer >= 0:
+                kept[slot, N_SLOT + k] = observer
+                kept[slot, N_SLOT + room + k] = observers[observer, at.FEATURE]
+                k += 1
+                observer = observers[observer, at.NEXT_OBSERVER]
+            kept[slot, VOTES], kept[slot, OBSERVERS] = n, k
+        put(known[slot, :n], votes[slot])
+        for k in range(kept[slot, OBSERVERS]):
+            value, row = x[kept[slot, N_SLOT + room + k]], slot * room + k
+            if not own or (value != seen[slot, k] and (value == value or seen[slot, k] == seen[slot, k])):
+                seen[slot, k] = value
+                factors(
+                    observers, cells, links, kept[slot, N_SLOT + k], value, two, places[slot], terms[row], n
+                )
+            for i in range(n):
+                if terms[row, i] > -math.inf:
+                    votes[slot, i] += terms[row, i]
+        normalise(votes[slot], n, parts)
+    if len(i8(table, at.ALTERNATES)) > 0:
+        scale_votes(table, node, n, votes[slot])
 
 
 @inner
 def predict_tree_rows(
-    table: Any,
-    root: int,
-    rows: Any,
-    like: int,
-    differences: Any,
-    stamps: Any,
-    stamp: int,
-    doubles: Any,
-    out: Any,
-) -> None:
-    """A tree's probabilities of each row, rows × codes; ``stamps`` are below ``stamp``; the rest is written on."""
-    order, classes = i8(table, at.ORDER), i8(table, at.CLASSES)
-    marks, ways, unused, places = stamps[0], stamps[1], stamps[2], stamps[3]
-    votes, parts, priors, seen, terms = doubles[0], doubles[1], doubles[2], doubles[3], doubles[4:]
-    n, adaptive, regression = order.shape[1], len(i8(table, at.ALTERNATES)) > 0, is_regression(table)
-    home, last = -1, -1
+    table: Any, root: int, own_rows: Any, like: int, own_differences: Any, own_ways: Any, own_kept: Any, own_places: Any,
+    own_votes: Any, own_known: Any, own_seen: Any, own_terms: Any, own_parts: Any, own_out: Any,
+) -> None:  # fmt: skip
+    """A tree's probabilities of each row, rows × codes; of an adaptive tree the sum over its leaves, made a share of 1."""
+    rows, differences, ways = held(own_rows), held_integers(own_differences), held_integers(own_ways)
+    kept, places, votes = held_integers(own_kept), held_integers(own_places), held(own_votes)
+    known, seen, terms = held(own_known), held(own_seen), held(own_terms)
+    parts, out = held(own_parts)[0], held(own_out)
+    nodes, splits, classes = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.CLASSES)
+    order, alternates = i8(table, at.ORDER), i8(table, at.ALTERNATES)
+    n, adaptive, regression = order.shape[1], len(alternates) > 0, is_regression(table)
+    # The way of the row that others are like; the rest of that of one that is like the first row, and parts.
+    way, rest = ways[: DEEPEST + 2], ways[DEEPEST + 2 :]
+    way[0, AT], way[0, TIMES], length = root, 1, 0
     for first in range(max(like, 1)):
         for c in range(first, len(rows), max(like, 1)):
-            if same(differences, c, marks, stamp):
+            if differences[c, 0] == 0:
                 put(out[c - like if like > 0 else 0], out[c])
                 continue
+            x = rows[c]
+            start = parting(table, nodes, splits, way, length, x, differences[c])
+            own, i = like > 0 or c == 0, start
+            branches = way if own else rest
+            if differences[c, 0] < 0 or start < length:
+                node = way[start, AT]
+                while nodes[node, at.KIND] != at.LEAF:
+                    branches[i, COLUMN] = nodes[node, at.COLUMN]
+                    i += 1
+                    node, branches[i, TIMES] = next_node(table, nodes, splits, node, x)
+                    branches[i, AT] = node
+                if own:
+                    length = i
             out[c, :] = 0.0
-            leaf, reached = home, 1
-            if adaptive or not same(differences, c, ways, stamp):
-                if like > 0 or c == 0:
-                    stamp += 1
-                    leaf, reached = predict_marking(
-                        table, root, rows[c], out[c], marks, ways, stamp, votes, parts, places
-                    )
-                    home = leaf
-                else:
-                    leaf, reached = predict_marking(
-                        table, root, rows[c], out[c], unused, unused, stamp, votes, parts, places
-                    )
+            reached = 1
+            for k in range(0 if adaptive else i, i + 1):
+                times = 1
+                node = branches[k, AT] if k > start else way[k, AT]
+                if k < i:
+                    times = branches[k, TIMES] if k > start else way[k, TIMES]
+                    node = alternates[node, 0]
+                    if node < 0:
+                        continue
+                    reached += times
+                slot = node & (KEPT - 1)
+                predict_kept(table, node, x, slot, kept, places, votes, known, seen, terms, parts)
+                leaf = nodes[node, at.LEAF_OF]
+                for _ in range(times):
+                    for j in range(kept[slot, VOTES]):
+                        out[c, classes[leaf, j]] += votes[slot, j]
             if not adaptive:
-                if not regression and uses_bayes(table, leaf):
-                    m = bayes_again(
-                        table, leaf, rows[c], leaf == last, seen, terms, priors, votes, parts, places
-                    )
-                    last = leaf if m > 0 else -1
-                else:
-                    m = predict_leaf(table, leaf, rows[c], votes, parts, places)
-                    last = -1
-                for i in range(m):
-                    out[c, classes[leaf, i]] += votes[i]
                 continue
             if regression:
                 out[c, 0] /= reached
                 continue
-            for i in range(n):
-                votes[i] = out[c, order[0, i]]
-            scale = total(votes, n)
+            for j in range(n):
+                parts[j] = out[c, order[0, j]]
+            scale = total(parts, n)
             if scale != 0.0 and not math.isnan(scale):
                 scale = 1.0 / scale
-                for i in range(n):
-                    out[c, order[0, i]] *= scale
-
-
-@inner
-def outputs(table: Any) -> Any:
-    """Numbers of a prediction."""
-    return i8(table, at.HEAD)[0, at.N_CLASSES]
+                for j in range(n):
+                    out[c, order[0, j]] *= scale
 
 
 @inner
 def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
     """What any of the tree learners predicts for each row: probabilities, rows × codes, or numbers, rows × 1."""
-    wide = max(rows.shape[1], out.shape[1])
-    member_rows(
-        table, held(rows), like, held(out), differing(held(rows), like), np.zeros((4, wide), np.int64),
-        np.empty((4 + rows.shape[1], wide)), np.empty((len(rows), out.shape[1])),
-    )  # fmt: skip
-
-
-@inner
-def member_rows(
-    table: Any,
-    rows: Any,
-    like: int,
-    out: Any,
-    own_differences: Any,
-    own_stamps: Any,
-    own_doubles: Any,
-    own_votes: Any,
-) -> None:
-    """``tree_rows``, with what it writes on."""
+    columns, size = rows.shape[1], out.shape[1]
+    differences, ways = differing(held(rows), like), np.empty((2 * (DEEPEST + 2), 3), np.int64)
+    kept, places = np.empty((KEPT, N_SLOT + 2 * columns), np.int64), np.empty((KEPT, size), np.int64)
+    votes, known, seen = np.empty((KEPT, size)), np.empty((KEPT, size)), np.empty((KEPT, columns))
+    terms, parts, one = np.empty((KEPT * columns, size)), np.empty((1, size)), np.empty((len(rows), size))
+    kept[:, NODE] = -1
     members, trees = i8(table, at.MEMBERS), i8(table, at.TREES)
-    differences, stamps = held_integers(own_differences), held_integers(own_stamps)
-    doubles, votes = held(own_doubles), held(own_votes)
     out[:, :] = 0.0
+    regression = is_regression(table)
     if len(members) == 0:
         if trees[0, at.ROOT] >= 0:
-            predict_tree_rows(table, trees[0, at.ROOT], rows, like, differences, stamps, 0, doubles, out)
+            predict_tree_rows(
+                table, trees[0, at.ROOT], rows, like, differences, ways, kept, places, votes, known, seen, terms, parts, out
+            )  # fmt: skip
         return
-    if is_regression(table):
-        predicted = np.zeros((len(rows), len(members)))
-        for member in range(len(members)):
-            root = trees[members[member, at.FOREGROUND], at.ROOT]
-            if root >= 0:
-                stamp = member * (len(rows) + 1)
-                predict_tree_rows(table, root, rows, like, differences, stamps, stamp, doubles, votes)
-                for c in range(len(rows)):
-                    predicted[c, member] = votes[c, 0]
-        for c in range(len(rows)):
-            out[c, 0] = aggregate(table, predicted[c])
-        return
+    predicted = np.zeros((len(rows) if regression else 0, len(members)))
     accuracy, numbers, order = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
-    seen, n = i1(table, at.SEEN), 0
+    met, n = i1(table, at.SEEN), 0
     entered, codes = np.zeros(out.shape[1], np.int64), np.empty(out.shape[1], np.int64)
     for member in range(len(members)):
         tree = members[member, at.FOREGROUND]
-        for i in range(order.shape[1]):
-            if seen[tree, order[0, i]] == 1 and entered[order[0, i]] == 0:
+        for i in range(0 if regression else order.shape[1]):
+            if met[tree, order[0, i]] == 1 and entered[order[0, i]] == 0:
                 entered[order[0, i]] = 1
                 codes[n] = order[0, i]
                 n += 1
         if trees[tree, at.ROOT] < 0:
             continue
         predict_tree_rows(
-            table,
-            trees[tree, at.ROOT],
-            rows,
-            like,
-            differences,
-            stamps,
-            member * (len(rows) + 1),
-            doubles,
-            votes,
-        )
+            table, trees[tree, at.ROOT], rows, like, differences, ways, kept, places, votes, known, seen, terms, parts, one
+        )  # fmt: skip
+        if regression:
+            for c in range(len(rows)):
+                predicted[c, member] = one[c, 0]
+            continue
         share = (
             accuracy[member, at.CORRECT] / accuracy[member, at.ALL]
             if accuracy[member, at.ALL] != 0.0
@@ -290,7 +255,11 @@ def member_rows(
         weight = share if share > 0.0 and numbers[0, at.WEIGHTED] != 0.0 else 1.0
         for c in range(len(rows)):
             for i in range(n):
-                out[c, codes[i]] += votes[c, codes[i]] * weight
+                out[c, codes[i]] += one[c, codes[i]] * weight
+    if regression:
+        for c in range(len(rows)):
+            out[c, 0] = aggregate(table, predicted[c])
+        return
     values = np.empty(n)
     for c in range(len(rows)):
         for i in range(n):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
@@ -52,7 +52,7 @@ def append_child(nodes: Any, splits: Any, branch: int, child: int, key: float) -
     nodes[branch, at.RIGHT] = child
 
 
-@inner
+@inlined
 def following(nodes: Any, splits: Any, branch: int, x: Any) -> Any:
     """``branch.next(x)``; −1 where river has no child for the record: the feature is missing, or the category new."""
     value = x[nodes[branch, at.COLUMN]]
