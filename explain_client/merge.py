@@ -58,7 +58,7 @@ def merge(explanations: Iterable[Explanation], window: int = 10_000) -> Merged:
         before = newest.get((one.topic, one.partition))
         if before is None or (before.epoch, before.seq) < (one.epoch, one.seq):
             newest[one.topic, one.partition] = one
-    ready = {key: one for key, one in newest.items() if one.status == "ready"}
+    ready = {key: one for key, one in newest.items() if one.status != "warming"}
     if not newest:
         raise ValueError("explanations: there are none to merge")
     names = {one.app_id: None for one in known}

@@ -110,7 +110,13 @@ class Explanation:
     records: int = _wire("Records folded in this epoch.", 5750, ge=1, unit="records")
     explained: int = _wire("Records explained in this epoch.", 5650, ge=0, unit="records")
     rejected: int = _wire("Records of this epoch that were not folded.", 0, ge=0, unit="records")
-    status: Literal["warming", "ready"] = _wire("`warming` until every estimator has a value.", "ready")
+    rejected_recently: int = _wire(
+        "Of the last 1,000 records those that were not folded.", 0, ge=0, le=1000, unit="records"
+    )
+    status: Literal["warming", "rejecting", "ready"] = _wire(
+        "`warming` until every estimator has a value; `rejecting` while more than 50 of the last 1,000 records were not folded.",
+        "ready",
+    )
     performance: Mapping[str, Losses] = _wire(
         "By loss: is the model better than no model?",
         {"cross_entropy": {"model": 0.502, "empty": 0.555, "mean_prediction": 0.561}},
@@ -153,6 +159,7 @@ class Explanation:
         """
         data = _decoded(value, "explanation/1", "an explanation", "explanations")
         try:
+            data.setdefault("rejected_recently", 0)
             _require(data, int, "partition", "offset", "timestamp", "epoch", "seq", *_COUNTS)
             _require(data, str, "app_id", "topic", "status")
             _require_digest(data)
@@ -179,7 +186,7 @@ class Explanation:
 
 
 _EXPLANATION = tuple(one.name for one in fields(Explanation))
-_COUNTS = ("records", "explained", "rejected")
+_COUNTS = ("records", "explained", "rejected", "rejected_recently")
 
 
 _WINDOWS = [

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from service.fold.rejections import LAST, MANY
 from service.kafka.stream import Start, messages
 from service.settings import Settings
 
@@ -75,6 +76,8 @@ def _partition(message: dict[str, Any]) -> Table:
     )
     if message["status"] == "warming":
         title += f", warming up ({message['explained']:,} explained)"
+    if message["rejected_recently"] > MANY:
+        title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("feature", max_width=30)
     names = list(message["importance"])

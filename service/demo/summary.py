@@ -66,7 +66,7 @@ def _year(messages: list[dict[str, Any]]) -> str:
     """When the model was right most and least: the mean over each month's explanations."""
     months: dict[str, list[float]] = {}
     for message in messages:
-        if message["status"] == "ready":
+        if message["status"] != "warming":
             month = time.strftime("%B", time.gmtime(message["timestamp"] / 1000))
             months.setdefault(month, []).append(message["performance"][LOSS]["model"])
     if len(months) < 2:

@@ -31,6 +31,7 @@ from service.fold.drift_windows import Windows, WindowsData
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import ModelData, load_model, model_data, restored_model
 from service.fold.records import BadRecord, Decoder, InputRecord, Sample
+from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
 from service.settings import ExplainerSettings, Settings
 
@@ -50,6 +51,7 @@ class PartitionData(State, frozen=True):
     next_offset: Count
     records: Count
     rejected: Count
+    recently: Bits
     notices: list[str]
     fold_digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
     chains: dict[str, tuple[Count, Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]]]
@@ -98,7 +100,7 @@ class PartitionState:
         self.epoch = epoch
         self.next_offset = start
         self.records = 0
-        self.rejected = 0
+        self.rejections = Rejections()
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
@@ -155,6 +157,7 @@ class PartitionState:
             y = self._accept(sample)
         except BadRecord as error:
             return self._reject(record, error)
+        self.rejections.add(rejected=False)
         try:
             changes = self._fold(record.offset, sample, y)
         except Exception as error:
@@ -257,7 +260,7 @@ class PartitionState:
                 "record.on_bad is fail: correct the record's producer, or set dead_letter or skip"
             ) from error
         self.next_offset = record.offset + 1
-        self.rejected += 1
+        self.rejections.add(rejected=True)
         if self._on_bad == "skip":
             return []
         if record.size > self._max_bytes:
@@ -295,8 +298,9 @@ class PartitionState:
         body = {
             "records": self.records,
             "explained": min((explanation.n for explanation in explanations.values()), default=0),
-            "rejected": self.rejected,
-            "status": "warming" if warming else "ready",
+            "rejected": self.rejections.total,
+            "rejected_recently": self.rejections.recent,
+            "status": "warming" if warming else "rejecting" if self.rejections.many else "ready",
             "performance": {
                 loss.name: dict(
                     zip(("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True)
@@ -378,7 +382,8 @@ class PartitionState:
             epoch=self.epoch,
             next_offset=self.next_offset,
             records=self.records,
-            rejected=self.rejected,
+            rejected=self.rejections.total,
+            recently=self.rejections.state(),
             notices=list(self.notices),
             fold_digest=self.fold_digest,
             chains={name: (chain.seq, chain.digest) for name, chain in self.chains.items()},
@@ -402,7 +407,8 @@ class PartitionState:
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
-        self.records, self.rejected, self.notices = data.records, data.rejected, list(data.notices)
+        self.records, self.notices = data.records, list(data.notices)
+        self.rejections.restore(data.rejected, data.recently)
         self.fold_digest = data.fold_digest
         for name, (seq, digest) in data.chains.items():
             self.chains[name].seq, self.chains[name].digest = seq, digest

@@ -125,6 +125,11 @@ class Workers(Collector):
             [((str(one.partition),), one.fallbacks) for one in partitions],
         )
         yield gauge(
+            "rejected_recently",
+            "Of the last 1,000 records of the partition those that could not be folded.",
+            [(one, one.rejected_recently) for one in partitions],
+        )
+        yield gauge(
             "consumer_lag_records",
             "Records not yet processed: last stable offset of the records topic minus the position of the fold.",
             [

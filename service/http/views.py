@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from explain_client.merge import merge
 from explain_client.messages import Explanation, is_date, utc
 from explain_core.drift.change import RiskChange
+from service.fold.rejections import LAST, MANY
 from service.headline import detectable, drivers, moved
 from service.http.feed import Feed, Partition
 from service.http.history import Column, History, positive
@@ -179,9 +180,12 @@ def sentence(partition: Partition, column: Column) -> str:
         worth = (
             f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
         )
+    rejecting = ""
+    if newest.rejected_recently > MANY:
+        rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
     if newest.status == "warming":
-        return f"Warming up. {driver}{worth}."
-    return f"{driver}{worth}; {_moved(history, column)}."
+        return f"{rejecting}Warming up. {driver}{worth}."
+    return f"{rejecting}{driver}{worth}; {_moved(history, column)}."
 
 
 def _moved(history: History, column: Column) -> str:
@@ -216,6 +220,7 @@ def _state(known: Mapping[int, Partition], partition: Partition, newest: Explana
         "status": newest.status,
         "records": newest.records,
         "explained": newest.explained,
+        "rejected_recently": newest.rejected_recently,
         "warm_up": max((int(positive(one.get("size"), 0)) for one in newest.estimators.values()), default=0),
         "epoch": newest.epoch,
         "timestamp": newest.timestamp,

@@ -43,6 +43,7 @@ class OwnedPartition:
         self.stored_at = 0.0
         self.records = 0
         self.explanations = 0
+        self.rejected_recently = 0
         self.losses: dict[str, tuple[float | None, float | None, float | None]] = {}
         self.fallbacks = 0
         self.caught_up_at = -1
@@ -202,6 +203,7 @@ class OwnedPartition:
         if self.state is not None:
             self.records = self.state.records
             self.explanations = self.state.chains["explanations"].seq
+            self.rejected_recently = self.state.rejections.recent
             self.fallbacks = self.state.evaluator.fallbacks
             performance = self.state.performance
             self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}

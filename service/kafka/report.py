@@ -49,6 +49,7 @@ class PartitionReport:
     replay_left: int
     records: int
     explanations: int
+    rejected_recently: int
     fallbacks: int
     losses: dict[str, tuple[float | None, float | None, float | None]]
     state_bytes: int | None
@@ -140,6 +141,7 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
         replay_left=owned.replay_left,
         records=owned.records,
         explanations=owned.explanations,
+        rejected_recently=owned.rejected_recently,
         fallbacks=owned.fallbacks,
         losses=owned.losses,
         state_bytes=stored.raw_size if stored else None,

@@ -78,7 +78,7 @@ def test_the_table_has_the_values_of_the_newest_message() -> None:
     assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
 
 
-def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = True) -> str:
+def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0) -> str:
     """The sentence on features whose values take such courses, a day from point to point."""
     partition, body = fed().partitions[0], newest()
     partition.history = History()
@@ -91,12 +91,20 @@ def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = Tr
         }
         body |= {
             "seq": i,
+            "rejected_recently": rejected,
             "timestamp": 1_700_000_000_000 + i * 86_400_000,
             "importance": {"ipfi": {"cross_entropy": cells}},
         }
         partition.newest = Explanation.from_json(json.dumps(body).encode())
         partition.history.add(partition.newest)
     return sentence(partition, ("ipfi", "cross_entropy"))
+
+
+def test_the_sentence_begins_with_the_records_that_could_not_be_used_if_they_are_many() -> None:
+    course = {"a": [0.1] * 3}
+    usual = said(course)
+    assert said(course, rejected=50) == usual
+    assert said(course, rejected=830) == f"830 of the last 1,000 records could not be used. {usual}"
 
 
 def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:

@@ -1,6 +1,7 @@
 """The fold: what a record does to a partition, and what leaves it as it was."""
 
 import hashlib
+import itertools
 import json
 import math
 
@@ -17,7 +18,7 @@ from service.fold.partition import FoldError
 from service.pickles.codec import dumps
 from service.settings import ModelSettings
 from service.snapshots.snapshot import encode
-from tests.folds import SMALL, fold, messages, new_state, record, values
+from tests.folds import SMALL, fold, messages, new_state, record, restored, settings, values
 
 TASKS = ("binary", "multiclass", "regression")
 GOOD = {"time": 10, "a": 0.5, "b": 1, "colour": "red", "label": True}
@@ -51,7 +52,7 @@ def without_position(state):
     """Everything in the state but what a dead letter may move: offset, count and its own chain."""
     data = state.state(dumps)
     chains = {name: chain for name, chain in data.chains.items() if name != "dead_letters"}
-    return msgspec.structs.replace(data, next_offset=0, rejected=0, chains=chains)
+    return msgspec.structs.replace(data, next_offset=0, rejected=0, recently=b"", chains=chains)
 
 
 # --- bad records -------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def test_a_bad_record_is_a_dead_letter_and_leaves_the_state_as_it_was(error_clas
     assert (headers["trace"], headers["__explain.errors.topic"]) == (b"1", b"records")
     assert (headers["__explain.errors.partition"], headers["__explain.errors.offset"]) == (b"3", b"50")
     assert without_position(state) == before
-    assert (state.next_offset, state.rejected, state.fold_digest) == (51, 1, digest)
+    assert (state.next_offset, state.rejections.total, state.fold_digest) == (51, 1, digest)
 
 
 BAD_FROM_THE_START = [kind for kind in BAD if kind not in ("unknown_label", "feature_type", "group_name", "too_many_features", "names_too_long")]  # fmt: skip
@@ -107,7 +108,7 @@ BAD_FROM_THE_START = [kind for kind in BAD if kind not in ("unknown_label", "fea
 
 def neighbours(outputs):
     """Explanations without what a bad record may move."""
-    moved = ("offset", "timestamp", "rejected", "digest")
+    moved = ("offset", "timestamp", "rejected", "rejected_recently", "digest")
     return [
         {name: value for name, value in message.items() if name not in moved} for message in messages(outputs)
     ]
@@ -123,7 +124,7 @@ def test_a_bad_record_at_any_position_leaves_its_neighbours_explanations_as_they
         outputs = fold(state, [*given[:position], BAD[kind], *given[position:]])
         assert [one.destination for one in outputs].index("dead_letters") == position
         assert neighbours(outputs) == alone, (kind, position)
-        assert state.rejected == 1
+        assert state.rejections.total == 1
 
 
 def test_the_records_after_bad_ones_of_every_kind_are_explained_as_if_these_had_not_been():
@@ -132,7 +133,7 @@ def test_the_records_after_bad_ones_of_every_kind_are_explained_as_if_these_had_
     clean, _ = grouped()
     assert neighbours(with_bad) == neighbours(fold(clean, given))
     assert len(messages(with_bad)) == 5
-    assert messages(with_bad)[-1]["rejected"] == mixed.rejected == len(BAD)
+    assert messages(with_bad)[-1]["rejected"] == mixed.rejections.total == len(BAD)
 
 
 def test_what_is_said_of_a_bad_record_is_short_however_long_its_parts_are():
@@ -172,10 +173,30 @@ def test_the_chain_of_dead_letters_covers_every_byte_of_them():
         assert claimed == digest.hex()
 
 
+def test_the_status_says_so_where_more_than_fifty_of_the_last_thousand_records_were_bad():
+    for on_bad in ("dead_letter", "skip"):
+        known = {"record": {"on_bad": on_bad}, "emit": {"every": 1}}
+        state, given = new_state(**known), itertools.cycle(values(60))
+        fold(state, itertools.islice(given, 1_000))
+
+        def last(state, *objects):
+            message = messages(fold(state, objects))[-1]
+            return message["status"], message["rejected_recently"], message["rejected"]
+
+        assert last(state, *[b"{"] * 50, next(given)) == ("ready", 50, 50)
+        assert last(state, b"{", next(given)) == ("rejecting", 51, 51)
+        # What a snapshot restores counts on from the same records.
+        again = restored(encode(state), settings(**known))
+        tail = [b"{", *itertools.islice(given, 946)]
+        assert last(state, *tail) == last(again, *tail) == ("rejecting", 52, 52)
+        assert last(state, next(given)) == last(again, next(given)) == ("rejecting", 51, 52)
+        assert last(again, next(given)) == ("ready", 50, 52)
+
+
 def test_skip_publishes_nothing_of_a_bad_record_and_fail_names_it():
     skipping, given = grouped(record={"on_bad": "skip"})
     assert fold(skipping, [given[0], b"{", given[1]]) == []
-    assert (skipping.records, skipping.rejected) == (2, 1)
+    assert (skipping.records, skipping.rejections.total) == (2, 1)
     failing, _ = grouped(record={"on_bad": "fail"})
     fold(failing, given[:1])
     with pytest.raises(FoldError, match=r"records partition 3 offset 1: .*not_json.*record\.on_bad is fail"):

@@ -61,7 +61,7 @@ function say(problem) {
 function updateState(state) {
   const { group } = state;
   const facts = [
-    ["Status", state.status === "warming" ? `warming up: ${number(Math.min(state.records, state.warm_up))} of ${number(state.warm_up)}` : state.status],
+    ["Status", state.status === "rejecting" ? `rejecting: ${number(state.rejected_recently)} of the last 1,000` : state.status === "warming" ? `warming up: ${number(Math.min(state.records, state.warm_up))} of ${number(state.warm_up)}` : state.status],
     ["Records", number(state.records)],
     ["Explained", number(state.explained)],
     ["Lag", state.lag === null ? "unknown" : number(state.lag)],

@@ -1,0 +1,54 @@
+"""How many of the last records of a partition could not be folded."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+LAST = 1_000
+"""Records that are looked back on."""
+
+MANY = 50
+"""More of them than these, 5 %, and the partition rejects more than chance explains."""
+
+Bits = Annotated[bytes, msgspec.Meta(max_length=LAST // 8)]
+"""A bit for each of the last records, the newest last: whether it was rejected."""
+
+
+class Rejections:
+    """Which of the last ``LAST`` records were rejected; ``total`` counts those of the whole epoch.
+
+    >>> rejections = Rejections()
+    >>> for i in range(2_000):
+    ...     rejections.add(rejected=i % 10 == 0)
+    >>> rejections.total, rejections.recent, rejections.many
+    (200, 100, True)
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._bits = 0
+
+    def add(self, *, rejected: bool) -> None:
+        """Take notice of the next record."""
+        self._bits = (self._bits << 1 | rejected) & _ALL
+        self.total += rejected
+
+    @property
+    def recent(self) -> int:
+        """How many of the last ``LAST`` records were rejected."""
+        return self._bits.bit_count()
+
+    @property
+    def many(self) -> bool:
+        return self.recent > MANY
+
+    def state(self) -> bytes:
+        return self._bits.to_bytes(LAST // 8)
+
+    def restore(self, total: int, bits: bytes) -> None:
+        self.total, self._bits = total, int.from_bytes(bits)
+
+
+_ALL = (1 << LAST) - 1
