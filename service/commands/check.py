@@ -18,7 +18,10 @@ from service.commands.markers import Markers, remarks
 from service.commands.printing import print_rows
 from service.errors import UserError
 from service.fold.models import foreign_code, load_model
-from service.fold.records import BadRecord, Decoder, InputRecord
+from service.fold.records import Decoder, InputRecord
+from service.formats.errors import BadRecord
+from service.formats.schemas import Schemas
+from service.formats.source import schema_source
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import read_headers
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
@@ -209,14 +212,15 @@ def _sample(
     settings: Settings, topic: Topic, features: dict[str, Inferred], labels: Counter[str]
 ) -> Iterator[Finding]:
     """Decode the newest records, as `run` would."""
-    decoder = Decoder(settings.record, settings.model.task)
+    schemas, fetch = Schemas(), schema_source(settings)
+    decoder = Decoder(settings.record, settings.model.task, schemas)
     bad: dict[str, tuple[int, str]] = {}
     good = 0
     consumer = reading_consumer(settings)
     try:
         for partition, record in _newest(consumer, topic):
             try:
-                sample = decoder.decode(record)
+                sample = schemas.supply(decoder.decode, record, fetch)
             except BadRecord as error:
                 count, first = bad.get(
                     error.error_class, (0, f"partition {partition} offset {record.offset}: {error}")

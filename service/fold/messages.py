@@ -12,7 +12,8 @@ import orjson
 
 from explain_client.chain import DIGEST_KEY, chained, genesis
 from explain_client.messages import DeadLetterHeaders
-from service.fold.records import BadRecord, Headers, InputRecord
+from service.fold.records import InputRecord
+from service.formats.errors import BadRecord, Headers
 
 Destination = Literal["explanations", "drift", "dead_letters"]
 

@@ -30,9 +30,12 @@ from service.errors import UserError
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import ModelData, load_model, model_data, restored_model
-from service.fold.records import BadRecord, Decoder, InputRecord, Sample
+from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
+from service.formats import files
+from service.formats.errors import BadRecord
+from service.formats.schemas import Schemas, StoredSchema
 from service.settings import ExplainerSettings, Settings
 
 MAX_CLASSES = 1_000
@@ -62,6 +65,7 @@ class PartitionData(State, frozen=True):
     explainers: dict[str, EstimatorState]
     performance: PerformanceState
     windows: WindowsData | None
+    schemas: list[StoredSchema] = msgspec.field(default_factory=list)
 
 
 class FoldError(UserError):
@@ -69,8 +73,8 @@ class FoldError(UserError):
 
 
 def fold_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that the fold depends on, as plain JSON types: a state belongs to them."""
-    return settings.model_dump(
+    """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a schema's file its content counts."""
+    found = settings.model_dump(
         mode="json",
         include={
             "app_id": True,
@@ -84,6 +88,9 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
             "drift": True,
         },
     )
+    if settings.record.schema_file is not None:
+        found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
+    return found
 
 
 class PartitionState:
@@ -126,7 +133,8 @@ class PartitionState:
             Windows(settings, derive_seed(seed, "drift"), model_seed) if settings.drift.enabled else None
         )
         self._settings = settings
-        self._decoder = Decoder(settings.record, settings.model.task)
+        self.schemas = Schemas()
+        self._decoder = Decoder(settings.record, settings.model.task, self.schemas)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
         self._topic = settings.topics.records
@@ -148,7 +156,8 @@ class PartitionState:
     def step(self, record: InputRecord) -> list[Output]:
         """Fold one record; returns the messages that it causes, in order.
 
-        Raises ``FoldError`` where the model fails, or a bad record is to stop the service (``record.on_bad: fail``).
+        Raises ``FoldError`` where the model fails, or a bad record is to stop the service (``record.on_bad: fail``); and, before anything
+        else has happened, ``UnknownSchema`` where ``schemas`` has to learn the record's schema first.
         """
         if record.offset < self.next_offset:
             raise AssertionError(f"offset {record.offset} after {self.next_offset}: the fold never goes back")
@@ -394,6 +403,7 @@ class PartitionState:
             explainers={name: explainer.state() for name, explainer in self.explainers.items()},
             performance=self.performance.state(),
             windows=None if self.windows is None else self.windows.state(),
+            schemas=self.schemas.state(),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -425,6 +435,7 @@ class PartitionState:
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)
         self._teams = teams(self.explainers.values())
+        self.schemas.restore(data.schemas)
 
 
 def _alpha(explainer: ExplainerSettings | None) -> float:

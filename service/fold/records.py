@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-import orjson
-
+from service.formats.errors import BadRecord, Headers
+from service.formats.json_schema import json_type
+from service.formats.reading import ValueReader
+from service.formats.schemas import Schemas
 from service.settings import RecordSettings
 
 Task = Literal["binary", "multiclass", "regression"]
-Headers = tuple[tuple[str, bytes | None], ...]
 
 MAX_NUMBER = 1e30
 """Of larger features, labels and weights, products, squares and variances overflow in models and losses, records later."""
@@ -49,28 +50,17 @@ class Sample(NamedTuple):
     id: str | None
 
 
-MAX_MESSAGE = 1_000
-"""Characters of what is said of a bad record: its dead letter must not become too large for the topic."""
-
-
-class BadRecord(Exception):
-    """A record that cannot be folded. ``error_class`` is one of a fixed set of names, for counting."""
-
-    def __init__(self, error_class: str, message: str) -> None:
-        super().__init__(message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…")
-        self.error_class = error_class
-
-
 class Decoder:
-    """Decodes one record; every instance is bound to the record settings and the task.
+    """Decodes one record; every instance is bound to the record settings, the task, and the schemas of the records so far.
 
     Features are numbers, strings and booleans; a null or absent feature, and one of the texts of
     ``record.missing``, is a missing value and left out.
-    Raises ``BadRecord`` for everything else.
+    Raises ``BadRecord`` for everything else, and ``UnknownSchema`` where the record's schema is not there yet.
     """
 
-    def __init__(self, settings: RecordSettings, task: Task) -> None:
+    def __init__(self, settings: RecordSettings, task: Task, schemas: Schemas) -> None:
         self._settings = settings
+        self._read = ValueReader(settings, schemas).read
         self._regression = task == "regression"
         self._label = _path(settings.label)
         self._weight = _path(settings.weight)
@@ -92,19 +82,12 @@ class Decoder:
                 f"{record.unreadable_headers} of the record's headers have names that are not UTF-8; the dead letter has the others",
             )
         if value is None:
-            raise BadRecord("null_value", "the record has no value; a labelled record is a JSON object")
+            raise BadRecord("null_value", "the record has no value; a labelled record is an object")
         if len(value) > settings.max_bytes:
             raise BadRecord(
                 "too_large", f"the value has {len(value)} bytes; record.max_bytes is {settings.max_bytes}"
             )
-        try:
-            data = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise BadRecord("not_json", f"the value is not JSON: {error}") from None
-        if type(data) is not dict:
-            raise BadRecord(
-                "not_object", f"the value is a JSON {_json_type(data)}; a labelled record is an object"
-            )
+        data, _ = self._read(value, record.headers)
         y = self._decode_label(_find(data, self._label))
         x = self._decode_features(data)
         weight, timestamp, identity = 1.0, record.timestamp, None
@@ -154,7 +137,7 @@ class Decoder:
             elif kind is not int and kind is not bool:
                 raise BadRecord(
                     "nested_feature",
-                    f"feature {_short(name)} is a JSON {_json_type(value)}; name paths into it in record.features",
+                    f"feature {_short(name)} is a JSON {json_type(value)}; name paths into it in record.features",
                 )
         return found
 
@@ -258,14 +241,9 @@ def _find(data: dict[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def _json_type(value: Any) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
-
-
 def _short(value: Any) -> str:
     """A value for a message: its beginning, however long it is."""
     if isinstance(value, list | dict):
-        return f"a JSON {_json_type(value)}"
+        return f"a JSON {json_type(value)}"
     text = repr(value[:101] if isinstance(value, str) else value)
     return text if len(text) <= 100 else text[:100] + "…"

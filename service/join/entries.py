@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from service.fold.records import Headers
+from service.formats.errors import Headers
 
 EVENT, LABEL, DONE = 0, 1, 2
 """Kinds of entries: an event that waits for its label, a label that waits for its event, an id whose outcome is known."""

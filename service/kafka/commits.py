@@ -77,14 +77,17 @@ class Commits:
     ) -> None:
         """One transaction: outputs so far, snapshots, offsets with their pointers. Raises ``Aborted``.
 
-        ``saved``: which partitions to snapshot; by default those that are due. Those that never were come along.
+        ``saved``: which partitions to snapshot; by default those that are due. Those that never were come along, and those that
+        have learnt a schema since.
 
         1. chunks and manifests of the snapshots; 2. their offsets, by flushing; 3. the input offsets, each with its
         pointer; 4. commit; 5. note what is now true.
         """
         running = _running(owned)
         due = self._cadence.due(running) if saved is None else [one for one in running if one in saved]
-        first = [one for one in running if one.place is None and one.dirty and one not in due]
+        first = [
+            one for one in running if ((one.place is None and one.dirty) or one.learnt) and one not in due
+        ]
         saved = [one for one in (*due, *first) if one.unsaved]
         moved = [one for one in running if one.dirty or one in saved]
         if not moved and not self._transaction.open and not self._transaction.kept:

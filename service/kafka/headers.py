@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from service.fold.records import Headers
+from service.formats.errors import Headers
 
 
 class Read(NamedTuple):

@@ -49,6 +49,12 @@ class OwnedPartition:
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
+        self._stored_schemas = 0
+
+    @property
+    def learnt(self) -> bool:
+        """Whether records are folded by schemas that no snapshot has: the next commit needs one that has them."""
+        return self.state is not None and len(self.state.schemas) > self._stored_schemas
 
     @property
     def dirty(self) -> bool:
@@ -114,7 +120,9 @@ class OwnedPartition:
         if record.offset < state.next_offset:
             return []
         started = self._clock.monotonic()
-        outputs = state.step(record)
+        # What a replay does not find in its snapshot was not in the registry: the commit would have stored a snapshot with it.
+        fetch = self._cluster.schema if self.phase == "running" else lambda key: None
+        outputs = state.schemas.supply(state.step, record, fetch)
         self.fold_seconds += self._clock.monotonic() - started
         if self.phase == "running":
             return outputs
@@ -131,6 +139,7 @@ class OwnedPartition:
     def _take_up(self, found: Recovered) -> None:
         self.state, self.place, self._target = found.state, found.place, found.target
         self.stored, self.stored_at = found.stored, found.stored_at
+        self._stored_schemas = len(found.state.schemas)
         self.snapshot_at = self._clock.monotonic()
         if self._target is None:
             self._run()
@@ -194,6 +203,7 @@ class OwnedPartition:
         self._count()
         if place is not None:
             self.place, self.stored = place, self._taken
+            self._stored_schemas = len(self.state.schemas)
             self.stored_at = self._clock.time()
             self.fold_seconds = 0.0
             self.snapshot_at = self._clock.monotonic()

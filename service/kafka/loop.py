@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from service.errors import UserError
 from service.fold.models import foreign_code
 from service.fold.records import InputRecord
+from service.formats.source import schema_source
 from service.kafka.clients import (
     CONNECT_SECONDS,
     KAFKA,
@@ -88,6 +89,7 @@ class Worker(Member[OwnedPartition]):
                 )
             ),
             self._envelope.read,
+            schema_source(settings),
             kafka.clock,
         )
         transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)

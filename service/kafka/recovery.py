@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import UserError
 from service.fold.partition import PartitionState, fold_settings
+from service.formats.schemas import Fetch
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
 from service.kafka.clock import Clock
 from service.kafka.past import Past, Read
@@ -43,7 +44,7 @@ class RecoveryError(UserError):
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a partition needs of the cluster to recover."""
+    """What a partition needs of the cluster to recover. ``schema`` asks the registry for the schema of records under an id."""
 
     settings: Settings
     topic_id: str
@@ -52,6 +53,7 @@ class Cluster:
     reader: Consumer
     uncommitted: Callable[[], Consumer]
     read: Read
+    schema: Fetch
     clock: Clock = field(default_factory=Clock)
 
 

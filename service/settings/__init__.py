@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from explain_core import losses as known_losses
 from service.errors import SettingsError
+from service.settings.records import Format, FormatSettings, RecordSettings
 from service.settings.sections import (
     TRANSACTION_TIMEOUT_MS,
     CheckpointSettings,
@@ -26,7 +27,6 @@ from service.settings.sections import (
     KafkaSettings,
     LogSettings,
     ModelSettings,
-    RecordSettings,
     RecoverySettings,
     RegistrySettings,
     ReservoirSettings,
@@ -56,6 +56,8 @@ __all__ = [
     "EmitSettings",
     "ExplainSettings",
     "ExplainerSettings",
+    "Format",
+    "FormatSettings",
     "HttpSettings",
     "KafkaSettings",
     "LogSettings",
@@ -142,6 +144,14 @@ class Settings(BaseSettings):
                 known_losses.get(loss or known_losses.DEFAULT[task], task)
             except ValueError as error:
                 problems.append((path, f"{error} (model.task is {self.model.task})"))
+        if self.record.needs_registry and self.registry.url is None:
+            problems.append(
+                (
+                    ("record", "format"),
+                    f"{self.record.format} is read by schemas of a registry, and registry.url is not set; set it, "
+                    "or record.framing none and record.schema_file",
+                )
+            )
         refuse(problems)
         return self
 

@@ -121,46 +121,6 @@ class TopicSettings(_Section):
         return self
 
 
-class RecordSettings(_Section):
-    """What a record looks like: a JSON object; fields are named by paths such as `customer.age`."""
-
-    features: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="Field paths of the features; by default every top-level field that has no other role.",
-    )
-    label: str = Field("label", min_length=1, description="Field path of the label.")
-    timestamp: str | None = Field(
-        None,
-        description="Field path of the event time (ms since 1970 or ISO 8601); by default Kafka's timestamp.",
-    )
-    weight: str | None = Field(
-        None, description="Field path of the sample weight for learning, a number above 0."
-    )
-    id: str | None = Field(None, description="Field path of the record's id, repeated in the messages.")
-    max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
-    max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
-    max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
-    missing: tuple[str, ...] = Field(
-        (),
-        description="Texts that stand for a missing value of a feature, such as ? and NA: it is left out, as null is.",
-    )
-    on_bad: Literal["dead_letter", "skip", "fail"] = Field(
-        "dead_letter", description="What to do with a record that cannot be used."
-    )
-
-    @model_validator(mode="after")
-    def _label_is_no_feature(self) -> RecordSettings:
-        features = self.features or []
-        problems: list[tuple[SettingPath, str]] = [
-            (("features",), f"names {name!r} twice; take one out") for name in _duplicates(features)
-        ]
-        if self.label in features:
-            problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))
-        refuse(problems)
-        return self
-
-
 class ModelSettings(_Section):
     """The model that the sidecar explains."""
 
@@ -448,7 +408,10 @@ class RegistrySettings(_Section):
         None,
         description="Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); by default messages are plain JSON.",
     )
-    format: Literal["json", "avro"] = Field("json", description="JSON by a JSON Schema, or Avro.")
+    format: Literal["json", "avro", "none"] = Field(
+        "json",
+        description="JSON by a JSON Schema, or Avro; none: the messages are plain JSON, and the registry serves to read records alone.",
+    )
     auto_register: bool = Field(
         False,
         description="Register the schemas at the start; by default use `explain-sidecar schemas register`.",

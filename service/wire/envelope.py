@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from service.fold.messages import Event, Output
-from service.fold.records import Headers
+from service.formats.errors import Headers
 from service.settings import Settings
 from service.wire.registry import json_reader, registry_of
 

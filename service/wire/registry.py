@@ -5,25 +5,19 @@ The framing is put around a message that is complete: its digest covers the JSON
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
 from explain_client.messages import unframed
 from service.errors import SettingsError, UserError
+from service.formats.registry import RegistryClient
 from service.settings import Settings
-from service.settings.sources import PREFIX
 from service.wire.avro import teach_fastavro
 
 SCHEMAS = {"explanations": "explanation", "drift": "drift"}
 """Which schema the messages of a topic have, by the topic's setting."""
-
-_ANSWER_SECONDS = {"timeout": 4, "max.retries": 1, "retries.wait.ms": 200, "retries.max.wait.ms": 1_000}
-"""An address that nobody answers at is reported within 10 s."""
-
-_CONFLICT, _NOT_FOUND = 409, 404
 
 
 class Registry:
@@ -34,33 +28,20 @@ class Registry:
 
     def __init__(self, settings: Settings) -> None:
         config = settings.registry
-        if config.url is None:
+        if config.format == "none":
             raise SettingsError(
-                f"registry.url is not set: name your Schema Registry in {PREFIX}REGISTRY__URL, "
-                "http://host:port and its path"
+                "registry.format is none: the sidecar's messages have no schemas there; set json or avro"
             )
-        try:
-            from confluent_kafka import schema_registry
-            from confluent_kafka.schema_registry.avro import AvroDeserializer
-            from confluent_kafka.serialization import MessageField, SerializationContext
-        except ImportError as error:
-            raise UserError(
-                f"registry.url: {error.name or error} is missing; it needs the extra `registry`: "
-                "pip install 'explanation-sidecar[registry]'"
-            ) from None
+        self._registry = RegistryClient(config)
+        self._client, self._ask = self._registry.client, self._registry.ask
+        from confluent_kafka import schema_registry
+        from confluent_kafka.schema_registry.avro import AvroDeserializer
+        from confluent_kafka.serialization import MessageField, SerializationContext
+
         from service.wire.schemas import avro_schemas, schemas
 
         teach_fastavro()
-        for name in ("httpx", "httpx2"):  # a line for each request, on level info
-            logging.getLogger(name).setLevel(logging.WARNING)
         self._settings = config
-        self._error = schema_registry.SchemaRegistryError
-        try:
-            self._client = schema_registry.SchemaRegistryClient(
-                {"url": config.url, **_ANSWER_SECONDS, **config.config}
-            )
-        except (ValueError, TypeError, OSError) as error:
-            raise SettingsError(f"registry.config: {error}") from None
         self._conf = {"subject.name.strategy": schema_registry.topic_subject_name_strategy}
         texts = avro_schemas() if config.format == "avro" else schemas()
         suffix = "avsc" if config.format == "avro" else "schema.json"
@@ -127,39 +108,10 @@ class Registry:
         context = self._contexts["explanations"]
         return _json(self._ask("", self._deserializer, framed, context))
 
-    def _ask(self, subject: str, ask: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return ask(*arguments)
-        except self._error as error:
-            self._refused(subject, error)
-        # The HTTP library, whose name depends on confluent-kafka's version, has errors of its own for each way not to answer.
-        except Exception as error:
-            raise UserError(
-                f"registry.url {self._settings.url}: no answer that can be used ({type(error).__name__}: {error}); check the "
-                "address, and that the registry runs"
-            ) from None
-
-    def _refused(self, subject: str, error: Any) -> NoReturn:
-        where = f"registry.url {self._settings.url}"
-        if error.http_status_code == _NOT_FOUND and subject:
-            raise UserError(
-                f"{where}: subject {subject!r} does not have this version's {self._settings.format} schema ({error}); "
-                "`explain-sidecar schemas register` registers it, or every start where registry.auto_register is set"
-            ) from None
-        if error.http_status_code == _CONFLICT:
-            raise UserError(
-                f"{where}: subject {subject!r} has a schema that this version's {self._settings.format} schema is not compatible with "
-                f"({error}); look at the subject's compatibility level, or name another topic"
-            ) from None
-        raise UserError(
-            f"{where}: it answers {error}; check the address (Confluent's: http://host:8081, Apicurio's: "
-            "http://host:8080/apis/ccompat/v7), the rights, and registry.config"
-        ) from None
-
 
 def registry_of(settings: Settings) -> Registry | None:
-    """The registry, where ``registry.url`` is set."""
-    return Registry(settings) if settings.registry.url else None
+    """The registry, where ``registry.url`` is set and the messages are to be framed."""
+    return Registry(settings) if settings.registry.url and settings.registry.format != "none" else None
 
 
 def json_reader(registry: Registry | None) -> Callable[[bytes], bytes]:

@@ -6,7 +6,9 @@ import pytest
 
 from service.commands.csv_rows import converters_of
 from service.commands.markers import Markers, remarks
-from service.fold.records import BadRecord, Decoder, InputRecord
+from service.fold.records import Decoder, InputRecord
+from service.formats.errors import BadRecord
+from service.formats.schemas import Schemas
 from service.settings import RecordSettings
 
 
@@ -41,10 +43,10 @@ def test_a_column_with_markers_that_are_named_is_numeric():
 
 def test_a_feature_of_a_missing_text_is_left_out():
     record = InputRecord(0, 0, None, json.dumps({"a": "?", "b": "x", "c": 1, "label": "?"}).encode())
-    plain = Decoder(RecordSettings(), "binary").decode(record)
+    plain = Decoder(RecordSettings(), "binary", Schemas()).decode(record)
     assert plain.x == {"a": "?", "b": "x", "c": 1}
-    sample = Decoder(RecordSettings(missing=("?", "NA")), "binary").decode(record)
+    sample = Decoder(RecordSettings(missing=("?", "NA")), "binary", Schemas()).decode(record)
     assert (sample.x, sample.y) == ({"b": "x", "c": 1}, "?")
     nothing = InputRecord(0, 0, None, json.dumps({"a": "?", "label": 1}).encode())
     with pytest.raises(BadRecord, match="no feature"):
-        Decoder(RecordSettings(missing=("?",)), "binary").decode(nothing)
+        Decoder(RecordSettings(missing=("?",)), "binary", Schemas()).decode(nothing)

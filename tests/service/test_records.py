@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.fold.records import MAX_NUMBER, BadRecord, Decoder, InputRecord
+from service.fold.records import MAX_NUMBER, Decoder, InputRecord
+from service.formats.errors import BadRecord
+from service.formats.schemas import Schemas
 from service.settings import RecordSettings
 
 
 def decode(value, task="binary", **settings):
     if value is not None and not isinstance(value, bytes):
         value = json.dumps(value).encode()
-    return Decoder(RecordSettings(**settings), task).decode(InputRecord(7, 1_000, None, value))
+    return Decoder(RecordSettings(**settings), task, Schemas()).decode(InputRecord(7, 1_000, None, value))
 
 
 def refusal(value, task="binary", **settings):

@@ -1,0 +1,105 @@
+"""The section of the records: what their values are written in, and which of their fields mean what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from service.settings.sections import _duplicates, _Section
+from service.settings.sources import SettingPath, refuse
+
+Format = Literal["json", "avro", "protobuf", "json_schema"]
+Framing = Literal["registry", "none"]
+
+
+class FormatSettings(_Section):
+    """What the values of a topic are written in."""
+
+    format: Format = Field(
+        "json",
+        description="What values are written in; json_schema is JSON that is validated by a schema, and avro and protobuf need one.",
+    )
+    framing: Framing | None = Field(
+        None,
+        description="registry: a schema's id comes with each value, in the header __value_schema_id or before the value; none: the bare value. By default none for json, and registry for the others.",
+    )
+    schema_file: Path | None = Field(
+        None,
+        description="Schema of bare values: .avsc, .proto, a FileDescriptorSet or a JSON Schema. Where ids come with the values: the schema that they are read as, whatever they were written with.",
+    )
+    message: str | None = Field(
+        None,
+        min_length=1,
+        description="protobuf without framing: full name of the message; by default the only one at the top of the file.",
+    )
+
+    @property
+    def framed(self) -> bool:
+        """Whether the id of a schema comes with each value."""
+        return (self.framing or ("none" if self.format == "json" else "registry")) == "registry"
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether the schemas of the values are a registry's."""
+        by_file = self.format == "json_schema" and self.schema_file is not None
+        return self.framed and self.format != "json" and not by_file
+
+    @model_validator(mode="after")
+    def _format_fits(self) -> FormatSettings:
+        problems: list[tuple[SettingPath, str]] = []
+        if self.schema_file is not None and self.format == "json":
+            problems.append(
+                (("schema_file",), "has no meaning where format is json; take it out, or set json_schema")
+            )
+        if self.schema_file is None and self.format != "json" and not self.framed:
+            problems.append(
+                (("schema_file",), f"is missing: bare values in {self.format} are read by a schema of yours")
+            )
+        if self.message is not None and (self.format != "protobuf" or self.framed):
+            problems.append(
+                (("message",), "is for protobuf without framing: a frame names the message; take it out")
+            )
+        refuse(problems)
+        return self
+
+
+class RecordSettings(FormatSettings):
+    """What a record looks like: an object; fields are named by paths such as `customer.age`."""
+
+    features: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Field paths of the features; by default every top-level field that has no other role.",
+    )
+    label: str = Field("label", min_length=1, description="Field path of the label.")
+    timestamp: str | None = Field(
+        None,
+        description="Field path of the event time (ms since 1970 or ISO 8601); by default Kafka's timestamp.",
+    )
+    weight: str | None = Field(
+        None, description="Field path of the sample weight for learning, a number above 0."
+    )
+    id: str | None = Field(None, description="Field path of the record's id, repeated in the messages.")
+    max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
+    max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
+    max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
+    missing: tuple[str, ...] = Field(
+        (),
+        description="Texts that stand for a missing value of a feature, such as ? and NA: it is left out, as null is.",
+    )
+    on_bad: Literal["dead_letter", "skip", "fail"] = Field(
+        "dead_letter", description="What to do with a record that cannot be used."
+    )
+
+    @model_validator(mode="after")
+    def _label_is_no_feature(self) -> RecordSettings:
+        features = self.features or []
+        problems: list[tuple[SettingPath, str]] = [
+            (("features",), f"names {name!r} twice; take one out") for name in _duplicates(features)
+        ]
+        if self.label in features:
+            problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))
+        refuse(problems)
+        return self
