@@ -289,6 +289,42 @@ def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any) -> A
     return after, losses
 
 
+@compiled
+def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
+    """``Performance.update`` in place.
+
+    ``sizes`` are the numbers of classes of a prediction, of the labels before, and of the losses, then the losses' codes.
+    ``numbers`` are the smoothing's decay, the prediction, room for its losses, weight and mean of the predictions, the same of
+    the labels, and three means for each loss. ``y`` is the index of the label in the prediction or −1, ``seen`` that among the
+    labels before; or y is a number.
+    """
+    n, known, n_losses, codes = sizes[0], sizes[1], sizes[2], sizes[3:]
+    own, mean = 1 + n, 1 + n + n_losses
+    labels = mean + 1 + n
+    means, decay, base = labels + 1 + known, numbers[0], numbers[1:own]
+    after, expected = empty_losses(numbers[mean:labels], decay, base, y, codes)
+    step = 1.0 / after[0]
+    before, frequencies, number = numbers[labels], np.empty(known), codes[0] >= _SQUARED
+    for i in range(known):
+        p = numbers[labels + 1 + i]
+        frequencies[i] = p if number else (before * p + 0.5) / (before + 0.5 * known)
+    for row in range(n_losses):
+        numbers[own + row] = loss(codes[row], y, base)
+        other = loss(codes[row], y if number else float(seen), frequencies)
+        for column, value in enumerate((numbers[own + row], other, expected[row])):
+            place = means + 3 * row + column
+            numbers[place] += step * (value - numbers[place])
+    put(after, numbers[mean:labels])
+    numbers[labels] = 1.0 + decay * before
+    step = 1.0 / numbers[labels]
+    for i in range(known):
+        p = numbers[labels + 1 + i]
+        if number:
+            numbers[labels + 1 + i] = p + step * (y - p)
+        else:
+            numbers[labels + 1 + i] = (1.0 - step) * p + step * (1.0 if i == seen else 0.0)
+
+
 @inner
 def settle(
     m: int, delta: Any, cells: Any, sums: Any, rates: Any,

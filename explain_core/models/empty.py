@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from explain_core.losses import Loss, Prediction
+import numpy as np
+
+from explain_core.compiling import AVAILABLE
+from explain_core.evaluation import kernels
+from explain_core.losses import NAMED, Loss, Prediction
 from explain_core.smoothing import Array, decay
 from explain_core.state import State, Value, check
 
@@ -82,7 +87,7 @@ class EmptyModel:
         if mean is None:
             row[:] = 0.0
         elif isinstance(mean, Mapping):
-            if list(mean) != labels:
+            if tuple(mean) != tuple(labels):
                 return None
             row[:] = self._weights, *mean.values()
         else:
@@ -167,28 +172,65 @@ class Performance:
         self.losses = tuple(losses)
         self._empty = EmptyModel(alpha)
         self._frequencies = EmptyModel(alpha)
-        self._means = [(0.0, 0.0, 0.0)] * len(self.losses)
+        self._means: Array = np.zeros((len(self.losses), 3))
+        self._labels: tuple[Any, ...] | None = None
+        """Of the predictions that compiled code takes in; None where there is none that it may."""
 
     def update(self, y: Any, prediction: Prediction) -> list[float]:
         """Take in one prequential prediction; returns its losses."""
+        labels = tuple(prediction) if isinstance(prediction, Mapping) else (None,)
+        classes = isinstance(prediction, Mapping)
+        if labels == self._labels:
+            seen = self._seen.get(y if classes else None)
+            if seen is not None:
+                values: Any = prediction.values() if isinstance(prediction, Mapping) else (prediction,)
+                self._pack(self._numbers.data, 8, *values)
+                kernels.perform(
+                    self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen
+                )
+                losses: list[float] = self._own.tolist()
+                return losses
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
-        classes = isinstance(prediction, Mapping)
         frequencies = self._frequencies.frequencies(y) if classes else self._frequencies.number(y)
-        seen = self._frequencies.after({y: 1.0} if classes else float(y))
         own = [loss(y, prediction) for loss in self.losses]
         found = [
             (a, loss(y, frequencies), loss(y, expected)) for a, loss in zip(own, self.losses, strict=True)
         ]
-        self._means = [
-            (p + step * (a - p), q + step * (b - q), r + step * (c - r))
-            for (p, q, r), (a, b, c) in zip(self._means, found, strict=True)
-        ]
-        self._empty, self._frequencies = after, seen
+        self._means = np.array(
+            [
+                [p + step * (a - p) for p, a in zip(means, values, strict=True)]
+                for means, values in zip(self._means.tolist(), found, strict=True)
+            ]
+        )
+        self._empty, self._frequencies = after, self._frequencies.after({y: 1.0} if classes else float(y))
+        self._lay_out(labels)
         return own
 
+    def _lay_out(self, labels: tuple[Any, ...]) -> None:
+        """Let compiled code take in the predictions of these labels that follow."""
+        self._labels, known = None, all(NAMED.get(loss.name) is loss for loss in self.losses)
+        if not (AVAILABLE and known and labels):
+            return
+        seen = tuple(self._frequencies._mean) if isinstance(self._frequencies._mean, Mapping) else (None,)
+        n, m, codes = len(labels), len(seen), [kernels.LOSSES[loss.name] for loss in self.losses]
+        self._sizes = np.array([n, m, len(codes), *codes], np.int64)
+        parts = [1, n, len(codes), 1 + n, 1 + m, 3 * len(codes)]
+        numbers = np.full(sum(parts), self._empty._decay)
+        _, _, self._own, empty, frequencies, means = np.split(numbers, np.cumsum(parts[:-1]))
+        within = self._empty.within(empty, labels)
+        if within is not None:
+            self._empty, self._frequencies = within, self._frequencies.within(frequencies, seen) or within
+            means[:] = self._means.ravel()
+            self._means, self._numbers = means.reshape(self._means.shape), numbers
+            self._pack = struct.Struct(f"{n}d").pack_into
+            self._places, self._seen = ({one: i for i, one in enumerate(of)} for of in (labels, seen))
+            self._labels = labels
+
     def state(self) -> PerformanceState:
-        return PerformanceState(self._empty.state(), self._frequencies.state(), list(self._means))
+        return PerformanceState(
+            self._empty.state(), self._frequencies.state(), [tuple(means) for means in self._means.tolist()]
+        )
 
     def restore(self, state: PerformanceState) -> None:
         """Take a stored state on. Raises ``StateError`` where it is one of other losses."""
@@ -200,12 +242,14 @@ class Performance:
             all(math.isfinite(mean) for means in state.means for mean in means),
             "performance: losses that are not finite",
         )
-        self._empty, self._means = self._empty.restored(state.empty), list(state.means)
+        self._empty, self._means = self._empty.restored(state.empty), np.array(state.means)
+        self._labels = None
         self._frequencies = self._frequencies.restored(state.frequencies)
 
     def of(self, loss: str) -> tuple[float, float, float]:
         """Smoothed loss of the model, of the labels' frequencies, and of the mean prediction."""
-        return self._means[[known.name for known in self.losses].index(loss)]
+        model, frequencies, empty = self._means[[known.name for known in self.losses].index(loss)].tolist()
+        return model, frequencies, empty
 
 
 def mean_prediction(predictions: Iterable[Prediction]) -> Prediction:

@@ -7,6 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from explain_core.losses import get
+from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import FEW, PRIOR, SLOWER, Smoother, _mixing, alpha_of, half_width
 
@@ -217,6 +218,30 @@ def test_an_empty_model_does_not_change():
 def test_the_mean_prediction_counts_an_absent_class_as_zero():
     assert mean_prediction([{"a": 1.0}, {"b": 1.0}]) == {"a": 0.5, "b": 0.5}
     assert mean_prediction([1.0, 2.0, 6.0]) == 3.0
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_compiled_performance_has_the_bits_of_pythons(classes, monkeypatch):
+    names = ["cross_entropy", "zero_one", "brier", "hinge"] if classes else ["squared", "absolute", "huber"]
+    performances = [Performance([get(name) for name in names], 0.05) for _ in range(2)]
+    rng = np.random.default_rng(7)
+    for i in range(300):
+        if i == 150:  # a snapshot in mid-stream
+            stored = performances[0].state()
+            performances[0] = Performance(performances[0].losses, 0.05)
+            performances[0].restore(stored)
+        p = rng.dirichlet([1.0, 1.0, 1.0]).tolist()
+        labels = ["c", "b", "a"] if 200 < i < 210 else ["b", "a", "c"]  # another order for a while
+        labels = labels if i > 100 else labels[:2]  # a class that no prediction names until then
+        prediction = dict(zip(labels, p, strict=False)) if classes else p[0]
+        y = "abc"[rng.integers(3 if i > 30 else 2)] if classes else float(rng.normal())
+        own = []
+        for performance, available in zip(performances, (True, False), strict=True):
+            monkeypatch.setattr(empty, "AVAILABLE", available)
+            own.append(performance.update(y, prediction))
+        assert own[0] == own[1]
+        assert performances[0].state() == performances[1].state()
+    assert performances[0]._labels and not performances[1]._labels
 
 
 def test_performance_is_the_smoothed_loss_of_the_model_and_of_the_empty_model():
