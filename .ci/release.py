@@ -25,6 +25,7 @@ IMAGE = "explanation-sidecar"
 PLACES = {
     "pyproject.toml": r'^version = "(.+)"$',
     "explain_client/pyproject.toml": r'^version = "(.+)"$',
+    "explain_core/pyproject.toml": r'^version = "(.+)"$',
     "deploy/chart/Chart.yaml": r"^(?:version|appVersion): (.+)$",
     "schemas/asyncapi.json": r'^    "version": "(.+)",$',
     "CHANGELOG.md": r"^## (\d+\.\d+\.\d+) ",
@@ -140,8 +141,8 @@ def _export(folder: Path) -> Path:
 
 
 def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[str]:
-    """Both wheels, each installed and started in an environment of the locked packages alone."""
-    for package in (source / "explain_client", source):
+    """The wheels, each installed and started in an environment of the locked packages alone."""
+    for package in (source / "explain_client", source / "explain_core", source):
         _run(
             BIN / "python",
             "-m",
@@ -162,6 +163,10 @@ def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[
         "explain-client": (
             "-c",
             "import explain_client as it, importlib.metadata as m; print(it.__name__, m.version('explain-client'))",
+        ),
+        "explain-core": (
+            "-c",
+            "import explain_core as it, importlib.metadata as m; print(it.IncrementalPFI.__name__, m.version('explain-core'))",
         ),
         "explanation-sidecar": ("-m", "service.cli", "--version"),
     }.items():

@@ -35,6 +35,7 @@ def pages() -> dict[str, str]:
         "CONTRIBUTING.md": "contributing.md",
         "SECURITY.md": "security.md",
         "explain_client/README.md": "client.md",
+        "explain_core/README.md": "library.md",
     }
     inside = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
     return outside | {f"docs/{page}": page for page in inside}

@@ -1,4 +1,95 @@
-"""Incremental explanations of online models: iPFI, iSAGE, permutation importance and DBShap.
+"""Incremental explanations of online models: iPFI, iSAGE, permutation importance, SAGE and DBShap.
 
 Numbers in, numbers out: nothing in this package touches a network, a file or a clock.
+
+>>> import explain_core as ec
+>>> pfi = ec.IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)
+>>> for i in range(100):
+...     _ = pfi.explain_one({"a": i % 7, "b": 1.0}, 2.0 * (i % 7))
+>>> pfi.explanation.top(1)[0][0]
+'a'
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explain_core import losses, plots
+    from explain_core.drift import RiskChange, dbshap
+    from explain_core.explanation import Explanation, Importance
+    from explain_core.importance.base import Together
+    from explain_core.importance.batch.intervals import IntervalPFI
+    from explain_core.importance.batch.mdi import mean_decrease_impurity
+    from explain_core.importance.batch.permutation import PermutationImportance
+    from explain_core.importance.batch.sage import SAGE, SlidingWindowSAGE
+    from explain_core.importance.ipfi import IncrementalPFI
+    from explain_core.importance.isage import IncrementalSAGE
+    from explain_core.learners.choice import learner_of
+    from explain_core.losses import Loss
+    from explain_core.models import Model, wrap
+    from explain_core.models.empty import Performance
+    from explain_core.reservoirs import GeometricReservoir, UniformReservoir
+    from explain_core.smoothing import alpha_of
+
+_HOMES = {
+    "Explanation": "explanation",
+    "GeometricReservoir": "reservoirs",
+    "Importance": "explanation",
+    "IncrementalPFI": "importance.ipfi",
+    "IncrementalSAGE": "importance.isage",
+    "IntervalPFI": "importance.batch.intervals",
+    "Loss": "losses",
+    "Model": "models",
+    "Performance": "models.empty",
+    "PermutationImportance": "importance.batch.permutation",
+    "RiskChange": "drift",
+    "SAGE": "importance.batch.sage",
+    "SlidingWindowSAGE": "importance.batch.sage",
+    "Together": "importance.base",
+    "UniformReservoir": "reservoirs",
+    "alpha_of": "smoothing",
+    "dbshap": "drift",
+    "learner_of": "learners.choice",
+    "mean_decrease_impurity": "importance.batch.mdi",
+    "wrap": "models",
+}
+
+__all__ = [
+    "SAGE",
+    "Explanation",
+    "GeometricReservoir",
+    "Importance",
+    "IncrementalPFI",
+    "IncrementalSAGE",
+    "IntervalPFI",
+    "Loss",
+    "Model",
+    "Performance",
+    "PermutationImportance",
+    "RiskChange",
+    "SlidingWindowSAGE",
+    "Together",
+    "UniformReservoir",
+    "alpha_of",
+    "dbshap",
+    "learner_of",
+    "losses",
+    "mean_decrease_impurity",
+    "plots",
+    "wrap",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for only then: the estimators bring numba, and the plots matplotlib."""
+    if name in ("losses", "plots"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

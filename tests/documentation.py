@@ -15,6 +15,7 @@ PAGES = [
         "CONTRIBUTING.md",
         "SECURITY.md",
         "explain_client/README.md",
+        "explain_core/README.md",
     ),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
 ]

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 HOLDS = {
     "pyproject.toml": ['version = "{}"\n'],
     "explain_client/pyproject.toml": ['version = "{}"\n'],
+    "explain_core/pyproject.toml": ['version = "{}"\n'],
     "deploy/chart/Chart.yaml": ["\nversion: {}\n", "\nappVersion: {}\n"],
     "schemas/asyncapi.json": ['"version": "{}"'],
 }

@@ -1,0 +1,79 @@
+"""explain_core as a distribution of its own: what its README shows runs on it alone."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import explain_core as ec
+from tests.documentation import ROOT, blocks
+
+HOME = ROOT / "explain_core"
+ALONE = """
+import sys
+{program}
+strangers = {{"confluent_kafka", "starlette", "pydantic", "service", "explain_client"}} & set(sys.modules)
+assert not strangers, strangers
+assert "installed" in explain_core.__file__, explain_core.__file__
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as pip installs it, without what it needs, in a folder."""
+    folder = tmp_path_factory.mktemp("distribution")
+    shutil.copytree(HOME, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    target = folder / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", target, folder / "source"], check=True)
+    return target
+
+
+def run(program: str, installed: Path) -> str:
+    known = {"PATH": "/usr/bin:/bin", "HOME": str(installed.parent), "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=installed.parent,
+        env=known,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_readme_s_example_runs_on_the_distribution_alone_and_prints_what_it_says(installed: Path) -> None:
+    program, printed = (
+        one.text
+        for one in blocks("explain_core/README.md")
+        if one.language in ("python", "") and "pip" not in one.text
+    )
+    assert run(ALONE.format(program=f"import explain_core\n{program}"), installed) == printed + "\n"
+
+
+def test_every_name_that_is_promised_is_there_and_imports_nothing_of_the_service(installed: Path) -> None:
+    program = "import explain_core\nfor name in explain_core.__all__: getattr(explain_core, name)"
+    assert run(ALONE.format(program=program), installed) == ""
+
+
+def test_every_folder_of_the_package_is_in_the_distribution() -> None:
+    listed = tomllib.loads((HOME / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(ROOT) for path in HOME.rglob("__init__.py")}
+    assert sorted(listed) == sorted(".".join(one.parts) for one in folders)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="IncrementalPfi"):
+        ec.IncrementalPfi  # noqa: B018
+    assert "IncrementalPFI" in dir(ec)
+
+
+def test_what_the_distributions_need_alike_they_need_in_the_same_versions() -> None:
+    own, whole = (
+        set(tomllib.loads((folder / "pyproject.toml").read_text())["project"]["dependencies"])
+        for folder in (HOME, ROOT)
+    )
+    assert own < whole
