@@ -1,0 +1,100 @@
+"""The local store of a partition in RocksDB. It is written after a commit only, so that it never holds what is not on the changelog."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.errors import UserError
+from service.join.store import Changes
+
+if TYPE_CHECKING:
+    from rocksdict import Rdict
+
+MEMORY_BYTES = 32 * 2**20
+"""Of a partition, for the newest writes; as much again for blocks that are read."""
+
+_ENTRY, _INDEX, _PLACE = b"e", b"i", b"p"
+
+
+class Rocks:
+    """Entries under ``e`` + id, rows of the index under ``i`` + kind + row, the place on the changelog under ``p``.
+
+    Raises ``UserError`` where the folder cannot be used or ``rocksdict`` is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch
+        except ImportError:
+            raise UserError("join: its store needs rocksdict; install explanation-sidecar[join]") from None
+        blocks = BlockBasedOptions()
+        blocks.set_block_cache(Cache(MEMORY_BYTES))
+        # Most ids that are looked up are not there: an event's, before it is taken in.
+        blocks.set_bloom_filter(10, False)
+        blocks.set_cache_index_and_filter_blocks(False)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_block_based_table_factory(blocks)
+        options.set_write_buffer_size(MEMORY_BYTES // 2)
+        options.set_max_write_buffer_number(2)
+        options.set_max_open_files(256)
+        options.set_keep_log_file_num(1)
+        self._batch = WriteBatch
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._db: Rdict = Rdict(str(folder), options)
+        except Exception as error:  # rocksdict raises Exception itself
+            raise UserError(
+                f"join.state_dir: {folder} cannot be used: {error}; give this worker a folder of its own, or delete it: "
+                "it is restored from the changelog"
+            ) from None
+
+    def get(self, id: bytes) -> bytes | None:
+        found: bytes | None = self._db.get(_ENTRY + id)
+        return found
+
+    def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
+        prefix = _INDEX + bytes([kind])
+        found = []
+        for key in islice(self._db.keys(from_key=prefix + start), count):
+            assert isinstance(key, bytes)
+            if not key.startswith(prefix):
+                break
+            found.append(key[2:])
+        return found
+
+    def write(
+        self, changes: Changes, rows: Sequence[tuple[int, bytes]], passed: Mapping[int, bytes], place: bytes
+    ) -> None:
+        batch = self._batch(raw_mode=True)
+        for kind, row in passed.items():
+            if row:
+                prefix = _INDEX + bytes([kind])
+                batch.delete_range(prefix, prefix + row)
+        for id, value in changes.items():
+            if value is None:
+                batch.delete(_ENTRY + id)
+            else:
+                batch.put(_ENTRY + id, value)
+        for kind, row in rows:
+            batch.put(_INDEX + bytes([kind]) + row, b"")
+        batch.put(_PLACE, place)
+        self._db.write(batch)
+
+    @property
+    def place(self) -> bytes | None:
+        """What was written with the last changes."""
+        found: bytes | None = self._db.get(_PLACE)
+        return found
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def delete(folder: Path) -> None:
+    """Forget what a folder holds; it must not be open."""
+    shutil.rmtree(folder, ignore_errors=True)
