@@ -17,7 +17,8 @@ Task = Literal["binary", "multiclass", "regression"]
 MAX_NUMBER = 1e30
 """Of larger features, labels and weights, products, squares and variances overflow in models and losses, records later."""
 
-_ABSENT: Any = object()
+ABSENT: Any = object()
+"""What ``find`` returns where there is nothing."""
 
 
 class InputRecord(NamedTuple):
@@ -62,14 +63,14 @@ class Decoder:
         self._settings = settings
         self._read = ValueReader(settings, schemas).read
         self._regression = task == "regression"
-        self._label = _path(settings.label)
-        self._weight = _path(settings.weight)
-        self._timestamp = _path(settings.timestamp)
-        self._id = _path(settings.id)
+        self._label = path_of(settings.label)
+        self._weight = path_of(settings.weight)
+        self._timestamp = path_of(settings.timestamp)
+        self._id = path_of(settings.id)
         named = (self._label, self._weight, self._timestamp, self._id)
         self._reserved = tuple(path[0] for path in named if path)
         self._features = (
-            None if settings.features is None else [(name, _path(name)) for name in settings.features]
+            None if settings.features is None else [(name, path_of(name)) for name in settings.features]
         )
         self._missing = frozenset(settings.missing)
         self._names: tuple[str, ...] | None = None  # those of the last record with good ones
@@ -88,15 +89,15 @@ class Decoder:
                 "too_large", f"the value has {len(value)} bytes; record.max_bytes is {settings.max_bytes}"
             )
         data, _ = self._read(value, record.headers)
-        y = self._decode_label(_find(data, self._label))
+        y = self._decode_label(find(data, self._label))
         x = self._decode_features(data)
         weight, timestamp, identity = 1.0, record.timestamp, None
         if self._weight is not None:
-            weight = self._decode_weight(_find(data, self._weight))
+            weight = self._decode_weight(find(data, self._weight))
         if self._timestamp is not None:
-            timestamp = self._decode_timestamp(_find(data, self._timestamp))
+            timestamp = milliseconds(find(data, self._timestamp), self._settings.timestamp)
         if self._id is not None:
-            identity = self._decode_id(_find(data, self._id))
+            identity = self._decode_id(find(data, self._id))
         return Sample(x, y, weight, timestamp, identity)
 
     def _decode_features(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -110,8 +111,8 @@ class Decoder:
         else:
             found = {}
             for name, path in self._features:
-                value = _find(data, path)
-                if value is not None and value is not _ABSENT:
+                value = find(data, path)
+                if value is not None and value is not ABSENT:
                     found[name] = value
         if self._missing:
             missing = self._missing
@@ -126,18 +127,18 @@ class Decoder:
                 if not least <= value <= most:
                     raise BadRecord(
                         "not_finite",
-                        f"feature {_short(name)} is {value}; features are numbers between ±{MAX_NUMBER:g}",
+                        f"feature {short(name)} is {value}; features are numbers between ±{MAX_NUMBER:g}",
                     )
             elif kind is str:
                 if len(value) > longest:
                     raise BadRecord(
                         "string_too_long",
-                        f"feature {_short(name)} has {len(value)} characters; record.max_string is {longest}",
+                        f"feature {short(name)} has {len(value)} characters; record.max_string is {longest}",
                     )
             elif kind is not int and kind is not bool:
                 raise BadRecord(
                     "nested_feature",
-                    f"feature {_short(name)} is a JSON {json_type(value)}; name paths into it in record.features",
+                    f"feature {short(name)} is a JSON {json_type(value)}; name paths into it in record.features",
                 )
         return found
 
@@ -157,12 +158,12 @@ class Decoder:
 
     def _decode_label(self, label: Any) -> Any:
         name, kind = self._settings.label, type(label)
-        if label is _ABSENT or label is None:
+        if label is ABSENT or label is None:
             raise BadRecord("missing_label", f"the label {name!r} is {'null' if label is None else 'absent'}")
         if self._regression:
             if kind is not float and kind is not int:
                 raise BadRecord(
-                    "bad_label", f"the label {name!r} is {_short(label)}; a regression needs a number"
+                    "bad_label", f"the label {name!r} is {short(label)}; a regression needs a number"
                 )
             if not -MAX_NUMBER <= label <= MAX_NUMBER:
                 raise BadRecord(
@@ -175,73 +176,74 @@ class Decoder:
         if kind is not str and kind is not int and kind is not bool:
             raise BadRecord(
                 "bad_label",
-                f"the label {name!r} is {_short(label)}; a class is a string, a whole number or a boolean",
+                f"the label {name!r} is {short(label)}; a class is a string, a whole number or a boolean",
             )
         if kind is str and len(label) > self._settings.max_string:
             raise BadRecord("string_too_long", f"the label {name!r} has {len(label)} characters")
         return label
 
     def _decode_weight(self, weight: Any) -> float:
-        if weight is _ABSENT or weight is None:
+        if weight is ABSENT or weight is None:
             return 1.0
         if type(weight) not in (int, float) or not 0.0 < weight <= MAX_NUMBER:
             raise BadRecord(
                 "bad_weight",
-                f"the weight {self._settings.weight!r} is {_short(weight)}; it must be a number above 0, at most {MAX_NUMBER:g}",
+                f"the weight {self._settings.weight!r} is {short(weight)}; it must be a number above 0, at most {MAX_NUMBER:g}",
             )
         return float(weight)
 
-    def _decode_timestamp(self, value: Any) -> int:
-        """Milliseconds since 1970 from such a number, or from an ISO 8601 string (UTC unless it says otherwise)."""
-        try:
-            if type(value) in (int, float):
-                milliseconds = int(value)
-            else:
-                moment = datetime.fromisoformat(value)
-                if moment.tzinfo is None:
-                    moment = moment.replace(tzinfo=UTC)
-                milliseconds = round(moment.timestamp() * 1000)
-            if not -(2**63) <= milliseconds < 2**63:
-                raise OverflowError
-        except (TypeError, ValueError, OverflowError):
-            raise BadRecord(
-                "bad_timestamp",
-                f"the timestamp {self._settings.timestamp!r} is {'absent' if value is _ABSENT else _short(value)}; "
-                "it must be milliseconds since 1970 or ISO 8601",
-            ) from None
-        return milliseconds
-
     def _decode_id(self, value: Any) -> str | None:
-        if value is _ABSENT or value is None:
+        if value is ABSENT or value is None:
             return None
         if type(value) not in (str, int) or len(str(value)) > self._settings.max_string:
             raise BadRecord(
                 "bad_id",
-                f"the id {self._settings.id!r} is {_short(value)}; it must be a short string or integer",
+                f"the id {self._settings.id!r} is {short(value)}; it must be a short string or integer",
             )
         return str(value)
 
 
-def _path(name: str | None) -> Any:
+def milliseconds(value: Any, name: str | None) -> int:
+    """Milliseconds since 1970 from such a number, or from an ISO 8601 string (UTC unless it says otherwise)."""
+    try:
+        if type(value) in (int, float):
+            found = int(value)
+        else:
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+            found = round(moment.timestamp() * 1000)
+        if not -(2**63) <= found < 2**63:
+            raise OverflowError
+    except (TypeError, ValueError, OverflowError):
+        raise BadRecord(
+            "bad_timestamp",
+            f"the timestamp {name!r} is {'absent' if value is ABSENT else short(value)}; "
+            "it must be milliseconds since 1970 or ISO 8601",
+        ) from None
+    return found
+
+
+def path_of(name: str | None) -> Any:
     return None if name is None else tuple(name.split("."))
 
 
-def _find(data: dict[str, Any], path: Sequence[str]) -> Any:
+def find(data: dict[str, Any], path: Sequence[str]) -> Any:
     """The value at a field path; a field whose own name has the dots in it is found first."""
     if len(path) == 1:
-        return data.get(path[0], _ABSENT)
-    whole = data.get(".".join(path), _ABSENT)
-    if whole is not _ABSENT:
+        return data.get(path[0], ABSENT)
+    whole = data.get(".".join(path), ABSENT)
+    if whole is not ABSENT:
         return whole
     value: Any = data
     for part in path:
         if type(value) is not dict:
-            return _ABSENT
-        value = value.get(part, _ABSENT)
+            return ABSENT
+        value = value.get(part, ABSENT)
     return value
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     """A value for a message: its beginning, however long it is."""
     if isinstance(value, list | dict):
         return f"a JSON {json_type(value)}"

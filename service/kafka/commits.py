@@ -17,29 +17,16 @@ if TYPE_CHECKING:
     from service.kafka.lifecycle import OwnedPartition
     from service.kafka.totals import Totals
     from service.kafka.watch import TopicWatch
-    from service.settings import Settings
+    from service.settings import CommitSettings, Settings
 
 
-class Commits:
-    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on."""
+class Timing:
+    """When the open transaction is to be committed."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        transaction: Transaction,
-        group: Consumer,
-        watch: TopicWatch,
-        totals: Totals,
-        clock: Clock,
-    ) -> None:
-        self._settings = settings.commit
-        self._checkpoints = settings.topics.checkpoints
+    def __init__(self, settings: CommitSettings, transaction: Transaction, clock: Clock) -> None:
+        self._settings = settings
         self._transaction = transaction
-        self._group = group
-        self._watch = watch
-        self._totals = totals
         self._clock = clock
-        self._cadence = Cadence(settings.checkpoint, clock)
         self._begun_at = 0.0
         self._records = 0
 
@@ -58,6 +45,32 @@ class Commits:
             or self._transaction.kept_bytes > MAX_KEPT_BYTES
         )
 
+    def _count(self) -> None:
+        """A record of the input becomes part of the transaction."""
+        self._records += 1
+        if not self._transaction.open:
+            self._begun_at = self._clock.monotonic()
+
+
+class Commits(Timing):
+    """The transactions of a worker. ``group`` is its consumer, whose membership each commit depends on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        transaction: Transaction,
+        group: Consumer,
+        watch: TopicWatch,
+        totals: Totals,
+        clock: Clock,
+    ) -> None:
+        super().__init__(settings.commit, transaction, clock)
+        self._checkpoints = settings.topics.checkpoints
+        self._group = group
+        self._watch = watch
+        self._totals = totals
+        self._cadence = Cadence(settings.checkpoint, clock)
+
     def due(self, owned: Collection[OwnedPartition]) -> bool:
         if self._transaction.open:
             return self.full(self._clock.monotonic())
@@ -66,9 +79,7 @@ class Commits:
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record of the input has caused, which may be nothing. Raises ``Aborted``."""
-        self._records += 1
-        if not self._transaction.open:
-            self._begun_at = self._clock.monotonic()
+        self._count()
         if outputs or not self._transaction.open:
             self._transaction.publish(partition, outputs)
 

@@ -69,7 +69,9 @@ class Worker(Member[OwnedPartition]):
         if warning:
             log.warning(warning)
         self._topics = topics
-        self._watch = TopicWatch(topics, described, kafka.clock)
+        self._watch = TopicWatch(
+            topics, {f"topics.{name}": topic for name, topic in described.items()}, kafka.clock
+        )
         self._output_partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)

@@ -10,7 +10,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -52,7 +52,7 @@ class Owned(Protocol):
         """What is consumed for it, if anything is."""
         ...
 
-    def reached(self, end: int) -> bool:
+    def reached(self, end: Any) -> bool:
         """Whether everything before an end that was seen at the start has been taken in."""
         ...
 
@@ -104,7 +104,7 @@ class Member(ABC, Generic[P]):
         self._waiting: deque[Message] = deque()
         self._failure: BaseException | None = None
         self._joined_at: float | None = None
-        self._targets: Mapping[int, int] | None = None
+        self._targets: Mapping[int, Any] | None = None
         self._step_seconds = 0.001
         self._failed = False
         self.stopping = False
@@ -157,7 +157,7 @@ class Member(ABC, Generic[P]):
         """The input has nothing more before the message's offset. Raises ``Aborted`` as ``_take_in`` does."""
 
     @abstractmethod
-    def _end_offsets(self) -> Mapping[int, int]:
+    def _end_offsets(self) -> Mapping[int, Any]:
         """Where the input of each partition ends now, for ``reached``."""
 
     @abstractmethod

@@ -119,7 +119,7 @@ class Transaction:
     ) -> None:
         self._connect = partial(transactional_producer, settings, name, errors, kafka)
         self._clock = kafka.clock
-        self._topics = {
+        self._topics: dict[str, str] = {
             name: getattr(settings.topics, name) for name in ("explanations", "drift", "dead_letters")
         }
         self._alive = alive
@@ -142,11 +142,11 @@ class Transaction:
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
         self.keep(
-            [
-                Sent(self._topics[one.destination], partition, one.key, one.value, list(one.headers))
-                for one in outputs
-            ]
+            [Sent(self.topic_of(one), partition, one.key, one.value, list(one.headers)) for one in outputs]
         )
+
+    def topic_of(self, output: Output) -> str:
+        return self._topics[output.destination]
 
     def keep(self, messages: list[Sent]) -> None:
         """As ``publish``, for messages to any topic."""
@@ -206,7 +206,11 @@ class Transaction:
             self._delivered(error, message)
             ends.last = _stored_at(error, message)
 
-        callbacks = {len(records) - 1: last, 0: first}
+        def only(error: KafkaError | None, message: Message) -> None:
+            first(error, message)
+            ends.last = ends.first
+
+        callbacks = {0: only} if len(records) == 1 else {0: first, len(records) - 1: last}
         for index, (key, value, headers) in enumerate(records):
             if index:
                 reach("snapshot.between_chunks")
@@ -364,7 +368,7 @@ class Transaction:
 
     def _answers(self) -> bool:
         try:
-            self._producer.list_topics(self._topics["explanations"], timeout=1.0)
+            self._producer.list_topics(self._topics["dead_letters"], timeout=1.0)
         except KafkaException:
             return False
         return True

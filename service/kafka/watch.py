@@ -25,8 +25,8 @@ _RESET = (
     "To begin a new epoch with a new model, for each partition P: explain-sidecar reset --partition P --yes"
 )
 _LOST = {
-    "records": f"the state is of records that are gone, and nothing of the new topic was committed. {_RESET}",
-    "checkpoints": f"the snapshots are gone, so that no partition could be restored. {_RESET}",
+    "topics.records": f"the state is of records that are gone, and nothing of the new topic was committed. {_RESET}",
+    "topics.checkpoints": f"the snapshots are gone, so that no partition could be restored. {_RESET}",
 }
 _PUBLISHED = "what was published to it is gone; start the sidecar again, and it goes on after that"
 
@@ -34,13 +34,16 @@ Asked = Mapping[str, "Future[TopicDescription]"]
 
 
 class TopicWatch:
-    """Compares the ids of topics with those at the start. Its questions run in the client's threads; only ``confirm`` waits."""
+    """Compares the ids of topics with those at the start. Its questions run in the client's threads; only ``confirm`` waits.
 
-    def __init__(self, topics: Topics, known: Mapping[str, Topic], clock: Clock) -> None:
+    ``known``: the topics by the setting that names them, ``inputs`` of them to begin with.
+    """
+
+    def __init__(self, topics: Topics, known: Mapping[str, Topic], clock: Clock, inputs: int = 1) -> None:
         self._clock = clock
         self._topics = topics
         self._known = {topic.name: (setting, topic.id) for setting, topic in known.items()}
-        self._records = known["records"].name
+        self._inputs = [topic.name for topic in known.values()][:inputs]
         self._asked: Asked = {}
         self._asked_at = self._clock.monotonic()
         self._gone: dict[str, float] = {}
@@ -55,15 +58,15 @@ class TopicWatch:
                 self._asked = self._topics.ask(*self._known)
 
     def ask(self) -> Asked:
-        """Ask for the records topic: what has been read by now is of it if the answer is that it is the same."""
-        return self._topics.ask(self._records)
+        """Ask for the input: what has been read by now is of it if the answer is that it is the same."""
+        return self._topics.ask(*self._inputs)
 
     def confirm(self, asked: Asked) -> None:
         """Wait for the answer; as long as the topic is missing, ask again. Raises ``UserError``."""
         while True:
             wait(asked.values(), ANSWER_SECONDS)
             self._compare(asked)
-            if self._records not in self._gone:
+            if not any(name in self._gone for name in self._inputs):
                 return
             self._clock.sleep(0.1)
             asked = self.ask()
@@ -86,4 +89,4 @@ class TopicWatch:
                 if found != known:
                     what = f"was deleted and created again while the sidecar ran (its id was {known} and is {found})"
             if what:
-                raise UserError(f"topics.{setting}: {name!r} {what}: {_LOST.get(setting, _PUBLISHED)}")
+                raise UserError(f"{setting}: {name!r} {what}: {_LOST.get(setting, _PUBLISHED)}")

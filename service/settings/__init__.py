@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from explain_core import losses as known_losses
 from service.errors import SettingsError
+from service.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
 from service.settings.records import Format, FormatSettings, RecordSettings
 from service.settings.sections import (
     TRANSACTION_TIMEOUT_MS,
@@ -59,6 +60,9 @@ __all__ = [
     "Format",
     "FormatSettings",
     "HttpSettings",
+    "JoinInputSettings",
+    "JoinLabelSettings",
+    "JoinSettings",
     "KafkaSettings",
     "LogSettings",
     "ModelSettings",
@@ -110,6 +114,7 @@ class Settings(BaseSettings):
     cloudevents: CloudEventsSettings = Field(default_factory=CloudEventsSettings)
     registry: RegistrySettings = Field(default_factory=RegistrySettings)
     tracing: TracingSettings = Field(default_factory=TracingSettings)
+    join: JoinSettings = Field(default_factory=JoinSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 

@@ -7,14 +7,14 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from service.settings.sections import _duplicates, _Section
+from service.settings.sections import Section, _duplicates
 from service.settings.sources import SettingPath, refuse
 
 Format = Literal["json", "avro", "protobuf", "json_schema"]
 Framing = Literal["registry", "none"]
 
 
-class FormatSettings(_Section):
+class FormatSettings(Section):
     """What the values of a topic are written in."""
 
     format: Format = Field(

@@ -38,7 +38,7 @@ OWNED_KEYS = {
 """Properties of librdkafka that the service sets itself, and what to do instead."""
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
@@ -77,7 +77,7 @@ TopicName = Annotated[str, AfterValidator(_topic_name)]
 LossName = Annotated[str, AfterValidator(_loss)]
 
 
-class KafkaSettings(_Section):
+class KafkaSettings(Section):
     """The cluster."""
 
     bootstrap_servers: str | None = Field(
@@ -93,7 +93,7 @@ class KafkaSettings(_Section):
     )
 
 
-class TopicSettings(_Section):
+class TopicSettings(Section):
     """Names of the topics; all of them have the partitions of the records topic."""
 
     records: TopicName = Field("records", description="Input: the labelled records.")
@@ -121,7 +121,7 @@ class TopicSettings(_Section):
         return self
 
 
-class ModelSettings(_Section):
+class ModelSettings(Section):
     """The model that the sidecar explains."""
 
     factory: str | None = Field(
@@ -144,7 +144,7 @@ class ModelSettings(_Section):
     )
 
 
-class ReservoirSettings(_Section):
+class ReservoirSettings(Section):
     """The rows that perturbed copies take their values from."""
 
     kind: Literal["geometric", "uniform"] = Field(
@@ -153,7 +153,7 @@ class ReservoirSettings(_Section):
     size: int = Field(100, ge=1, le=100_000, description="Rows.")
 
 
-class ExplainerSettings(_Section):
+class ExplainerSettings(Section):
     """One estimator of feature importance."""
 
     kind: Literal["ipfi", "isage"] = Field(
@@ -224,7 +224,7 @@ def _group_problems(groups: dict[str, list[str]]) -> list[tuple[SettingPath, str
     ]
 
 
-class ExplainSettings(_Section):
+class ExplainSettings(Section):
     """When to explain."""
 
     every: int = Field(1, ge=1, description="Explain each k-th record; the model learns from all.")
@@ -237,7 +237,7 @@ class ExplainSettings(_Section):
     )
 
 
-class EmitSettings(_Section):
+class EmitSettings(Section):
     """When to publish."""
 
     every: int = Field(100, ge=1, description="Records per explanation message.")
@@ -249,7 +249,7 @@ class EmitSettings(_Section):
     )
 
 
-class CommitSettings(_Section):
+class CommitSettings(Section):
     """How often a transaction is committed."""
 
     interval_ms: int = Field(
@@ -261,7 +261,7 @@ class CommitSettings(_Section):
     max_records: int = Field(10_000, ge=1, description="Largest number of records in one transaction.")
 
 
-class CheckpointSettings(_Section):
+class CheckpointSettings(Section):
     """When snapshots are taken. The caps (max_overhead, max_bytes_per_second) override the goals (max_replay_seconds, max_age), with a warning."""
 
     max_replay_seconds: float = Field(
@@ -289,7 +289,7 @@ class CheckpointSettings(_Section):
     )
 
 
-class RecoverySettings(_Section):
+class RecoverySettings(Section):
     """What to accept after a divergence."""
 
     on_divergence: Literal["fail", "continue"] = Field(
@@ -312,7 +312,7 @@ class RecoverySettings(_Section):
         return self
 
 
-class DriftSettings(_Section):
+class DriftSettings(Section):
     """Attribution of the change of risk between consecutive windows."""
 
     enabled: bool = Field(False, description="Publish why the risk changed from each window to the next.")
@@ -346,7 +346,7 @@ class DriftSettings(_Section):
         return self
 
 
-class HttpSettings(_Section):
+class HttpSettings(Section):
     """Metrics, health and the dashboard."""
 
     enabled: bool = Field(False, description="Serve metrics, health and the dashboard with `run`.")
@@ -378,7 +378,7 @@ class HttpSettings(_Section):
     )
 
 
-class CloudEventsSettings(_Section):
+class CloudEventsSettings(Section):
     """Explanations and drift messages as CloudEvents 1.0: headers of the Kafka binding's binary mode."""
 
     enabled: bool = Field(False, description="Add the headers ce_id, ce_source, ce_type, ce_time, ….")
@@ -401,7 +401,7 @@ def _address(url: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-class RegistrySettings(_Section):
+class RegistrySettings(Section):
     """A Schema Registry for explanations and drift messages: their values are framed for it."""
 
     url: Address | None = Field(
@@ -422,7 +422,7 @@ class RegistrySettings(_Section):
     )
 
 
-class TracingSettings(_Section):
+class TracingSettings(Section):
     """Spans of the messages whose last record has a traceparent; the header itself is always passed on."""
 
     endpoint: Address | None = Field(
@@ -431,7 +431,7 @@ class TracingSettings(_Section):
     )
 
 
-class LogSettings(_Section):
+class LogSettings(Section):
     """Logs go to stderr."""
 
     format: Literal["console", "json"] = Field(

@@ -20,6 +20,7 @@ class Consumer(Client):
         self._group = self.cluster.groups.setdefault(config["group.id"], Group())
         self._positions: dict[Where, int] = {}
         self._ended: dict[Where, int] = {}
+        self._paused: set[Where] = set()
         self._member: Member | None = None
         self._callbacks: dict[str, Callable[[Consumer, list[TopicPartition]], None]] = {}
 
@@ -127,6 +128,14 @@ class Consumer(Client):
             if self._positions.pop((place.topic, place.partition), None) is None:
                 raise error(KafkaError._INVALID_ARG, f"{place} is not assigned")
 
+    def pause(self, places: list[TopicPartition]) -> None:
+        self.called("pause")
+        self._paused |= {(place.topic, place.partition) for place in places}
+
+    def resume(self, places: list[TopicPartition]) -> None:
+        self.called("resume")
+        self._paused -= {(place.topic, place.partition) for place in places}
+
     def poll(self, timeout: float) -> Message | None:
         self.called("poll")
         self._serve()
@@ -145,7 +154,7 @@ class Consumer(Client):
     def _messages(self) -> Iterator[Message]:
         """What is there, a partition after the other; where one ends this is said once."""
         for where in list(self._positions):
-            while where in self._positions:
+            while where in self._positions and where not in self._paused:
                 message = self._next(*where)
                 if message is None:
                     break

@@ -18,6 +18,7 @@ from service.errors import UserError
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.kafka.loop import Worker
+from service.kafka.member import Member
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 from service.wire.envelope import Envelope
 from tests.crash.oracle import Stream, chain, compare
@@ -72,7 +73,7 @@ class Running:
 
     process: Process
     turns: Generator[None]
-    worker: Worker | None = None
+    worker: Member[Any] | None = None
     busy: bool = False
     """Whether it is in the middle of a call, at which something else happens."""
 
@@ -118,8 +119,11 @@ class Driver:
         return running
 
     def _make(self, slot: int, running: Running, settings: Settings, until_caught_up: bool) -> None:
-        running.worker = Worker(settings, slot, lambda: None, kafka_of(running.process))
+        running.worker = self.worker(settings, slot, running.process)
         running.turns = running.worker.turns(until_caught_up)
+
+    def worker(self, settings: Settings, slot: int, process: Process) -> Member[Any]:
+        return Worker(settings, slot, lambda: None, kafka_of(process))
 
     def turn(self, slot: int, count: int = 1) -> None:
         """Turns of a worker's loop; none where it has ended, stands still, or is in the middle of one."""

@@ -39,3 +39,6 @@ class Memory:
             if known[at : at + 1] != [row]:
                 insort(known, row)
         self.place = place
+
+    def close(self) -> None:
+        """Nothing to let go of."""

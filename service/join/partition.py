@@ -1,0 +1,445 @@
+"""One partition of the join, from assignment to the end: waiting → restoring → running → (gone)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from service.crash_points import reach
+from service.fold.messages import Chain, Output, dead_letter
+from service.fold.records import InputRecord
+from service.formats.errors import BadRecord
+from service.join.entries import Counts, Event, Joined, Label
+from service.join.inputs import EventInput, LabelInput, Tombstone
+from service.join.joiner import Joiner, Progress, Rules
+from service.join.store import Local, Store, restore
+from service.kafka.checkpoints import Superseded, offset_of, read
+from service.kafka.clock import Clock
+from service.kafka.headers import read_headers
+from service.kafka.recovery import BEHIND_SECONDS, SLICE_SECONDS, RecoveryError
+from service.kafka.totals import Phase
+from service.kafka.transaction import Keyed
+from service.settings import Settings
+
+EVENTS, LABELS = 0, 1
+"""The two inputs, in the order of ``Inputs``."""
+
+ENTRY, PROGRESS = b"e", b"p"
+"""First bytes of the keys on the changelog."""
+
+MAX_LOCAL_AGE = 12 * 3_600
+"""Seconds after which a local store is not trusted: what was deleted since may be gone from the changelog, whose tombstones Kafka
+keeps for a day (delete.retention.ms)."""
+
+MAX_AHEAD = 20_000
+"""Records of one input that wait for the other one; beyond it the input is paused until a tenth is left."""
+
+log = logging.getLogger(__name__)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Saved(msgspec.Struct):
+    """What a partition commits beside its entries. ``offsets`` and ``topics`` (their ids) are of events and labels."""
+
+    progress: Progress
+    offsets: tuple[int, int]
+    topics: tuple[str, str]
+    letters: tuple[int, bytes]
+    """Sequence number and digest of the dead letters."""
+
+
+class Place(msgspec.Struct):
+    """Up to where a local store holds the changelog."""
+
+    topic: str
+    next_offset: int
+    at: float
+    saved: Saved | None
+
+
+class LocalStore(Local, Protocol):
+    """A local store that can be kept or thrown away."""
+
+    @property
+    def place(self) -> bytes | None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a partition needs of the cluster. ``topics`` and ``topic_ids``: events and labels."""
+
+    settings: Settings
+    rules: Rules
+    topics: tuple[str, str]
+    topic_ids: tuple[str, str]
+    changelog: str
+    changelog_id: str
+    group: Consumer
+    reader: Consumer
+    open: Callable[[int, bool], LocalStore]
+    """The local store of a partition; with True an empty one."""
+    clock: Clock
+
+
+class JoinPartition:
+    """A partition that the group gave to this worker: both inputs, what waits, and what of it is committed.
+
+    What it says of itself may be read by another thread; only its own methods change it.
+    """
+
+    def __init__(self, cluster: Cluster, partition: int) -> None:
+        self._cluster = cluster
+        self.partition = partition
+        self.phase: Phase = "waiting"
+        self.consuming = False
+        self.since = cluster.clock.monotonic()
+        self.counts = Counts()
+        """As they were committed."""
+        self.time: int | None = None
+        self.restore_left = 0
+        self._who = f"{cluster.topics[EVENTS]} partition {partition}"
+        self._extra = {"partition": partition, "offset": None}
+        self._delay = ""
+        self._behind_until: float | None = None
+        self._local: LocalStore | None = None
+        self._committed = [-1, -1]
+        self._next = self._end = 0
+        self._saved: Saved | None = None
+        self._store: Store | None = None
+        self._joiner: Joiner | None = None
+        self._readers = (EventInput(cluster.settings), LabelInput(cluster.settings))
+        self._ahead: tuple[deque[Any], deque[Any]] = (deque(), deque())
+        self._at_end = [False, False]
+        self._ends = [0, 0]
+        self._paused = [False, False]
+        self.offsets = [0, 0]
+        """Of the next record of each input that is to be taken in."""
+        self._committed_offsets = [-1, -1]
+        self._changes: dict[bytes, bytes | None] = {}
+        self._letters = Chain(cluster.settings.app_id, partition, "dead_letters")
+        self._max_bytes = cluster.settings.emit.max_bytes
+
+    # --- recovery --------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        return self.phase == "running"
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was taken in that no commit covers."""
+        return self.phase == "running" and self.offsets != self._committed_offsets
+
+    def advance(self) -> None:
+        """One slice of recovery. Raises ``RecoveryError`` where the past does not fit."""
+        try:
+            if self.phase == "waiting":
+                self._wait()
+            elif self.phase == "restoring":
+                self._restore()
+        except KafkaException as error:
+            self._delayed(error.args[0].str())
+        except Superseded:
+            # Compaction or a new topic: what is here cannot be continued.
+            self._open(fresh=True)
+            self.phase = "waiting"
+
+    def _delayed(self, reason: str) -> None:
+        if reason != self._delay:
+            self._delay = reason
+            log.info("waiting: %s", reason, extra=self._extra)
+
+    def _wait(self) -> None:
+        cluster = self._cluster
+        places = [TopicPartition(topic, self.partition) for topic in cluster.topics]
+        # Blocks while a predecessor's transaction is open: its outcome decides where we start.
+        found = cluster.group.committed(places, timeout=SLICE_SECONDS)
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        self._committed = [one.offset if one.offset >= 0 else -1 for one in found]
+        where = TopicPartition(cluster.changelog, self.partition)
+        low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
+        if self._local is None:
+            self._open(fresh=False)
+        place = self._place()
+        if (
+            place is None
+            or place.topic != cluster.changelog_id
+            or not low <= place.next_offset <= high
+            or cluster.clock.time() - place.at > MAX_LOCAL_AGE
+        ):
+            if place is not None:
+                log.info("the local store is too old, it is restored from the changelog", extra=self._extra)
+                self._open(fresh=True)
+            self._next, self._saved = low, None
+        else:
+            self._next, self._saved = place.next_offset, place.saved
+        self._end = high
+        self.restore_left = max(0, high - self._next)
+        if self.restore_left:
+            log.info("restoring: %d offsets of the changelog", self.restore_left, extra=self._extra)
+        cluster.reader.assign([TopicPartition(cluster.changelog, self.partition, self._next)])
+        self.phase = "restoring"
+
+    def _open(self, fresh: bool) -> None:
+        if self._local is not None:
+            self._local.close()
+        self._local = self._cluster.open(self.partition, fresh)
+
+    def _place(self) -> Place | None:
+        assert self._local is not None
+        raw = self._local.place
+        try:
+            return None if raw is None else msgspec.msgpack.decode(raw, type=Place)
+        except msgspec.MsgspecError:
+            return None
+
+    def _restore(self) -> None:
+        """Take what the changelog has into the local store, about a tenth of a second's worth."""
+        assert self._local is not None
+        cluster = self._cluster
+        until = cluster.clock.monotonic() + SLICE_SECONDS
+        done = self._next >= self._end
+        while not done and cluster.clock.monotonic() < until:
+            changes: dict[bytes, bytes | None] = {}
+            for message in read(cluster.reader, 0.05, count=2_000):
+                if message.error() is not None:
+                    done = offset_of(message) >= self._end
+                    break
+                key, value = message.key() or b"", message.value()
+                if key[:1] == ENTRY:
+                    changes[key[1:]] = value
+                elif key == PROGRESS and value is not None:
+                    self._saved = _decoded(value, self._who)
+                self._next = offset_of(message) + 1
+            reach("restore")
+            if changes or done:
+                self._next = max(self._next, self._end) if done else self._next
+                restore(self._local, changes, self._encoded_place())
+        self.restore_left = max(0, self._end - self._next)
+        if done:
+            cluster.reader.unassign()
+            self._begin()
+
+    def _encoded_place(self) -> bytes:
+        cluster = self._cluster
+        return _encode(Place(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
+
+    def _begin(self) -> None:
+        """What was restored fits what is committed: go on from there."""
+        cluster, saved, committed = self._cluster, self._saved, self._committed
+        if saved is None and committed == [-1, -1]:
+            lows = [
+                cluster.reader.get_watermark_offsets(TopicPartition(topic, self.partition), timeout=5.0)[0]
+                for topic in cluster.topics
+            ]
+            saved = Saved(Progress(), (lows[0], lows[1]), cluster.topic_ids, (0, self._letters.digest))
+        elif saved is None:
+            raise RecoveryError(
+                f"{self._who}: group {cluster.settings.app_id!r} has committed offset {committed[EVENTS]}, and the changelog "
+                f"{cluster.changelog!r} has nothing of it: it was emptied or created again. {self._remedy()}"
+            )
+        elif saved.topics != cluster.topic_ids:
+            raise RecoveryError(
+                f"{self._who}: a topic was deleted and created again (their ids were {', '.join(saved.topics)} and are "
+                f"{', '.join(cluster.topic_ids)}); what waits is of records that are gone. {self._remedy()}"
+            )
+        elif any(now not in (-1, then) for now, then in zip(committed, saved.offsets, strict=True)):
+            # The changelog and the group's offsets are written by one transaction; each may become visible a little later.
+            self._behind_until = self._behind_until or cluster.clock.monotonic() + BEHIND_SECONDS
+            if cluster.clock.monotonic() > self._behind_until:
+                raise RecoveryError(
+                    f"{self._who}: the committed offsets {committed} of group {cluster.settings.app_id!r} are not those of the changelog "
+                    f"{list(saved.offsets)}: an operator or another program moved them. Set them back, or begin anew: {self._remedy()}"
+                )
+            self._delayed("the group's offsets and the changelog do not fit yet")
+            cluster.clock.sleep(SLICE_SECONDS / 2)
+            self.phase = "waiting"
+            return
+        assert self._local is not None
+        self._saved = saved
+        self._store = Store(self._local)
+        self._joiner = Joiner(cluster.rules, self._store, saved.progress)
+        self._letters.seq, self._letters.digest = saved.letters
+        self.offsets = list(saved.offsets)
+        self._committed_offsets = list(saved.offsets)
+        self._count()
+        self.phase = "running"
+        log.info("running from offsets %s", self.offsets, extra=self._extra)
+
+    def _remedy(self) -> str:
+        settings = self._cluster.settings
+        return (
+            f"To begin anew with what both topics hold, delete the topic {self._cluster.changelog!r} and the group {settings.app_id!r}; "
+            "events that were joined before are then joined again"
+        )
+
+    # --- input -----------------------------------------------------------------------------------------------------
+
+    def consume(self) -> list[TopicPartition]:
+        self.consuming = True
+        return self._places()
+
+    def _places(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic, self.partition, offset)
+            for topic, offset in zip(self._cluster.topics, self.offsets, strict=True)
+        ]
+
+    def inputs(self) -> list[TopicPartition]:
+        return (
+            [TopicPartition(topic, self.partition) for topic in self._cluster.topics]
+            if self.consuming
+            else []
+        )
+
+    def reached(self, ends: Any) -> bool:
+        return self.phase == "running" and all(
+            offset >= wanted or (not ahead and end >= wanted)
+            for offset, end, ahead, wanted in zip(
+                self.offsets, self._ends, self._ahead, ends or (0, 0), strict=True
+            )
+        )
+
+    def receive(self, message: Message) -> None:
+        """Put a record of one input behind those that wait for their turn."""
+        which = EVENTS if message.topic() == self._cluster.topics[EVENTS] else LABELS
+        record = InputRecord(
+            offset_of(message), message.timestamp()[1], message.key(), message.value(), *read_headers(message)
+        )
+        self._at_end[which] = False
+        try:
+            read: Any = self._readers[which].read(record, self.partition)
+        except BadRecord as error:
+            read = error
+        self._ahead[which].append((record, read))
+
+    def at_end(self, message: Message) -> None:
+        """An input has nothing more before this offset (its last records may have been control records)."""
+        which = EVENTS if message.topic() == self._cluster.topics[EVENTS] else LABELS
+        self._at_end[which] = True
+        self._ends[which] = offset_of(message)
+
+    def take_in(self) -> list[Joined | Output] | None:
+        """Take in the record whose turn it is; what it publishes, or None where the other input must come first.
+
+        Of the first record of each input the one with the earlier timestamp is taken, an event before a label. An input at
+        its end is not waited for.
+        """
+        events, labels = self._ahead
+        if events and labels:
+            which = EVENTS if self._order(events[0]) <= self._order(labels[0]) else LABELS
+        elif events and self._at_end[LABELS]:
+            which = EVENTS
+        elif labels and self._at_end[EVENTS]:
+            which = LABELS
+        else:
+            return None
+        record, found = self._ahead[which].popleft()
+        self.offsets[which] = record.offset + 1
+        joiner = self._joiner
+        assert joiner is not None
+        published: list[Joined | Output] = []
+        if isinstance(found, Event):
+            published += joiner.event(found)
+        elif isinstance(found, Label):
+            published += joiner.label(found)
+        elif isinstance(found, Tombstone):
+            withdraw = joiner.withdraw_event if which == EVENTS else joiner.withdraw_label
+            published += withdraw(found.id, found.timestamp)
+        else:
+            published.append(self._bad(which, record, found))
+        return published
+
+    def _order(self, waiting: tuple[InputRecord, Any]) -> int:
+        """When it is a record's turn. One that is bad, or whose clock has leapt, does not hold the others up."""
+        assert self._joiner is not None
+        found = waiting[1]
+        if isinstance(found, BadRecord) or self._joiner.leaps(found.timestamp):
+            return -(2**63)
+        return found.timestamp  # type: ignore[no-any-return]
+
+    def _bad(self, which: int, record: InputRecord, error: BadRecord) -> Output:
+        settings, joiner = self._cluster.settings, self._joiner
+        assert joiner is not None
+        if which == EVENTS:
+            joiner.bad_event()
+        else:
+            joiner.bad_label()
+        if record.size > self._max_bytes:
+            error = BadRecord(
+                "not_kept",
+                f"the record takes {record.size} bytes and emit.max_bytes is {self._max_bytes}, so that its key, value and headers "
+                f"are left out; {error.error_class}: {error}",
+            )
+            record = record._replace(key=None, value=None, headers=())
+        topic = self._cluster.topics[which]
+        return dead_letter(record, error, settings.app_id, topic, self.partition, 0, self._letters)
+
+    def flow(self) -> None:
+        """Hold back an input that is far ahead of the other, and let it go on once it is not."""
+        for which, waiting in enumerate(self._ahead):
+            place = [TopicPartition(self._cluster.topics[which], self.partition)]
+            if not self._paused[which] and len(waiting) > MAX_AHEAD:
+                self._cluster.group.pause(place)
+                self._paused[which] = True
+            elif self._paused[which] and len(waiting) < MAX_AHEAD // 10:
+                self._cluster.group.resume(place)
+                self._paused[which] = False
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def changes(self) -> list[Keyed]:
+        """What a commit must write to the changelog."""
+        assert self._store is not None and self._joiner is not None
+        self._changes = self._store.changes()
+        self._saved = Saved(
+            self._joiner.progress,
+            (self.offsets[0], self.offsets[1]),
+            self._cluster.topic_ids,
+            (self._letters.seq, self._letters.digest),
+        )
+        records: list[Keyed] = [(ENTRY + id, value, []) for id, value in self._changes.items()]
+        records.append((PROGRESS, _encode(self._saved), []))
+        return records
+
+    def places(self) -> list[TopicPartition]:
+        """The offsets to commit."""
+        for before, now in zip(self._committed_offsets, self.offsets, strict=True):
+            if now < before:
+                raise AssertionError(f"{self._who}: offsets {self.offsets} after {self._committed_offsets}")
+        return self._places()
+
+    def committed(self, changelog_offset: int) -> None:
+        """What ``changes`` gave is committed, its last record at this offset: now the local store may have it."""
+        assert self._store is not None
+        self._next = changelog_offset + 1
+        self._committed_offsets = list(self.offsets)
+        self._store.committed(self._changes, self._encoded_place())
+        self._changes = {}
+        self._count()
+
+    def _count(self) -> None:
+        assert self._joiner is not None
+        progress = self._joiner.progress
+        self.counts, self.time = msgspec.structs.replace(progress.counts), progress.time
+
+    def close(self) -> None:
+        if self._local is not None:
+            self._local.close()
+
+
+def _decoded(value: bytes, who: str) -> Saved:
+    try:
+        return msgspec.msgpack.decode(value, type=Saved)
+    except msgspec.MsgspecError as error:
+        raise RecoveryError(f"{who}: the progress on the changelog cannot be read: {error}") from None

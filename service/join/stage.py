@@ -1,0 +1,270 @@
+"""The loop of the join: both inputs of a partition in, records out, and what waits on the changelog, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from service.fold.messages import Output
+from service.fold.records import ABSENT, find, path_of
+from service.join.entries import Counts, Joined
+from service.join.inputs import record_value
+from service.join.joiner import Rules
+from service.join.partition import Cluster, JoinPartition, LocalStore
+from service.join.partitioner import partition_of
+from service.join.rocks import Rocks, delete
+from service.join.topics import JoinTopics, join_settings, prepare
+from service.kafka.clients import (
+    KAFKA,
+    ErrorLog,
+    Kafka,
+    group_consumer,
+    reading_consumer,
+    worker_name,
+)
+from service.kafka.clock import Clock
+from service.kafka.commits import Timing
+from service.kafka.member import Member
+from service.kafka.recovery import SLICE_SECONDS
+from service.kafka.topics import Topics
+from service.kafka.totals import Totals
+from service.kafka.transaction import Aborted, Sent, Transaction
+from service.kafka.watch import TopicWatch
+from service.settings import JoinSettings, Settings
+
+DROP = "drop"
+"""``join.unlabelled``: publish nothing."""
+
+Open = Callable[[int, bool], LocalStore]
+
+
+def rules_of(settings: JoinSettings) -> Rules:
+    implied = None if settings.unlabelled == DROP else orjson.dumps(settings.unlabelled)
+    return Rules(
+        wait=round(settings.wait * 1000),
+        implied=implied,
+        corrections=settings.corrections == "emit",
+        remember=round(settings.remember * 1000),
+        max_pending=settings.max_pending,
+    )
+
+
+class JoinTotals(Totals):
+    """What the join has done, for the line at its end."""
+
+    def __str__(self) -> str:
+        return f"took in {self.records} records; {self.commits.seconds:.3f} s committing, {self.recovery_seconds:.3f} s recovering"
+
+
+class JoinCommits(Timing):
+    """The transactions of the join: records, changelog, and the offsets of both inputs."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: JoinTopics,
+        transaction: Transaction,
+        group: Consumer,
+        watch: TopicWatch,
+        totals: Totals,
+        clock: Clock,
+    ) -> None:
+        super().__init__(settings.commit, transaction, clock)
+        self._changelog = topics.changelog.name
+        self._records = 0
+        self._topic = topics.records
+        self._label = settings.record.label
+        self._key = path_of(settings.join.key)
+        self._group = group
+        self._watch = watch
+        self._totals = totals
+
+    def due(self, owned: Collection[JoinPartition]) -> bool:
+        if self._transaction.open:
+            return self.full(self._clock.monotonic())
+        return any(one.dirty for one in owned)  # after an abort
+
+    def publish(self, partition: int, published: list[Joined | Output]) -> None:
+        """Send what a record has caused, which may be nothing. Raises ``Aborted``."""
+        self._count()
+        if published or not self._transaction.open:
+            self._transaction.keep([self._sent(partition, one) for one in published])
+
+    def _sent(self, partition: int, one: Joined | Output) -> Sent:
+        if isinstance(one, Output):
+            return Sent(self._transaction.topic_of(one), partition, one.key, one.value, list(one.headers))
+        event = one.event
+        value = record_value(event.body, self._label, one.label)
+        headers = [*event.headers, ("outcome", one.outcome.encode())]
+        headers.append(("event_timestamp", b"%d" % event.timestamp))
+        if one.label_timestamp is not None:
+            headers.append(("label_timestamp", b"%d" % one.label_timestamp))
+            headers.append(("label_delay_ms", b"%d" % (one.label_timestamp - event.timestamp)))
+        key, to = event.key, event.partition
+        if self._key is not None:
+            found = find(orjson.loads(event.body + b"}"), self._key)
+            key = None if found is ABSENT or found is None else _text(found)
+            to = partition_of(key or b"", self._topic.partitions)
+        return Sent(self._topic.name, to, key, value, headers, owner=partition)
+
+    def commit(
+        self, owned: Collection[JoinPartition], saved: Collection[JoinPartition] | None = None
+    ) -> None:
+        """One transaction. Raises ``Aborted``.
+
+        1. what has changed in each partition, to the changelog; 2. where that ends, by flushing; 3. the offsets of both
+        inputs; 4. commit; 5. only now the local stores.
+        """
+        moved = [one for one in owned if one.dirty]
+        if not moved and not self._transaction.open and not self._transaction.kept:
+            return
+        self._transaction.begin()
+        asked = self._watch.ask()
+        ends = {
+            one.partition: self._transaction.send_all(self._changelog, one.partition, one.changes())
+            for one in moved
+        }
+        self._transaction.flush()
+        started = self._clock.monotonic()
+        offsets = [place for one in moved for place in one.places()]
+        self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
+        self._totals.commits.observe(self._clock.monotonic() - started)
+        self._records = 0
+        for one in moved:
+            one.committed(ends[one.partition].last)
+
+
+def _text(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else orjson.dumps(value)
+
+
+class JoinStage(Member[JoinPartition]):
+    """Joins events and labels in the partitions that the group gives it. ``open`` is for tests: where local stores are."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        slot: int,
+        alive: Callable[[], None],
+        kafka: Kafka = KAFKA,
+        open: Open | None = None,
+    ) -> None:
+        stage = join_settings(settings)
+        errors = ErrorLog()
+        topics = Topics(stage, errors=errors, kafka=kafka)
+        self._known = known = prepare(stage, topics)
+        inputs = (known.events, known.labels)
+        named = ("join.events.topic", "join.labels.topic")
+        consumer = group_consumer(stage, slot, errors, kafka)
+        self._reader = reading_consumer(stage, errors, kafka=kafka, fetch_wait_max_ms=5)
+        transaction = Transaction(stage, worker_name(stage, slot), errors, alive, kafka)
+        watched = dict(zip(named, inputs, strict=True)) | {
+            "join": known.changelog,
+            "topics.records": known.records,
+        }
+        self._watch = TopicWatch(topics, watched, kafka.clock, inputs=2)
+        self._cluster = Cluster(
+            stage,
+            rules_of(stage.join),
+            (known.events.name, known.labels.name),
+            (known.events.id, known.labels.id),
+            known.changelog.name,
+            known.changelog.id,
+            consumer,
+            self._reader,
+            open or partial(_open, stage.join.state_dir / stage.app_id / str(slot)),
+            kafka.clock,
+        )
+        totals = JoinTotals(stage.topics)
+        commits = JoinCommits(stage, known, transaction, consumer, self._watch, totals, kafka.clock)
+        self._publish = commits.publish
+        self._left = False
+        super().__init__(
+            {topic.name: setting for topic, setting in zip(inputs, named, strict=True)},
+            consumer,
+            transaction,
+            commits,
+            totals,
+            alive,
+            kafka.clock,
+        )
+
+    def counts(self) -> dict[int, tuple[Counts, int | None]]:
+        """The committed counts of each partition of this worker, and its stream time; for another thread."""
+        return {one.partition: (one.counts, one.time) for one in list(self._owned.values())}
+
+    # --- input -----------------------------------------------------------------------------------------------------
+
+    def _take_in(self, owned: JoinPartition, message: Message) -> None:
+        owned.receive(message)
+        self._join(owned)
+
+    def _at_end(self, owned: JoinPartition, message: Message) -> None:
+        owned.at_end(message)
+        self._join(owned)
+
+    def _take_in_waiting(self) -> None:
+        self._left = False
+        super()._take_in_waiting()
+        for owned in self._owned.values():
+            try:
+                self._join(owned)
+            except Aborted:  # as for a message: what was taken in is sent again before anything else
+                break
+            owned.flow()
+
+    def _join(self, owned: JoinPartition) -> None:
+        """Take in what can be, about a tenth of a second's worth."""
+        until = self._clock.monotonic() + SLICE_SECONDS
+        while (published := owned.take_in()) is not None:
+            self.totals.records += 1
+            self._publish(owned.partition, published)
+            now = self._clock.monotonic()
+            if now > until or self._commits.full(now):
+                self._left = True
+                break
+
+    def _poll_seconds(self) -> float:
+        return 0.0 if self._left else super()._poll_seconds()
+
+    # --- partitions ------------------------------------------------------------------------------------------------
+
+    def _own(self, partition: int) -> JoinPartition:
+        return JoinPartition(self._cluster, partition)
+
+    def _gone(self, owned: JoinPartition) -> None:
+        owned.close()
+
+    def _overtaken(self, topic: str, partition: int) -> str:
+        self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+        return f"begin anew: delete the topic {self._cluster.changelog!r} and the group {self._cluster.settings.app_id!r}"
+
+    def _end_offsets(self) -> Mapping[int, Any]:
+        return {
+            partition: tuple(
+                self._reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+                for topic in self._cluster.topics
+            )
+            for partition in range(self._known.events.partitions)
+        }
+
+    def _look(self) -> None:
+        self._watch.look()
+
+    def _close(self) -> None:
+        self._reader.close()
+        for owned in self._owned.values():
+            owned.close()
+
+
+def _open(folder: Path, partition: int, fresh: bool) -> LocalStore:
+    """RocksDB in a folder of the worker's own: another one on this machine may have had the partition before."""
+    place = folder / str(partition)
+    if fresh:
+        delete(place)
+    return Rocks(place)

@@ -1,0 +1,100 @@
+"""The section ``join``: events and labels that come on two topics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from service.settings.sections import Section, TopicName
+from service.settings.sources import SettingPath, refuse
+
+
+class JoinInputSettings(Section):
+    """A topic that the join reads: JSON objects, or tombstones with the id as their key."""
+
+    topic: TopicName | None = Field(None, description="Its name; the join is off as long as it is not set.")
+    id: str | None = Field(
+        None,
+        min_length=1,
+        description="Field path of the id, a string or an integer; by default the Kafka key.",
+    )
+    timestamp: str | None = Field(
+        None,
+        description="Field path of the event time (ms since 1970 or ISO 8601); by default Kafka's timestamp.",
+    )
+
+
+class JoinLabelSettings(JoinInputSettings):
+    """The labels."""
+
+    label: str = Field("label", min_length=1, description="Field path of the label.")
+
+
+class JoinSettings(Section):
+    """Labels that come late: `explain-sidecar join` joins events and labels by id and writes the records topic."""
+
+    events: JoinInputSettings = Field(default_factory=JoinInputSettings)
+    labels: JoinLabelSettings = Field(default_factory=JoinLabelSettings)
+    wait: float = Field(
+        86_400.0,
+        ge=0,
+        le=10 * 366 * 86_400,
+        description="How long an event waits for its label, seconds of event time; so does a label for its event.",
+    )
+    unlabelled: str | bool | int | float = Field(
+        "drop",
+        description="What the lack of a label means after `wait`: drop publishes nothing, any other value is the label, e.g. 0 for no click.",
+    )
+    corrections: Literal["ignore", "emit"] = Field(
+        "ignore",
+        description="What to do with another label for a published event: nothing, or publish the event again with it.",
+    )
+    remember: float = Field(
+        0.0,
+        ge=0,
+        le=10 * 366 * 86_400,
+        description="How long after `wait` an id is recognised, so that duplicates and corrections are; seconds of event time.",
+    )
+    key: str | None = Field(
+        None,
+        min_length=1,
+        description="Field path in the event of the records' key, whose hash gives the partition; by default the event's own key and partition.",
+    )
+    max_pending: int = Field(
+        1_000_000,
+        ge=1,
+        description="Most ids that are kept in a partition; beyond it the oldest expire, whatever `wait` says.",
+    )
+    repartition: bool = Field(
+        False,
+        description="Copy both topics through internal ones by id first, for topics that are not partitioned by id alike.",
+    )
+    state_dir: Path = Field(
+        Path("join-state"),
+        description="Folder of the local store. It is restored from the changelog topic where it is lost.",
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether there is anything to join."""
+        return self.events.topic is not None
+
+    @model_validator(mode="after")
+    def _whole(self) -> JoinSettings:
+        problems: list[tuple[SettingPath, str]] = []
+        if (self.events.topic is None) != (self.labels.topic is None):
+            missing = "labels" if self.events.topic else "events"
+            problems.append(
+                ((missing, "topic"), "is not set; the join needs both topics, name it or take the other out")
+            )
+        elif self.events.topic is not None and self.events.topic == self.labels.topic:
+            problems.append(
+                (
+                    ("labels", "topic"),
+                    f"{self.labels.topic!r} is join.events.topic too; they must be two topics",
+                )
+            )
+        refuse(problems)
+        return self

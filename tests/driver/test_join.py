@@ -1,0 +1,99 @@
+"""The join under faults: at each of its client calls, and in schedules that nobody would think of. Every event has one outcome."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.driver import faults
+from tests.driver.faults import PRODUCER
+from tests.driver.join import JoinDriver
+from tests.driver.join import given as records
+from tests.driver.test_schedules import STEPS, happen
+
+RECORDS = 12
+ALLOWED = ("duplicate instance id", "another process has it open")
+
+
+def began(two: bool = False) -> JoinDriver:
+    driver = JoinDriver()
+    for partition in range(2):
+        driver.give(partition, records(RECORDS, partition, 0))
+    if two:
+        driver.start(1)
+        driver.turn(1, 3)
+        for partition in range(2):
+            driver.give(partition, records(RECORDS, partition, 1))
+    return driver
+
+
+def end(driver: JoinDriver) -> None:
+    for _ in range(6):
+        for slot in list(driver.workers):
+            driver.turn(slot)
+    for partition in range(2):
+        driver.give(partition, records(4, partition, 2))
+    driver.settle()
+    driver.end()
+
+
+def calls(two: bool) -> list[str]:
+    driver = began(two)
+    process = driver.start().process
+    end(driver)
+    assert driver.differences() == [] and driver.ended == []
+    return process.calls
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "two"),
+    [
+        pytest.param(faults.kill, (), False, id="killed"),
+        pytest.param(faults.kill, (), True, id="killed beside another"),
+        pytest.param(faults.lose_answer, PRODUCER, False, id="the answer is lost"),
+        pytest.param(faults.refuse_message, ("produce",), False, id="a message is not delivered"),
+        pytest.param(faults.forget_offset, ("produce",), False, id="an offset is not known"),
+        pytest.param(faults.another_joins, (), False, id="another joins"),
+        pytest.param(faults.another_takes_over, (), True, id="another takes over"),
+        pytest.param(faults.transaction_expires, (), False, id="the transaction expires"),
+        pytest.param(faults.same_name_begins, (), False, id="another under the same name"),
+    ],
+)
+def test_at_every_call(kind: faults.Kind, names: tuple[str, ...], two: bool) -> None:
+    happened = 0
+    known = calls(two)
+    # Every call of the kinds that are rare, and one in eleven of those that come for each message.
+    chosen = [
+        number
+        for number, name in enumerate(known)
+        if (not names or name in names) and (name not in ("produce", "describe_topics") or number % 11 == 0)
+    ]
+    for number in chosen:
+        driver = began(two)
+        driver.start(faults={number: kind(driver)})
+        end(driver)
+        assert driver.differences() == [], f"at call {number}, {known[number]}"
+        assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended
+        happened += 1
+    assert happened >= 5
+
+
+@settings(
+    max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
+@given(tick=st.sampled_from([1e-5, 1e-3, 0.02]), schedule=st.lists(STEPS, min_size=10, max_size=50))
+def test_whatever_happens_every_event_has_one_outcome(
+    tick: float, schedule: list[tuple[str, int, int]]
+) -> None:
+    driver = JoinDriver(partitions=3, tick=tick)
+    driver.start(0)
+    for number, step in enumerate(schedule):
+        if step[0] == "feed":
+            driver.give(step[1], records(step[2], step[1], number))
+        else:
+            happen(driver, *step)
+    driver.settle()
+    driver.end()
+    assert driver.differences() == []
+    assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended

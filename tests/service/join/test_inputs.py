@@ -1,0 +1,91 @@
+"""What the join makes of the bytes of a message, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.fold.records import InputRecord
+from service.formats.errors import BadRecord
+from service.join.entries import Event, Label
+from service.join.inputs import PARTITION_HEADER, EventInput, LabelInput, Tombstone, record_value
+from service.join.partitioner import partition_of
+from service.settings import Settings
+
+SETTINGS = Settings(
+    record={"label": "clicked"},
+    join={
+        "events": {"topic": "views", "id": "view.id", "timestamp": "at"},
+        "labels": {"topic": "clicks", "label": "done"},
+    },
+)
+EVENTS, LABELS = EventInput(SETTINGS), LabelInput(SETTINGS)
+
+
+def message(value: bytes | None, key: bytes | None = b"k", **more: object) -> InputRecord:
+    return InputRecord(7, 1_000, key, value, **more)  # type: ignore[arg-type]
+
+
+def test_an_event_keeps_its_bytes_its_key_its_headers_and_its_partition() -> None:
+    value = b' {"view": {"id": 3}, "at": 5, "price": 1.50e2 } '
+    event = EVENTS.read(message(value, headers=(("own", None),)), 2)
+    assert event == Event(b"3", 5, b'{"view": {"id": 3}, "at": 5, "price": 1.50e2', b"k", (("own", None),), 2)
+    assert record_value(event.body, "clicked", b"true") == value.strip()[:-2] + b',"clicked":true}'
+
+
+def test_a_field_in_the_place_of_the_label_gives_way_to_it() -> None:
+    event = EVENTS.read(message(b'{"view":{"id":"a"},"at":"1970-01-01T00:00:01Z","clicked":null}'), 0)
+    assert event == Event(b"a", 1_000, b'{"view":{"id":"a"},"at":"1970-01-01T00:00:01Z"', b"k", (), 0)
+
+
+def test_an_object_without_fields_gets_its_first() -> None:
+    assert record_value(b"{", "clicked", b"1") == b'{"clicked":1}'
+
+
+def test_a_copied_event_goes_to_the_partition_that_it_came_from() -> None:
+    headers = (("own", b"1"), (PARTITION_HEADER, b"5"))
+    event = EVENTS.read(message(b'{"view":{"id":1},"at":1}', headers=headers), 2)
+    assert isinstance(event, Event) and (event.partition, event.headers) == (5, headers[:1])
+
+
+def test_a_label_without_a_path_for_its_id_has_that_of_its_key() -> None:
+    assert LABELS.read(message(b'{"done": false}'), 0) == Label(b"k", 1_000, b"false")
+
+
+@pytest.mark.parametrize("read", [EVENTS.read, LABELS.read])
+def test_a_tombstone_names_the_id_by_its_key(read) -> None:
+    assert read(message(None), 0) == Tombstone(b"k", 1_000)
+    with pytest.raises(BadRecord, match="no key"):
+        read(message(None, key=None), 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "error_class"),
+    [
+        (EVENTS.read, b"{", "not_json"),
+        (EVENTS.read, b"[1]", "not_object"),
+        (EVENTS.read, b'{"at":1}', "bad_id"),
+        (EVENTS.read, b'{"view":{"id":true},"at":1}', "bad_id"),
+        (EVENTS.read, b'{"view":{"id":"%s"},"at":1}' % (b"x" * 1_001), "bad_id"),
+        (EVENTS.read, b'{"view":{"id":1},"at":"soon"}', "bad_timestamp"),
+        (EVENTS.read, b'{"a":"%s"}' % (b"x" * 1_000_000), "too_large"),
+        (LABELS.read, b"{}", "missing_label"),
+        (LABELS.read, b'{"done":null}', "missing_label"),
+        (LABELS.read, b'{"done":[1]}', "bad_label"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused_with_its_class(read, value: bytes, error_class: str) -> None:
+    with pytest.raises(BadRecord) as refused:
+        read(message(value), 0)
+    assert refused.value.error_class == error_class
+
+
+def test_keys_are_hashed_as_by_the_java_client() -> None:
+    """The values are those of org.apache.kafka.common.utils.UtilsTest, taken to positive numbers."""
+    hashes = {
+        b"21": -973932308,
+        b"foobar": -790332482,
+        b"a-little-bit-long-string": -985981536,
+        b"abc": 479470107,
+    }
+    for key, value in hashes.items():
+        assert partition_of(key, 2**31) == value & 0x7FFFFFFF
