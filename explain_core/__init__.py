@@ -1,6 +1,6 @@
 """Incremental explanations of online models: iPFI, iSAGE, permutation importance, SAGE and DBShap.
 
-Numbers in, numbers out: nothing in this package touches a network, a file or a clock.
+Numbers in, numbers out: nothing in this package touches a network, a file or a clock, but for ``load_model``, which reads one file.
 
 >>> import explain_core as ec
 >>> pfi = ec.IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explain_core import losses, plots
+    from explain_core.artefacts.load import load_artefact, load_model
     from explain_core.drift import RiskChange, dbshap
     from explain_core.explanation import Explanation, Importance
     from explain_core.importance.base import Together
@@ -52,6 +53,8 @@ _HOMES = {
     "alpha_of": "smoothing",
     "dbshap": "drift",
     "learner_of": "learners.choice",
+    "load_artefact": "artefacts.load",
+    "load_model": "artefacts.load",
     "mean_decrease_impurity": "importance.batch.mdi",
     "wrap": "models",
 }
@@ -75,6 +78,8 @@ __all__ = [
     "alpha_of",
     "dbshap",
     "learner_of",
+    "load_artefact",
+    "load_model",
     "losses",
     "mean_decrease_impurity",
     "plots",

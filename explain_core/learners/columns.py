@@ -99,7 +99,7 @@ class Columns:
         self.size += len(new)
         self._lay_out()
 
-    def code(self, name: str, category: Any) -> int:
+    def code(self, name: str, category: Any) -> float:
         """The code of a category, a new one where it was not met."""
         codes = self.codes[name]
         self.size += category not in codes

@@ -1,0 +1,104 @@
+"""CatBoost's own format, predicted by CatBoost itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from explain_core.artefacts.artefact import ArtefactError, named, needs
+from explain_core.losses import Prediction, Task
+from explain_core.models import Model, Row
+
+
+class CatBoostModel(Model):
+    """A trained CatBoost model; categories are strings or whole numbers, a missing category the text nan."""
+
+    features: Sequence[str]
+
+    def __init__(
+        self, model: Any, task: Task, features: Sequence[str], classes: Sequence[Any] | None
+    ) -> None:
+        super().__init__(model, task)
+        self.features = list(features)
+        self.classes = None if classes is None else list(classes)
+        self._nominal = frozenset(np.asarray(self.features)[model.get_cat_feature_indices()].tolist())
+
+    def predict(self, x: Row) -> Prediction:
+        return self.predict_many([x])[0]
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        if not rows:
+            return []
+        nominal = self._nominal
+        table: Any = [
+            [_category(x.get(name)) if name in nominal else x.get(name, np.nan) for name in self.features]
+            for x in rows
+        ]
+        if not nominal:
+            table = np.array(table, np.float32)
+        kind = (
+            "Probability" if self.classes is not None else "Exponent" if self._exponent else "RawFormulaVal"
+        )
+        found = np.asarray(self.wrapped.predict(table, prediction_type=kind, thread_count=1)).tolist()
+        if self.classes is None:
+            return list(found)
+        return [dict(zip(self.classes, line, strict=True)) for line in found]
+
+    @property
+    def _exponent(self) -> bool:
+        return _loss(self.wrapped).split(":")[0] in ("Poisson", "Tweedie")
+
+
+def read(
+    data: bytes, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
+) -> tuple[Model, str | None, dict[str, list[Any]]]:
+    """The model in the bytes of a .cbm file, no version, no categories. Raises ``ArtefactError``."""
+    with needs("catboost", "catboost"):
+        import catboost
+    try:
+        model = catboost.CatBoost()
+        model.load_model(blob=data)
+        own = [str(name) for name in model.feature_names_]
+        plain = own == [str(column) for column in range(len(own))]
+        names = named("CatBoost", [] if plain and features is not None else own, features, len(own))
+        known = list(model.classes_) if len(model.classes_) else None
+        if known is None and _loss(model).split(":")[0] in (
+            "Logloss",
+            "CrossEntropy",
+            "MultiClass",
+            "MultiClassOneVsAll",
+        ):
+            known = [0, 1]
+        if known is not None and classes is not None:
+            if len(set(classes)) != len(known):
+                raise ArtefactError(
+                    f"classes: {len(set(classes))} labels for the {len(known)} classes of the model"
+                )
+            known = list(classes)
+        kind: Task = "regression" if known is None else "classification"
+        return CatBoostModel(model, kind, names, [_plain(one) for one in known] if known else None), None, {}
+    except ArtefactError:
+        raise
+    except Exception as error:  # CatBoost raises types of its own for damaged files
+        raise ArtefactError(f"CatBoost: {str(error).splitlines()[0]}; the file is damaged") from None
+
+
+def _loss(model: Any) -> str:
+    params = model.get_all_params() if hasattr(model, "get_all_params") else {}
+    return str(params.get("loss_function", ""))
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _category(value: Any) -> str:
+    return (
+        "nan"
+        if value is None or value != value
+        else str(int(value))
+        if isinstance(value, bool | float)
+        else str(value)
+    )

@@ -1,0 +1,239 @@
+"""Ensembles of trees as arrays: what the readers of artefacts make, checked, and the model that walks them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.artefacts import kernels
+from explain_core.artefacts.artefact import ArtefactError
+from explain_core.learners.arrays import Arrays
+from explain_core.learners.columns import NAN, Columns
+from explain_core.losses import Prediction, Task
+from explain_core.models import Model, Row
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree: arrays with an entry for each node, the root first.
+
+    A node with ``left`` below 0 is a leaf and has its ``values``, nodes × numbers of a leaf, which are added to the outputs from
+    ``output`` on. ``sets`` are bits of the categories that go left, in words of 32; such a node's threshold is the index of its set.
+    """
+
+    feature: Integers
+    threshold: Floats
+    flags: Integers
+    left: Integers
+    right: Integers
+    values: Floats
+    output: int = 0
+    sets: Sequence[NDArray[np.uint32]] = ()
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trees, and what becomes of the sums over their leaves; ``link`` is one of ``kernels.LINKS``."""
+
+    kind: str
+    task: Task
+    trees: Sequence[Tree]
+    base: Sequence[float]
+    link: str
+    features: Sequence[str]
+    n_classes: int = 0
+    """Numbers of a prediction where they are probabilities."""
+    number: float = 1.0
+    single: bool = False
+    """Whether the library adds 32-bit floats."""
+    categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """In the order of their codes, for the features whose artefact names them."""
+
+
+class FixedColumns(Columns):
+    """Columns of a model that has its features and categories for good: a category that it does not know is a missing value."""
+
+    def __init__(self, features: Sequence[str], categories: Mapping[str, Sequence[Any]]) -> None:
+        super().__init__(categories)
+        self._fixed: Collection[str] = frozenset(categories)
+        self.add(features)
+        for name, known in categories.items():
+            self.codes[name] = {category: code for code, category in enumerate(known)}
+        self._numeric = {name for name in features if name not in categories}
+        self._lay_out()
+
+    def code(self, name: str, category: Any) -> float:
+        return self.codes[name].get(category, NAN) if name in self._fixed else super().code(name, category)
+
+
+class TreeEnsemble(Model):
+    """A trained ensemble of trees that compiled code predicts and explains; it never learns.
+
+    Predictions are those of the library that trained it up to 10⁻⁶ relative: the sums over trees have the library's order and width,
+    the link function's last bits may differ. Columns that the model does not know are ignored.
+    """
+
+    features: Sequence[str]
+
+    def __init__(self, ensemble: Ensemble, classes: Sequence[Any] | None = None) -> None:
+        super().__init__(ensemble, ensemble.task)
+        n = max(ensemble.n_classes, 1)
+        self.features = list(ensemble.features)
+        self.classes = list(range(n) if classes is None else classes)
+        self.codes = {label: code for code, label in enumerate(self.classes)}
+        """The column of each label among a prediction's numbers."""
+        self.columns = FixedColumns(self.features, ensemble.categories)
+        self.arrays = Arrays(**_arrays(ensemble))
+        self._out = np.empty((1, n))
+
+    def hold(self, x: Row) -> None:
+        self.columns.hold(x)
+
+    def encoded(self, x: Row) -> Floats:
+        """The record as a row of ``columns``; good until the next one."""
+        return self.columns.row(x)
+
+    def predict(self, x: Row) -> Prediction:
+        kernels.predict_rows(self.arrays.table, self.encoded(x).reshape(1, -1), self._out)
+        return self._prediction(self._out[0].tolist())
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        width = len(self.features)
+        matrix, out = np.empty((len(rows), width)), np.empty((len(rows), self._out.shape[1]))
+        for c, x in enumerate(rows):
+            matrix[c] = self.encoded(x)[:width]
+        kernels.predict_rows(self.arrays.table, matrix, out)
+        return [self._prediction(line) for line in out.tolist()]
+
+    def _prediction(self, line: list[float]) -> Prediction:
+        return line[0] if self.task == "regression" else dict(zip(self.classes, line, strict=True))
+
+
+def below_single(limit: NDArray[np.float32]) -> Floats:
+    """The largest doubles that, rounded to 32 bits, are below the limits: x ≤ these as doubles is x < limit as 32-bit floats.
+
+    >>> t = below_single(np.array([0.5], np.float32))
+    >>> bool(np.float32(t[0]) < 0.5), bool(np.float32(np.nextafter(t[0], 1)) < 0.5)
+    (True, False)
+    """
+    before = np.nextafter(limit, np.float32(-np.inf))
+    middle = (before.astype(np.float64) + limit.astype(np.float64)) / 2
+    # The middle itself is rounded to the neighbour whose last bit is 0.
+    even = before.view(np.int32) % 2 == 0
+    return np.where(even, middle, np.nextafter(middle, -np.inf))
+
+
+def up_to_single(limit: Floats) -> Floats:
+    """The largest doubles that, rounded to 32 bits, are not above the limits."""
+    nearest = limit.astype(np.float32)
+    below = np.where(nearest.astype(np.float64) > limit, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    return below_single(np.nextafter(below, np.float32(np.inf)))
+
+
+def bits(codes: Any) -> NDArray[np.uint32]:
+    """A set of categories' codes as words of 32 bits.
+
+    >>> bits([0, 33]).tolist()
+    [1, 2]
+    """
+    codes = np.asarray(codes, np.int64)
+    words = np.zeros(int(codes.max(initial=-1)) // 32 + 1, np.uint32)
+    np.bitwise_or.at(words, codes // 32, np.uint32(1) << (codes % 32).astype(np.uint32))
+    return words
+
+
+def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
+    """The arrays that the kernels walk. Raises ``ArtefactError`` where a walk would leave them or never end."""
+    if not ensemble.trees:
+        raise ArtefactError(f"{ensemble.kind}: the model has no tree; train it before it is saved")
+    width = {tree.values.shape[1] for tree in ensemble.trees}
+    outputs = len(ensemble.base)
+    for number, tree in enumerate(ensemble.trees):
+        problem = _problem(tree, len(ensemble.features), outputs)
+        if problem:
+            raise ArtefactError(f"{ensemble.kind}: tree {number}: {problem}; the file is damaged")
+    if len(width) != 1 or not all(map(np.isfinite, (*ensemble.base, ensemble.number))):
+        raise ArtefactError(
+            f"{ensemble.kind}: leaves of several widths, or a constant that is not finite; the file is damaged"
+        )
+    parts: list[Floats] = []
+    leaves: list[Floats] = []
+    sets: list[tuple[int, int]] = []
+    words: list[NDArray[np.uint32]] = []
+    roots = np.zeros((len(ensemble.trees), 2), np.int32)
+    n_nodes = n_leaves = n_words = 0
+    for number, tree in enumerate(ensemble.trees):
+        order, child = _by_level(tree)
+        leaf, categorical = (tree.left < 0)[order], (tree.flags & kernels.CATEGORICAL != 0)[order]
+        nodes = np.zeros((len(order), 2))
+        nodes[:, 0] = np.where(categorical, tree.threshold[order] + len(sets), tree.threshold[order])
+        integers = nodes.view(np.int32)
+        column = (tree.feature << kernels.FLAG_BITS | tree.flags)[order]
+        integers[:, kernels.COLUMN] = np.where(leaf, -1, column)
+        integers[:, kernels.CHILD] = np.where(leaf, n_leaves + np.cumsum(leaf) - 1, child + n_nodes)
+        parts.append(nodes)
+        leaves.append(tree.values[order][leaf])
+        roots[number] = n_nodes, tree.output
+        for one in tree.sets:
+            sets.append((n_words, len(one)))
+            n_words += len(one)
+        words += tree.sets
+        n_nodes, n_leaves = n_nodes + len(order), n_leaves + int(leaf.sum())
+    nodes = np.concatenate(parts)
+    link = kernels.LINKS.index(ensemble.link)
+    return {
+        "head": np.array([link, ensemble.single, max(ensemble.n_classes, 1)], np.int64),
+        "nodes": nodes.view(np.int32),
+        "thresholds": nodes,
+        "trees": roots,
+        "leaves": np.concatenate(leaves),
+        "base": np.array(ensemble.base, np.float64),
+        "numbers": np.array([ensemble.number]),
+        "sets": np.array(sets, np.int32).reshape(-1, 2),
+        "words": np.concatenate([*words, np.zeros(1, np.uint32)]),
+    }
+
+
+def _by_level(tree: Tree) -> tuple[Integers, Integers]:
+    """The nodes from the root on, level by level, the children of a node side by side; and the place of each one's left child."""
+    levels, level, n = [], np.zeros(1, np.int64), 1
+    children = []
+    while len(level):
+        inside = tree.left[level] >= 0
+        levels.append(level)
+        children.append(n + 2 * (np.cumsum(inside) - 1))
+        n += 2 * int(inside.sum())
+        level = np.stack([tree.left[level[inside]], tree.right[level[inside]]], axis=1).ravel()
+    return np.concatenate(levels), np.concatenate(children)
+
+
+def _problem(tree: Tree, n_features: int, outputs: int) -> str | None:
+    """What is wrong with a tree."""
+    n = len(tree.left)
+    if n == 0 or any(
+        len(part) != n for part in (tree.feature, tree.threshold, tree.flags, tree.right, tree.values)
+    ):
+        return "its arrays differ in length"
+    inside = tree.left >= 0
+    children = np.concatenate([tree.left[inside], tree.right[inside]])
+    if len(children) and (children.min() < 1 or children.max() >= n or np.bincount(children).max() > 1):
+        return "a node has no parent of its own"
+    if inside.any() and not 0 <= tree.feature[inside].min() <= tree.feature[inside].max() < n_features:
+        return f"a node asks for a column beyond the {n_features} of the model"
+    categorical = inside & (tree.flags & kernels.CATEGORICAL != 0)
+    if np.isnan(tree.threshold[inside]).any() or not np.isfinite(tree.values[~inside]).all():
+        return "a threshold is no number, or a leaf not finite"
+    if categorical.any() and not 0 <= tree.threshold[categorical].min() <= tree.threshold[
+        categorical
+    ].max() < len(tree.sets):
+        return "a node asks for a set of categories that is not there"
+    if not 0 <= tree.output <= outputs - tree.values.shape[1]:
+        return "it adds to an output that is not there"
+    return None

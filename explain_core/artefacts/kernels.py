@@ -1,0 +1,191 @@
+"""Walks through an ensemble's trees, in compiled code.
+
+The trees are the outer loop: each is walked for a record and all its copies before the next, so that it stays in the processor's
+cache, and each prediction adds the trees up in their order, as the library that trained them does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explain_core.compiling import compiled, inner
+from explain_core.learners.arrays import f8, held, held_integers, i4, i8, u4
+
+SLOTS = ("head", "nodes", "thresholds", "trees", "leaves", "base", "numbers", "sets", "words")
+HEAD, NODES, THRESHOLDS, TREES, LEAVES, BASE, NUMBERS, SETS, WORDS = range(len(SLOTS))
+"""Slots of the table. ``nodes`` and ``thresholds`` are the same memory, 16 bytes a node: it is half of a walk's time to fetch them."""
+
+COLUMN, CHILD = 2, 3
+"""Of a node as four 32-bit integers, after the threshold: the feature and flags, and the left child, which the right one follows.
+
+A leaf has −1 for the first and its row of ``leaves`` for the second. ``x ≤ threshold`` goes left.
+"""
+
+FLAG_BITS = 4
+"""Below the feature in ``COLUMN``."""
+
+DEFAULT_LEFT, CATEGORICAL, NAN_IS_ZERO, ZERO_IS_MISSING = 1, 2, 4, 8
+"""Flags: where a missing value goes; whether the threshold is the row of ``sets`` whose categories go left; what is missing."""
+
+ROOT, OUTPUT = range(2)
+"""Of a tree: its first node, and the first of the outputs that its leaves add to."""
+
+LINK, SINGLE, CLASSES = range(3)
+"""Of the head: the link function, whether sums are those of 32-bit floats, and the numbers of a prediction."""
+
+LINKS = (
+    "identity",
+    "sigmoid",
+    "softmax",
+    "each_sigmoid",
+    "exp",
+    "mean",
+    "share",
+    "step",
+    "square",
+    "log1p_exp",
+)
+(
+    IDENTITY, SIGMOID, SOFTMAX, EACH_SIGMOID, EXP, MEAN, SHARE, STEP, SQUARE, LOG1P_EXP
+) = range(len(LINKS))  # fmt: skip
+"""From sums over trees to predictions. ``mean`` is divided by the one number, ``share`` then by the sum over classes; the number of
+a sigmoid is its steepness."""
+
+ZERO = float(np.float32(1e-35))
+"""The largest number that LightGBM takes for zero."""
+
+
+@inner
+def goes_right(column: int, threshold: float, value: float, sets: Any, words: Any) -> Any:
+    """1 where a value goes to the right child, 0 where to the left."""
+    if column & (CATEGORICAL | NAN_IS_ZERO | ZERO_IS_MISSING) == 0 and value == value:
+        return np.int64(value > threshold)
+    if value != value:
+        if column & NAN_IS_ZERO == 0:
+            return np.int64(column & DEFAULT_LEFT == 0)
+        value = 0.0
+    if column & CATEGORICAL != 0:
+        row = int(threshold)
+        if not -1.0 < value < 32.0 * sets[row, 1]:
+            return np.int64(1)
+        code = int(value)
+        return np.int64((words[0, sets[row, 0] + code // 32] >> np.uint32(code % 32)) & np.uint32(1) == 0)
+    if column & ZERO_IS_MISSING != 0 and abs(value) <= ZERO:
+        return np.int64(column & DEFAULT_LEFT == 0)
+    return np.int64(value > threshold)
+
+
+@inner
+def leaf_below(node: int, rows: Any, c: int, nodes: Any, thresholds: Any, sets: Any, words: Any) -> Any:
+    """The row of ``leaves`` that a row comes to from a node."""
+    column = nodes[node, COLUMN]
+    while column >= 0:
+        right = goes_right(column, thresholds[node, 0], rows[c, column >> FLAG_BITS], sets, words)
+        node = nodes[node, CHILD] + right
+        column = nodes[node, COLUMN]
+    return nodes[node, CHILD]
+
+
+@inner
+def rounded(value: float, single: int) -> Any:
+    """A number as wide as the library's."""
+    return float(np.float32(value)) if single != 0 else value
+
+
+@inner
+def add(sums: Any, first: int, leaves: Any, reached: Any, single: int) -> None:
+    """Add a tree to the sums, outputs × rows: the leaves that the rows have reached, by their rows of ``leaves``."""
+    for i in range(leaves.shape[1]):
+        if single != 0:  # two loops, so that each becomes vector instructions
+            for c in range(sums.shape[1]):
+                sums[first + i, c] = float(np.float32(sums[first + i, c] + leaves[reached[0, c], i]))
+        else:
+            for c in range(sums.shape[1]):
+                sums[first + i, c] += leaves[reached[0, c], i]
+
+
+@inner
+def begin(table: Any, sums: Any) -> None:
+    """Sums over no tree yet."""
+    base = f8(table, BASE)
+    for i in range(base.shape[1]):
+        for c in range(sums.shape[1]):
+            sums[i, c] = base[0, i]
+
+
+@inner
+def finish(table: Any, sums: Any, out: Any) -> None:
+    """From sums over the trees to predictions, rows × numbers."""
+    link, single, number = i8(table, HEAD)[0, LINK], i8(table, HEAD)[0, SINGLE], f8(table, NUMBERS)[0, 0]
+    outputs = f8(table, BASE).shape[1]
+    for c in range(len(out)):
+        row = out[c]
+        for i in range(outputs):
+            row[i] = sums[i, c]
+        if link == SIGMOID:
+            p = rounded(1.0 / rounded(1.0 + rounded(math.exp(-number * row[0]), single), single), single)
+            if len(row) == 2:
+                row[0] = rounded(1.0 - p, single)
+                row[1] = p
+            else:
+                row[0] = p
+        elif link == STEP:
+            row[1] = 1.0 if row[0] > 0.0 else 0.0
+            row[0] = 1.0 - row[1]
+        elif link == SOFTMAX:
+            most = row[0]
+            for i in range(1, outputs):
+                most = max(most, row[i])
+            whole = 0.0
+            for i in range(outputs):
+                row[i] = rounded(math.exp(rounded(row[i] - most, single)), single)
+                whole += row[i]
+            for i in range(outputs):
+                row[i] = rounded(row[i] / rounded(whole, single), single)
+        elif link == SHARE:
+            whole = 0.0
+            for i in range(outputs):
+                whole += row[i]
+            for i in range(outputs):
+                row[i] /= whole
+        else:
+            for i in range(outputs):
+                if link == EACH_SIGMOID:
+                    row[i] = 1.0 / (1.0 + math.exp(-number * row[i]))
+                elif link == EXP:
+                    row[i] = rounded(math.exp(row[i]), single)
+                elif link == MEAN:
+                    row[i] /= number
+                elif link == SQUARE:
+                    row[i] = math.copysign(row[i] * row[i], row[i])
+                elif link == LOG1P_EXP:
+                    row[i] = math.log1p(math.exp(row[i]))
+
+
+@inner
+def row_sums(table: Any, own_rows: Any, own_sums: Any, own_reached: Any) -> None:
+    """Sums over the trees for each of the rows."""
+    nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
+    leaves, sets, words = f8(table, LEAVES), i4(table, SETS), u4(table, WORDS)
+    single, rows, sums, reached = (
+        i8(table, HEAD)[0, SINGLE],
+        held(own_rows),
+        held(own_sums),
+        held_integers(own_reached),
+    )
+    begin(table, sums)
+    for tree in range(len(trees)):
+        for c in range(len(rows)):
+            reached[0, c] = leaf_below(trees[tree, ROOT], rows, c, nodes, thresholds, sets, words)
+        add(sums, trees[tree, OUTPUT], leaves, reached, single)
+
+
+@compiled
+def predict_rows(table: Any, rows: Any, out: Any) -> None:
+    """Predictions of the rows into ``out``, rows × numbers of a prediction."""
+    sums = np.empty((f8(table, BASE).shape[1], len(rows)))
+    row_sums(table, rows, sums, np.empty((1, len(rows)), np.int64))
+    finish(table, sums, out)
