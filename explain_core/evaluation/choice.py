@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.compiling import AVAILABLE
 from explain_core.evaluation.batch import BatchEvaluator
 from explain_core.evaluation.generic import GenericEvaluator
@@ -35,7 +36,7 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
         return name
     if name not in get_args(Name):
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(get_args(Name))}")
-    if isinstance(model, Learner) and name in ("auto", "arrays"):
+    if isinstance(model, Learner | TreeEnsemble) and name in ("auto", "arrays"):
         from explain_core.evaluation.learned import LearnedEvaluator
 
         return LearnedEvaluator(model)
@@ -56,7 +57,7 @@ def warm(model: Model) -> None:
     """
     if not AVAILABLE:
         return
-    if not isinstance(model, Learner):
+    if not isinstance(model, Learner | TreeEnsemble):
         Smoother((1, 1)).update(np.zeros((1, 1)))
         return
     from explain_core.importance.base import Together
@@ -67,6 +68,11 @@ def warm(model: Model) -> None:
     pfi = IncrementalPFI(model, task=task, size=1)
     sage = IncrementalSAGE(model, task=task, reservoir=pfi.reservoir, evaluator=pfi.evaluator)
     both = Together([pfi, sage])
+    if isinstance(model, TreeEnsemble):
+        numeric = [name for name in model.features if name not in model.columns.codes]
+        for y in (0, 1, 0):
+            both.explain_one(dict.fromkeys(numeric, float(y)), model.classes[y % len(model.classes)])
+        return
     for y in (0, 1, 0):
         both.explain_one({"a": float(y), "b": 1.0 - y}, y)
         model.learn({"a": float(y), "b": 1.0 - y}, y)

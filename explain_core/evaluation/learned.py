@@ -1,4 +1,4 @@
-"""Models that learn in arrays, explained by compiled code that reads the same arrays."""
+"""Models in arrays, learners and trained ensembles, explained by compiled code that reads the same arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.evaluation import learned_kernels as kernels
+from explain_core.evaluation.ensemble_kernels import explain_ensemble
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
 from explain_core.learners.arrays import Arrays
@@ -27,15 +29,19 @@ _OWN = {GeometricReservoir, UniformReservoir}
 
 
 class LearnedEvaluator(GenericEvaluator):
-    """Contributions of a ``Learner`` in one compiled call; equal, to the last bit, to those that its predictions alone give."""
+    """Contributions of a model in arrays in one compiled call; equal, to the last bit, to those that its predictions alone give."""
 
     name = "arrays"
-    model: Learner
+    model: Learner | TreeEnsemble
 
-    def __init__(self, model: Learner) -> None:
+    def __init__(self, model: Learner | TreeEnsemble) -> None:
         super().__init__(model)
         self._explain: Callable[..., bool] = (
-            kernels.explain_trees if isinstance(model, TreeLearner) else kernels.explain_linear
+            explain_ensemble
+            if isinstance(model, TreeEnsemble)
+            else kernels.explain_trees
+            if isinstance(model, TreeLearner)
+            else kernels.explain_linear
         )
         self._rows: dict[int, _Rows] = {}
         self._bound: dict[int, _Bound] = {}
@@ -79,7 +85,7 @@ class _Bound:
         self._labels: list[Any] = []
         self._matrix: Array | None = None
 
-    def ready(self, learner: Learner, matrix: Array, labels: list[Any]) -> bool:
+    def ready(self, learner: Learner | TreeEnsemble, matrix: Array, labels: list[Any]) -> bool:
         """Bring the arrays up to date; False where the mean of the empty model has other labels, or another order of them."""
         plan = self.plan
         if labels != self._labels:
@@ -93,7 +99,7 @@ class _Bound:
             return empty is None or plan.held is not None
         return True
 
-    def _lay_out(self, learner: Learner, matrix: Array) -> None:
+    def _lay_out(self, learner: Learner | TreeEnsemble, matrix: Array) -> None:
         plan, labels = self.plan, self._labels
         assert plan.codes is not None
         columns = [[learner.columns.index[name] for name in player.features] for player in plan.players]
@@ -137,7 +143,7 @@ def _flat(cells: Array) -> Array:
 class _Rows:
     """A reservoir's rows, encoded."""
 
-    def __init__(self, reservoir: Reservoir, learner: Learner) -> None:
+    def __init__(self, reservoir: Reservoir, learner: Learner | TreeEnsemble) -> None:
         self._reservoir, self._learner = reservoir, learner
         self._known: list[Row | None] = []
         self._replaced: int | None = None

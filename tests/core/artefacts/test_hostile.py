@@ -119,10 +119,10 @@ def header(shape):
 
 
 def untrusted():
-    import skops.io
+    skops = pytest.importorskip("skops.io")
     from sklearn.preprocessing import FunctionTransformer
 
-    return skops.io.dumps(FunctionTransformer(np.loadtxt.__class__))
+    return skops.dumps(FunctionTransformer(np.loadtxt.__class__))
 
 
 def loose_tree(field, value):
@@ -137,7 +137,7 @@ def loose_tree(field, value):
         state["nodes"] = state["nodes"].copy()
         state["nodes"][field][0] = value
         model.estimators_[0].tree_.__setstate__(state)
-        return skops.io.dumps(model)
+        return skops.dumps(model)
 
     return make
 
