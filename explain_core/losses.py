@@ -6,6 +6,7 @@ probability 0) or a float (regression).
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -170,7 +171,7 @@ DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "sq
 def get(
     loss: str | Loss | Callable[[Any, Any], float], task: Task | None = None, reads: Reads | None = None
 ) -> Loss:
-    """The loss of that name, or a callable ``loss(y_true, y_pred) -> float`` made one.
+    """The loss of that name, that which ``module:name`` names, or a callable ``loss(y_true, y_pred) -> float`` made one.
 
     A callable reads what ``reads`` says; by default the probabilities, in a regression the number.
 
@@ -179,10 +180,12 @@ def get(
     >>> get("zero_one")("up", {"up": 0.4, "down": 0.6})
     1.0
     """
+    if isinstance(loss, str) and ":" in loss:
+        return get(_imported(loss), task, reads)
     if isinstance(loss, str):
         if loss not in NAMED:
             raise ValueError(
-                f"loss: {loss!r} is not one of {', '.join(NAMED)}; name one of these or pass a callable"
+                f"loss: {loss!r} is not one of {', '.join(NAMED)}; name one of these, or a loss of yours as module:name"
             )
         found = NAMED[loss]
     elif isinstance(loss, Loss):
@@ -200,4 +203,13 @@ def get(
         raise ValueError(
             f"loss: {found.name!r} is a {found.task} loss and the task is {task}; use one of {fitting}"
         )
+    return found
+
+
+def _imported(place: str) -> Loss | Callable[[Any, Any], float]:
+    module, _, name = place.partition(":")
+    try:
+        found: Loss | Callable[[Any, Any], float] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"loss: {place!r} cannot be imported: {error}") from None
     return found

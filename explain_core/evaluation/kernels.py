@@ -7,6 +7,7 @@ numba none of them is called.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,23 @@ _STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
 _30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
 EPSILON = losses.EPSILON
-LOSSES = {name: code for code, name in enumerate(losses.NAMED)}
-"""The losses that are compiled, by name."""
+_CROSS_ENTROPY, _ZERO_ONE, _BRIER, _HINGE, _SQUARED, _ABSOLUTE, _HUBER = range(7)
+_COMPILED = {
+    "cross_entropy": _CROSS_ENTROPY,
+    "zero_one": _ZERO_ONE,
+    "brier": _BRIER,
+    "hinge": _HINGE,
+    "squared": _SQUARED,
+    "absolute": _ABSOLUTE,
+    "huber": _HUBER,
+}
 
-_CROSS_ENTROPY, _ZERO_ONE, _BRIER, _HINGE, _SQUARED, _ABSOLUTE, _HUBER = range(len(LOSSES))
+
+def codes_of(chosen: Sequence[losses.Loss]) -> Any:
+    """What ``loss`` calls these losses, or None where one of them is not compiled: Python then computes them all."""
+    if not all(one.name in _COMPILED and losses.NAMED[one.name] is one for one in chosen):
+        return None
+    return np.array([_COMPILED[one.name] for one in chosen], np.int64)
 
 
 @inner

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from explain_core.evaluation.kernels import LOSSES
-from explain_core.losses import NAMED, Loss
+from explain_core.evaluation.kernels import codes_of
+from explain_core.losses import Loss
 from explain_core.models.empty import EmptyModel
 from explain_core.players import Players
 from explain_core.random import Generator
@@ -43,8 +43,7 @@ class Plan:
     ) -> None:
         self.players, self.reservoir = players, reservoir
         self.pfi, self.sage = pfi, sage
-        known = all(NAMED.get(loss.name) is loss for loss in losses)
-        self.codes = np.array([LOSSES[loss.name] for loss in losses], np.int64) if known else None
+        self.codes = codes_of(losses)
         self.pairs = np.array(sage.pairs, np.bool_)
         self.order = np.empty(len(players) if sage.n_samples else 0, np.int64)
         """In which the players joined last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -89,6 +89,10 @@ class IncrementalEstimator:
     """
 
     name = ""
+    parameters: tuple[str, ...] = ()
+    """Its own parameters among the settings of an explainer."""
+    copies: Literal["replaced", "joining"] | None = None
+    """The perturbed copies that compiled code makes for it; None where only Python explains."""
 
     def __init__(
         self,
@@ -243,7 +247,7 @@ class IncrementalEstimator:
     @property
     def _compilable(self) -> bool:
         """Whether compiled code may explain; else only Python does."""
-        return True
+        return self.copies is not None
 
     def _part(self) -> Part:
         """What compiled code needs to know."""
@@ -370,9 +374,9 @@ class Together:
             return False
         if plan is None or plan.players is not players:
             self._parts = [(one, one._part()) for one in self.estimators]
-            of = {one.name: part for one, part in self._parts}
-            pfi, sage = (of.get(name) or Part() for name in ("ipfi", "isage"))
-            plan = self._plan = Plan(players, first.losses, first.reservoir, pfi, sage)
+            of = {one.copies: part for one, part in self._parts}
+            replaced, joining = of.get("replaced") or Part(), of.get("joining") or Part()
+            plan = self._plan = Plan(players, first.losses, first.reservoir, replaced, joining)
         for one, part in self._parts:
             part.empty = one._empty_model
         if not first.evaluator.explain(plan, x, y, base):

@@ -39,6 +39,7 @@ class IncrementalPFI(IncrementalEstimator):
     """
 
     name = "ipfi"
+    copies = "replaced"
 
     def __init__(self, model: Any, *, kind: PFIKind = "difference", **settings: Any) -> None:
         if kind not in ("difference", "ratio"):

@@ -53,6 +53,8 @@ class IncrementalSAGE(IncrementalEstimator):
     """
 
     name = "isage"
+    parameters = ("empty", "removal")
+    copies = "joining"
 
     def __init__(
         self, model: Any, *, empty: Empty = "ema", removal: Removal = "marginal", **settings: Any
@@ -149,7 +151,7 @@ class IncrementalSAGE(IncrementalEstimator):
 
     @property
     def _compilable(self) -> bool:
-        return not self._trees
+        return not self._trees and super()._compilable
 
     def _part(self) -> Part:
         return Part(self._rng, self.n_samples, self._smoother, self._pairs)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from explain_core.compiling import AVAILABLE
 from explain_core.learners.base import Learner
 from explain_core.losses import Task
+
+FAMILIES = ["explain_core.learners.linear:linear_learner", "explain_core.learners.trees:tree_learner"]
+"""Functions that make the learner of a model and a task, or None, in the order in which they are asked."""
 
 
 def learner_of(model: Any, task: Task) -> Learner | None:
@@ -22,9 +26,10 @@ def learner_of(model: Any, task: Task) -> Learner | None:
     >>> learner_of(NoChangeClassifier(), "classification") is None
     True
     """
-    if not AVAILABLE:
-        return None
-    from explain_core.learners.linear import linear_learner
-    from explain_core.learners.trees import tree_learner
-
-    return linear_learner(model, task) or tree_learner(model, task)
+    if AVAILABLE:
+        for place in FAMILIES:
+            module, _, name = place.partition(":")
+            learner: Learner | None = getattr(importlib.import_module(module), name)(model, task)
+            if learner is not None:
+                return learner
+    return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from explain_core.compiling import AVAILABLE
 from explain_core.evaluation import kernels
-from explain_core.losses import NAMED, Loss, Prediction
+from explain_core.losses import Loss, Prediction
 from explain_core.smoothing import Array, decay
 from explain_core.state import State, Value, check
 
@@ -209,11 +209,11 @@ class Performance:
 
     def _lay_out(self, labels: tuple[Any, ...]) -> None:
         """Let compiled code take in the predictions of these labels that follow."""
-        self._labels, known = None, all(NAMED.get(loss.name) is loss for loss in self.losses)
-        if not (AVAILABLE and known and labels):
+        self._labels, codes = None, kernels.codes_of(self.losses)
+        if not AVAILABLE or codes is None or not labels:
             return
         seen = tuple(self._frequencies._mean) if isinstance(self._frequencies._mean, Mapping) else (None,)
-        n, m, codes = len(labels), len(seen), [kernels.LOSSES[loss.name] for loss in self.losses]
+        n, m = len(labels), len(seen)
         self._sizes = np.array([n, m, len(codes), *codes], np.int64)
         parts = [1, n, len(codes), 1 + n, 1 + m, 3 * len(codes)]
         numbers = np.full(sum(parts), self._empty._decay)

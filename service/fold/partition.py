@@ -16,9 +16,8 @@ from explain_core import losses as known_losses
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
+from explain_core.importance import estimator
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, teams
-from explain_core.importance.ipfi import IncrementalPFI
-from explain_core.importance.isage import IncrementalSAGE
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
@@ -41,7 +40,6 @@ from service.settings import ExplainerSettings, Settings
 MAX_CLASSES = 1_000
 """More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
 
-ESTIMATORS: dict[str, type[IncrementalEstimator]] = {"ipfi": IncrementalPFI, "isage": IncrementalSAGE}
 
 DEFAULT_ALPHA = 0.001
 
@@ -361,11 +359,12 @@ class PartitionState:
             self.reservoirs[kind, size] = make_reservoir(
                 kind, size, derive_seed(seed, "reservoir", kind, size)
             )
-        arguments: dict[str, Any] = (
-            {"empty": one.empty, "removal": one.removal} if one.kind == "isage" else {}
-        )
         try:
-            return ESTIMATORS[one.kind](
+            make = estimator(one.kind)
+        except Exception as error:
+            raise UserError(f"explainers: kind: {error}; see docs/how-to/model.md") from error
+        try:
+            return make(
                 self.model,
                 task=self.model.task,
                 losses=one.losses,
@@ -379,9 +378,10 @@ class PartitionState:
                 confidence=one.confidence,
                 seed=derive_seed(seed, one.name or one.kind),
                 evaluator=self.evaluator,
-                **arguments,
+                **{name: getattr(one, name) for name in make.parameters},
+                **one.params,
             )
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise UserError(f"explainers: {one.name or one.kind}: {error}") from None
 
     def state(self, pack: Pack) -> PartitionData:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from explain_core import losses as known_losses
+from explain_core.importance import ESTIMATORS
 from service.settings.sources import SettingPath, refuse
 
 TRANSACTION_TIMEOUT_MS = 10_000
@@ -65,8 +66,17 @@ def _kafka_config(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def _estimator(kind: str) -> str:
+    if kind not in ESTIMATORS and not re.fullmatch(r"[\w.]+:\w+", kind):
+        raise ValueError(
+            f"{kind!r} is not one of {', '.join(ESTIMATORS)}; name one of these, or a class of yours as module:Class"
+        )
+    return kind
+
+
 def _loss(name: str) -> str:
-    return known_losses.get(name).name
+    known_losses.get(name)
+    return name
 
 
 def _duplicates(names: Sequence[str]) -> list[str]:
@@ -156,8 +166,11 @@ class ReservoirSettings(Section):
 class ExplainerSettings(Section):
     """One estimator of feature importance."""
 
-    kind: Literal["ipfi", "isage"] = Field(
-        description="Incremental permutation importance, or incremental SAGE."
+    kind: Annotated[str, AfterValidator(_estimator)] = Field(
+        description="Incremental permutation importance (ipfi), incremental SAGE (isage), or an IncrementalEstimator of yours as module:Class."
+    )
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="What the estimator's class is called with besides, if it is yours."
     )
     name: str | None = Field(None, min_length=1, description="Name in the messages; by default its kind.")
     alpha: float | None = Field(None, gt=0, le=1, description="Smoothing parameter; by default 0.001.")
@@ -173,7 +186,7 @@ class ExplainerSettings(Section):
     losses: list[LossName] | None = Field(
         None,
         min_length=1,
-        description=f"Any of {', '.join(known_losses.NAMED)} that fit the task; by default cross_entropy, in a regression squared.",
+        description=f"Any of {', '.join(known_losses.NAMED)} that fit the task, or a loss of yours as module:name; by default cross_entropy, in a regression squared.",
     )
     groups: dict[str, list[str]] = Field(
         default_factory=dict, description="Features that are perturbed together, by name of the group."
@@ -205,6 +218,10 @@ class ExplainerSettings(Section):
                 for name in ("empty", "removal")
                 if getattr(self, name) != type(self).model_fields[name].default
             ]
+        if self.params and self.kind in ESTIMATORS:
+            problems.append(
+                (("params",), f"are for a class of yours, and {self.kind} is none; take them out")
+            )
         problems += [
             (("losses",), f"names {loss!r} twice; take one out") for loss in _duplicates(self.losses or [])
         ]

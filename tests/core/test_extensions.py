@@ -1,0 +1,75 @@
+"""What a user brings is explained with, folded and stored as what is built in."""
+
+import pytest
+from river import dummy
+
+from explain_client.testing import FoldDriver
+from explain_core.learners import choice
+from service.errors import SettingsError, UserError
+
+SETTINGS = {
+    "record.label": "label",
+    "emit.every": 50,
+    "explainers": [
+        {"kind": "ipfi", "window": 200, "losses": ["cross_entropy", "tests.extensions:overconfident"]},
+        {
+            "kind": "tests.extensions:Absent",
+            "name": "absent",
+            "window": 200,
+            "losses": ["zero_one", "cross_entropy"],
+            "params": {"times": 2.0},
+        },
+    ],
+}
+
+
+def records(n: int) -> list[dict[str, object]]:
+    return [{"a": i % 2, "b": i % 7, "colour": "red" if i % 3 else "blue", "label": i % 2} for i in range(n)]
+
+
+def test_an_estimator_and_a_loss_of_a_user_s_are_in_the_messages_and_survive_restarts() -> None:
+    driver = FoldDriver(SETTINGS)
+    driver.send(records(400))
+    last = driver.explanations[-1]
+    assert last.importance("absent", "cross_entropy").top(1)[0][0] == "a"
+    assert last.importance("ipfi", "overconfident").top(1)[0][0] == "a"
+    driver.verify(every=70)
+
+
+def test_an_estimator_s_own_parameter_reaches_it() -> None:
+    def largest(times: float) -> float:
+        absent = {**SETTINGS["explainers"][1], "params": {"times": times}}
+        driver = FoldDriver(SETTINGS | {"explainers": [absent]})
+        driver.send(records(400))
+        return driver.explanations[-1].importance("absent", "cross_entropy").top(1)[0][1].value
+
+    assert largest(3.0) == pytest.approx(3.0 * largest(1.0))
+
+
+@pytest.mark.parametrize(
+    ("explainer", "error", "said"),
+    [
+        ({"kind": "shap"}, SettingsError, "'shap' is not one of ipfi, isage; name one of these, or a class"),
+        ({"kind": "ipfi", "params": {"times": 2}}, SettingsError, "are for a class of yours, and ipfi is none"),
+        ({"kind": "tests.extensions:Nothing"}, UserError, "names no class that extends explain_core's IncrementalEstimator"),
+        ({"kind": "tests.extensions:family"}, UserError, "names no class that extends explain_core's IncrementalEstimator"),
+        ({"kind": "no.such.module:Class"}, UserError, "No module named 'no'"),
+        ({"kind": "tests.extensions:Absent", "params": {"time": 2}}, UserError, "unexpected keyword argument 'time'"),
+        ({"kind": "ipfi", "losses": ["tests.extensions:nothing"]}, SettingsError, "'tests.extensions:nothing' cannot be imported"),
+        ({"kind": "ipfi", "losses": ["nothing"]}, SettingsError, "name one of these, or a loss of yours as module:name"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_said_with_its_remedy(
+    explainer: dict[str, object], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=r"explainers") as caught:
+        FoldDriver(SETTINGS | {"explainers": [explainer]}).send(records(1))
+    assert said in str(caught.value)
+
+
+def test_a_family_of_learners_is_asked_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dummy.NoChangeClassifier()
+    assert choice.learner_of(model, "classification") is None
+    monkeypatch.setattr(choice, "FAMILIES", [*choice.FAMILIES, "tests.extensions:family"])
+    learner = choice.learner_of(model, "classification")
+    assert learner is not None and learner.kind == "linear"

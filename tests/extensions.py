@@ -1,0 +1,48 @@
+"""What a user adds from outside: an estimator, a loss, a family of learners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from river import dummy, linear_model
+
+from explain_core.importance.base import IncrementalEstimator
+from explain_core.learners.linear import linear_learner
+from explain_core.losses import Loss, Prediction
+from explain_core.models import Row
+from explain_core.players import Players
+from explain_core.smoothing import Array
+
+overconfident = Loss("overconfident", "probabilities", lambda y, p: max(0.0, max(p.values()) - p.get(y, 0.0)))
+
+
+class Absent(IncrementalEstimator):
+    """How much worse the model gets when a record lacks a feature, ``times`` over."""
+
+    name = "absent"
+
+    def __init__(self, model: Any, *, times: float = 1.0, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self.times = times
+
+    def _checked_samples(self, n_samples: int | None) -> int:
+        return 1
+
+    def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
+        without = [
+            {name: value for name, value in x.items() if name not in player.features} for player in players
+        ]
+        predictions = self.evaluator.predict_many(without)
+        return self.times * np.array(
+            [[loss(y, one) - loss(y, base) for one in predictions] for loss in self.losses]
+        )
+
+
+def family(model: Any, task: Any) -> Any:
+    """A learner for a model that none is built in for."""
+    return (
+        linear_learner(linear_model.LogisticRegression(), task)
+        if isinstance(model, dummy.NoChangeClassifier)
+        else None
+    )
