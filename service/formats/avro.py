@@ -62,6 +62,7 @@ class AvroSchema:
     def reader(self, target: AvroSchema | None = None) -> Read:
         """What reads a value of this schema, as one of ``target`` where that is given."""
         from fastavro import schemaless_reader
+        from fastavro.read import SchemaResolutionError
 
         written, wanted, name = self.parsed, None if target is None else target.parsed, self.names[0]
 
@@ -69,11 +70,13 @@ class AvroSchema:
             stream = io.BytesIO(body)
             try:
                 found: Any = schemaless_reader(stream, written, wanted)
-            # As above: bytes can be wrong in many ways.
-            except Exception as error:
+            except SchemaResolutionError as error:
                 raise BadRecord(
-                    "not_avro", f"the value is no {name}: {type(error).__name__}: {error}"
+                    "not_avro", f"a {name} cannot be read by record.schema_file: {error}"
                 ) from None
+            # As above. What it says may have an address in memory in it, and a dead letter is the same in every process.
+            except Exception as error:
+                raise BadRecord("not_avro", f"the value is no {name}: {type(error).__name__}") from None
             if stream.tell() != len(body):
                 raise BadRecord(
                     "not_avro", f"the value has {len(body) - stream.tell()} bytes after its {name}"

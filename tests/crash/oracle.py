@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.formats.schemas import Fetch
 from service.kafka.headers import read_headers
 from service.settings import Settings, load_settings
 from service.wire.envelope import Envelope
@@ -87,11 +88,14 @@ def compare(
     records: Iterable[InputRecord],
     committed: TopicPartition,
     published: dict[str, Stream],
+    fetch: Fetch = lambda key: None,
 ) -> list[str]:
     partition = state.partition
     expected: dict[str, Stream] = {name: [] for name in published}
     for record in records:
-        for output in (envelope.wrap(partition, one) for one in state.step(record)):
+        for output in (
+            envelope.wrap(partition, one) for one in state.schemas.supply(state.step, record, fetch)
+        ):
             expected[output.destination].append((output.key, output.value, output.headers))
     differences = []
     for name, stream in expected.items():

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition
 from service.errors import UserError
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.formats.schemas import Fetch
 from service.kafka.loop import Worker
 from service.kafka.member import Member
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
@@ -87,6 +88,7 @@ class Driver:
     tick: float = 1e-4
     workers: dict[int, Running] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
+    fetch: Fetch = lambda key: None
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.tick)
@@ -239,5 +241,7 @@ class Driver:
             published = self.published(partition)
             found += chain(self.settings, partition, published["explanations"])
             records = self.inputs(partition)[: max(0, offset)]
-            found += compare(PartitionState(self.settings, partition), envelope, records, place, published)
+            found += compare(
+                PartitionState(self.settings, partition), envelope, records, place, published, self.fetch
+            )
         return found

@@ -359,3 +359,14 @@ def test_bare_values_are_read_by_a_schema_file(tmp_path):
         {"x": 1},
         None,
     )
+
+
+def test_what_is_said_of_a_bad_value_is_the_same_in_every_process():
+    schema = record(field("x", "double"), field("y", "string"))
+    stream = Stream("avro", {7: schema})
+    texts = set()
+    for length in range(8):
+        with pytest.raises(BadRecord) as bad:
+            stream.read(frame(7, b"\x7f" * length))
+        texts.add(str(bad.value))
+    assert texts == {"the value is no air.Flight: EOFError"}
