@@ -8,40 +8,31 @@ no effect but the objects, takes memory and time in proportion to its bytes, and
 from __future__ import annotations
 
 import collections
-import datetime
 import functools
 import gc
 import importlib
 import io
-import math
 import pickle
-import random
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from statistics import NormalDist
-from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, NoneType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
-from numpy._core.multiarray import _reconstruct, scalar
-from numpy._core.numeric import _frombuffer  # type: ignore[attr-defined]
-from numpy.random import MT19937, BitGenerator, _pickle
 from river._river_rust.vectordict import VectorDict
 
 from service.errors import SnapshotError
 from service.pickles import slim
+from service.pickles.allowed import CALLS, EXCLUDED, FROM_PARTS, NAMES, PACKAGES, STATES, WITH_CALLABLES
 from service.pickles.attributes import (
     FACTORIES,
     FUNCTION_NAMES,
     Named,
     bare,
-    is_factory,
     is_plain,
-    method_of,
     name_of,
-    partial_of,
     set_attributes,
 )
 
@@ -124,8 +115,8 @@ class _Unpickler(_InPython):  # type: ignore[misc]
 
     def find_class(self, module: str, name: str) -> Any:
         package = module.partition(".")[0]
-        trusted = package in _PACKAGES and _EXCLUDED.isdisjoint(module.split("."))
-        if (module, name) in _NAMES or f"{module}.{name}" in FUNCTION_NAMES:
+        trusted = package in PACKAGES and EXCLUDED.isdisjoint(module.split("."))
+        if (module, name) in NAMES or f"{module}.{name}" in FUNCTION_NAMES:
             found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
             factory = package in ("builtins", "collections") or name_of(found) in FACTORIES
             return found if is_plain(found) else Named(found, factory)
@@ -141,7 +132,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
     def _trusts(self, kind: type) -> bool:
         """Whether its objects may be made without their constructor."""
         package = kind.__module__.partition(".")[0]
-        return package in _PACKAGES or kind.__module__ in self._modules or kind in (NormalDist, object)
+        return package in PACKAGES or kind.__module__ in self._modules or kind in (NormalDist, object)
 
     def _reduce(self) -> None:
         arguments = self.stack.pop()
@@ -152,20 +143,20 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         called = bare(called)
         if not isinstance(called, type | FunctionType | BuiltinFunctionType):
             raise SnapshotError(f"snapshot: it calls a {type(called).__name__}")
-        fits = _CALLS.get(called)
+        fits = CALLS.get(called)
         trusted = isinstance(called, type) and called.__module__ in self._modules
         carries = type(arguments) is tuple and any(isinstance(one, Named) for one in arguments)
         if (
             type(arguments) is not tuple
             or not (trusted or (fits is not None and fits(*arguments)))
-            or (carries and not (trusted or called in _WITH_CALLABLES))
+            or (carries and not (trusted or called in WITH_CALLABLES))
         ):
             raise SnapshotError(
                 f"snapshot: {called.__module__}.{called.__qualname__} is not called with this in any snapshot of ours"
             )
         for one in arguments:
             self._carriers.pop(id(one), None)
-        self.stack[-1] = called(*(arguments if called in _FROM_PARTS else map(bare, arguments)))
+        self.stack[-1] = called(*(arguments if called in FROM_PARTS else map(bare, arguments)))
 
     def _new(self) -> None:
         arguments = self.stack.pop()
@@ -195,7 +186,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         # That of the class, never one that an earlier state has put into the object.
         restore = getattr(kind, "__setstate__", None)
         if restore is not None:
-            _STATES.get(kind, lambda _: None)(state)
+            STATES.get(kind, lambda _: None)(state)
             if isinstance(restore, FunctionType) and type(state) is dict:
                 state = set_attributes(made, state, trusted)
             restore(made, state)
@@ -334,135 +325,6 @@ def _build_dtype(made: np.dtype[Any], state: Any) -> None:
     if any(dtype.hasobject for dtype, *_ in (fields or {}).values()) or tuple(state) != known:
         raise SnapshotError("snapshot: the state of a dtype that numpy does not know")
     made.__setstate__(state)  # type: ignore[attr-defined]
-
-
-_PACKAGES = frozenset({"river", "explain_core"})
-_EXCLUDED = frozenset({"api", "checks", "datasets", "envs", "evaluate", "param_grid", "stream"})
-"""Parts of river that read files, download, or run what they are given."""
-
-_NAMES = frozenset(
-    {
-        ("builtins", "bool"),
-        ("builtins", "complex"),
-        ("builtins", "dict"),
-        ("builtins", "float"),
-        ("builtins", "frozenset"),
-        ("builtins", "int"),
-        ("builtins", "list"),
-        ("builtins", "object"),
-        ("builtins", "set"),
-        ("builtins", "slice"),
-        ("builtins", "str"),
-        ("builtins", "tuple"),
-        ("collections", "Counter"),
-        ("collections", "OrderedDict"),
-        ("collections", "defaultdict"),
-        ("collections", "deque"),
-        ("datetime", "date"),
-        ("datetime", "datetime"),
-        ("datetime", "timedelta"),
-        ("numbers", "Number"),
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
-        ("numpy.random._mt19937", "MT19937"),
-        ("numpy.random._pickle", "__bit_generator_ctor"),
-        ("numpy.random._pickle", "__randomstate_ctor"),
-        ("random", "Random"),
-        ("service.pickles.attributes", "method_of"),
-        ("service.pickles.attributes", "partial_of"),
-        ("service.pickles.slim", "gaussian_of"),
-        ("service.pickles.slim", "search_tree_of"),
-        ("statistics", "NormalDist"),
-    }
-)
-
-
-_DTYPE = re.compile(r"[<>|=]?(\?|[biufcMmO]\d{1,2}|[SUV][1-9]\d{0,3})(\[\w+\])?")
-
-
-def _fits(*kinds: Any) -> Callable[..., bool]:
-    """Whether the arguments are of these types; none may be missing."""
-    return lambda *arguments: len(arguments) == len(kinds) and all(map(isinstance, arguments, kinds))
-
-
-_CALLS: dict[Any, Callable[..., bool]] = {
-    slim.search_tree_of: _fits(list, list, list, list, bool),
-    slim.gaussian_of: _fits(*[int | float] * 3),
-    method_of: _fits(object, str),
-    partial_of: _fits(object, tuple, dict),
-    VectorDict: lambda data, default, mask, copy: (
-        type(data) is dict and default is None and mask is None and type(copy) is bool
-    ),
-    collections.Counter: lambda counts: type(counts) is dict,
-    collections.OrderedDict: _fits(),
-    collections.defaultdict: lambda *factory: len(factory) < 2 and all(map(is_factory, factory)),
-    collections.deque: lambda values=(), length=None: (
-        type(values) is tuple and not values and (length is None or type(length) is int)
-    ),
-    complex: _fits(float, float),
-    datetime.date: _fits(bytes),
-    datetime.datetime: _fits(bytes),
-    datetime.timedelta: _fits(int, int, int),
-    random.Random: _fits(),
-    slice: _fits(object, object, object),
-    np.dtype: lambda name, align, copy: type(name) is str and _DTYPE.fullmatch(name) is not None,
-    scalar: lambda dtype, value: isinstance(dtype, np.dtype) and type(value) is bytes and not dtype.hasobject,
-    _frombuffer: _fits(bytes | bytearray, np.dtype, tuple, str),
-    _reconstruct: lambda kind, shape, code: bare(kind) is np.ndarray and shape == (0,) and code == b"b",
-    _pickle.__bit_generator_ctor: lambda kind: bare(kind) in ("MT19937", MT19937),
-    _pickle.__randomstate_ctor: _fits(BitGenerator),
-}
-"""What a snapshot calls, and whether it does so with these arguments: a constructor elsewhere could take any memory or time."""
-
-_FROM_PARTS = (method_of, partial_of)
-_WITH_CALLABLES = (
-    *_FROM_PARTS,
-    collections.defaultdict,
-    _reconstruct,
-    _pickle.__bit_generator_ctor,
-)
-"""Functions that may be given a class or function: they, or the check of their arguments, look at it."""
-
-
-def _check_random(state: Any) -> None:
-    version, numbers, gauss = state
-    if not (
-        version == 3
-        and type(numbers) is tuple
-        and len(numbers) == 625
-        and all(type(one) is int and 0 <= one < 2**32 for one in numbers)
-        and numbers[-1] <= 624
-        and type(gauss) in (float, NoneType)
-    ):
-        raise SnapshotError("snapshot: the state of a random generator that Python does not have")
-
-
-def _check_twister(state: Any) -> None:
-    found = (state[0] if type(state) is tuple else state)["state"]
-    words, position = found["key"], found["pos"]
-    fits = type(words) is np.ndarray and words.dtype == np.uint32 and words.shape == (624,)
-    if not (fits and type(position) is int and 0 <= position <= 624):
-        raise SnapshotError("snapshot: the state of a random generator that numpy does not have")
-
-
-def _check_array(state: Any) -> None:
-    """numpy takes the memory for a shape before it looks at what is there."""
-    _, shape, dtype, _, values = state
-    size = math.prod(shape) * (1 if type(values) is list else dtype.itemsize)
-    if not all(type(one) is int and one >= 0 for one in shape) or size != len(values):
-        raise SnapshotError("snapshot: an array whose shape is not that of its values")
-
-
-_STATES: dict[type, Callable[[Any], None]] = {
-    random.Random: _check_random,
-    MT19937: _check_twister,
-    np.random.RandomState: _check_twister,
-    np.ndarray: _check_array,
-}
-"""Compiled code that takes a state on trust, and the check before it."""
 
 
 @contextmanager
