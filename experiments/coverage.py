@@ -178,7 +178,9 @@ def simulate(game: Game, name: str, alpha: float, n: int, seeds: Sequence[int], 
     draws = Generators([derive_seed(seed, name) for seed in seeds])
     every, d = np.arange(len(seeds)), len(game.features)
     reservoir = np.stack([records.below(len(game.X)) for _ in range(SIZE)], axis=1)
-    smoother, y0 = Smoother((len(seeds), d), alpha, memory=SIZE), Smoother((len(seeds),), alpha)
+    mean_of = game.m if name == "ipfi" else 1
+    smoother = Smoother((len(seeds), d), alpha, memory=SIZE, draws=mean_of)
+    y0 = Smoother((len(seeds),), alpha)
     order = np.zeros((len(seeds), d), dtype=np.intp)
     for _ in track(range(n), f"{game.name}, {name}, α = {alpha}", n, progress):
         index = records.below(len(game.X))
@@ -213,17 +215,24 @@ def truth(game: Game, name: str, draws: int, progress: bool) -> tuple[Array, Arr
 
 @click.command(help=__doc__)
 @click.option("--quick", is_flag=True, help="50 streams, α = 0.01 alone, 100,000 draws for the truth.")
-def main(quick: bool) -> None:
-    seeds, draws = (range(50), 100_000) if quick else (range(2_000), TRUTH_DRAWS)
+@click.option("--streams", default=2_000, show_default=True)
+@click.option("--draws", default=TRUTH_DRAWS, show_default=True, help="For the truth.")
+@click.option("--game", "games", multiple=True, type=click.Choice(["agrawal", "linear"]), help="These alone.")
+@click.option("--alpha", "alphas", multiple=True, type=float, default=(0.01, 0.001), show_default=True)
+def main(quick: bool, streams: int, draws: int, games: tuple[str, ...], alphas: tuple[float, ...]) -> None:
+    if quick:
+        streams, draws, alphas = 50, 100_000, (0.01,)
+    seeds = range(streams)
     report = Report(
         "game", "estimator", "α", "coverage of each feature", "smallest", "largest", "wanted", "met"
     )
     missed = 0
     pool = 20_000 if quick else 100_000
-    for game in (agrawal_game(pool), linear_game(pool)):
+    makers = {"agrawal": agrawal_game, "linear": linear_game}
+    for game in (makers[one](pool) for one in games or makers):
         for name in DELTA:
             mean, sigma = truth(game, name, draws, True)
-            for alpha in (0.01,) if quick else (0.01, 0.001):
+            for alpha in alphas:
                 smoother = simulate(game, name, alpha, round(8 / alpha), seeds, True)
                 inside = np.abs(smoother.value - mean) <= half_width("normal", 0.95) * smoother.std
                 varies = sigma > 0.0

@@ -216,10 +216,14 @@ def main() -> None:
 @main.command()
 @data_option
 @click.option("--pairs", type=click.IntRange(min=2), default=100, show_default=True)
+@click.option("--first-seed", default=0, show_default=True, help="Of the pairs: others are other rows.")
+@click.option("--unequal", is_flag=True, help="Windows of unequal size alone.")
 @quick_option
-def without(data: Path, pairs: int, quick: bool) -> None:
+def without(data: Path, pairs: int, first_seed: int, unequal: bool, quick: bool) -> None:
     """Windows without drift."""
-    sizes = [(150, 150), (500, 500), (WINDOW, WINDOW), (500, 8_000), (8_000, 500)]
+    sizes = [(500, 8_000), (8_000, 500)]
+    if not unequal:
+        sizes = [(150, 150), (500, 500), (WINDOW, WINDOW), *sizes]
     if quick:
         pairs, sizes = 3, sizes[:2]
     report = Report("data", "rows", "pairs", "a cause", "concept: mean", "SE of it", "SD / SE", "inputs: mean", "SE of it", "SD / SE", box=None)  # fmt: skip
@@ -227,7 +231,7 @@ def without(data: Path, pairs: int, quick: bool) -> None:
     for name in SETS[: 1 if quick else None]:
         fitted = prepare(name, data)
         for size in sizes:
-            each = track(range(pairs), f"{name}, {size}", pairs, True)
+            each = track(range(first_seed, first_seed + pairs), f"{name}, {size}", pairs, True)
             changes = [explain(fitted, None, seed, size) for seed in each]
             found = sum(bool(change.causes) for change in changes)
             total, named = total + pairs, named + found
@@ -236,7 +240,9 @@ def without(data: Path, pairs: int, quick: bool) -> None:
                 values = np.array([change.joint.players[i].value for change in changes])
                 errors = np.array([change.joint.players[i].std for change in changes])
                 cells += [f"{values.mean():+.4f}", f"{values.std() / np.sqrt(pairs):.4f}", f"{values.std() / errors.mean():.2f}"]  # fmt: skip
-            report.add_row(name, f"{size[0]:,} and {size[1]:,}", str(pairs), str(found), *cells)
+            cells = [name, f"{size[0]:,} and {size[1]:,}", str(pairs), str(found), *cells]
+            report.add_row(*cells)
+            print(" | ".join(cells), flush=True)
     Console(width=160).print(report)
     print(f"a cause is named in {named} of {total}: {named / total:.1%}")
 

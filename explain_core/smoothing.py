@@ -15,7 +15,7 @@ from explain_core.state import Block, State, array, block, check, finite
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
-SLOWER, PRIOR, FEW = 0.1, 0.25, 2.42
+SLOWER, RARER, FEW = 0.1, 3.0, 2.42
 """See ``Smoother``."""
 
 
@@ -40,8 +40,10 @@ class Smoother:
     of r · S_prev, where S ← (1 − 1/L) S + r and r = Δ − φ_prev; see ``_mixing`` for what φ, which follows the slow part
     too, hides of it. G forgets ten times more slowly than φ and the reservoir. V is s σ²/L, s being the share of the
     increments' variance that is due to the row drawn: s̃ = G's estimate has the standard error e, known where there is no slow
-    part, and is weighed against the prior density exp(−s/¼)/¼ on s ≥ 0: with u = s̃ − 4e², (u + √(u² + 4e²))/2 is above
-    the mean of what is left, a normal distribution cut off at 0, by at most 0.4 e. Where there is a slow part, V is known from few independent rows, some f = (1 − r²)/(1 + r²)
+    part, and is weighed against the prior density exp(−s/p)/p on s ≥ 0: with u = s̃ − e²/p, (u + √(u² + 4e²))/2 is above
+    the mean of what is left, a normal distribution cut off at 0, by at most 0.4 e. One draw for each increment has p = ¼. In the mean of
+    ``draws`` = m of them what is not due to the row drawn or to the record alone is m times rarer; where these two make the same share, as
+    in a loss that is symmetric in both, p = m/(m + 3). Where there is a slow part, V is known from few independent rows, some f = (1 − r²)/(1 + r²)
     for each record in G's memory, r = 1 − 1/L: κ V is raised by the factor 1 + 2.42/f, the square of the 97.5 % quantile
     of Student's distribution over that of the normal one to first order. (``python -m experiments.coverage``: what comes of it.)
 
@@ -55,7 +57,13 @@ class Smoother:
     (2.3333, 1.75)
     """
 
-    def __init__(self, shape: tuple[int, ...], alpha: float | None = None, memory: int | None = None) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        alpha: float | None = None,
+        memory: int | None = None,
+        draws: int = 1,
+    ) -> None:
         if alpha is not None and not 0.0 < alpha <= 1.0:
             raise ValueError(f"alpha: {alpha} is outside (0, 1]; 0.001 follows about the last 2,000 records")
         self.alpha = alpha
@@ -63,6 +71,7 @@ class Smoother:
         """The mean, its variance, G, S, and the third central moment, each of the shape given."""
         self.sums: Array = _fresh(shape[-1:])
         """Of each column: n; W, in units of the newest observation's weight, and Σ w²; the same two for G."""
+        self._prior = draws / (draws + RARER)
         self._keep = None if memory is None or memory < 2 else 1.0 - 1.0 / memory
         self._mixing = None if self._keep is None else _mixing(alpha or 0.0, self._keep)
         slower = None if alpha is None or memory is None else SLOWER * min(alpha, 1.0 / memory)
@@ -174,7 +183,7 @@ class Smoother:
             with np.errstate(divide="ignore", invalid="ignore"):
                 error = np.sqrt(slow_squares / fresh) / per_part / (1.0 - self._keep)
                 found = np.where(variance > 0.0, (covariance - noise * variance) / per_part / share, 0.0)
-            found = found - error * error / PRIOR
+            found = found - error * error / self._prior
             part = np.minimum(
                 0.5 * (found + np.sqrt(found * found + 4.0 * error * error)) * share, variance / seen
             )

@@ -223,11 +223,16 @@ class IncrementalEstimator:
         )
 
     @property
+    def _draws(self) -> int:
+        """Over how many draws an increment is a mean of losses."""
+        return 1
+
+    @property
     def _memory(self) -> int | None:
         return self.reservoir.size if getattr(self.reservoir, "kind", None) == "geometric" else None
 
     def _new_smoother(self, columns: int) -> Smoother:
-        return Smoother((len(self.losses), columns), self._alpha, self._memory)
+        return Smoother((len(self.losses), columns), self._alpha, self._memory, self._draws)
 
     def _rows_error(self) -> Array | float:
         """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.

@@ -67,6 +67,10 @@ class IncrementalPFI(IncrementalEstimator):
     def _metadata(self) -> dict[str, Any]:
         return super()._metadata() | {"kind": self.kind}
 
+    @property
+    def _draws(self) -> int:
+        return self.n_samples
+
     def _checked_samples(self, n_samples: int | None) -> int:
         return 1 if n_samples is None else at_least_one(n_samples)
 

@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from explain_core.losses import get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
-from explain_core.smoothing import FEW, PRIOR, SLOWER, Smoother, _mixing, alpha_of, half_width
+from explain_core.smoothing import FEW, RARER, SLOWER, Smoother, _mixing, alpha_of, half_width
 
 RNG = np.random.Generator(np.random.PCG64(0))
 
@@ -114,6 +114,24 @@ def test_the_long_run_variance_widens_the_band_of_correlated_observations_to_wha
     assert long_run_deviation(memory=None) < 0.5
 
 
+def coverage_of_means(draws):
+    """How many bands hold 0, the truth, where Δ is a number of the record and the mean of one of ten rows drawn from the reservoir."""
+    size, alpha, n, streams, m = 100, 0.01, 800, 400, 10
+    rng = np.random.Generator(np.random.PCG64(2))
+    rows, every = rng.normal(size=(streams, size)), np.arange(streams)
+    smoother = Smoother((streams,), alpha, size, draws)
+    for _ in range(n):
+        drawn = rows[every[:, None], rng.integers(size, size=(streams, m))]
+        smoother.update(rng.normal(size=streams) ** 2 + (drawn**2).mean(axis=1) - 2.0)
+        rows[every, rng.integers(size, size=streams)] = rng.normal(size=streams)
+    return np.mean(np.abs(smoother.value) <= 1.96 * smoother.std)
+
+
+def test_the_band_knows_of_how_many_draws_an_increment_is_the_mean():
+    assert coverage_of_means(draws=10) >= 0.94
+    assert coverage_of_means(draws=1) <= 0.92
+
+
 def test_the_long_run_variance_is_that_of_the_formula():
     """S ← (1 − 1/L) S + r, G its mean with r, r = Δ − φ_prev; V from G, then Σ w² (σ² − seen V + κ V)."""
     deltas, alpha, size, n = RNG.normal(size=60), 0.05, 4, 60
@@ -129,7 +147,7 @@ def test_the_long_run_variance_is_that_of_the_formula():
     noise, slow, kappa, seen = _mixing(alpha, r)
     plain, per_part = smoother.variance[0], slow - noise * seen
     error = size * math.sqrt((slow_w * slow_w).sum() / (1 - r * r)) / per_part
-    share = size * (slow_w @ products / plain - noise) / per_part - error**2 / PRIOR
+    share = size * (slow_w @ products / plain - noise) / per_part - error**2 * (1 + RARER)
     part = (share + math.sqrt(share**2 + 4 * error**2)) / 2 * plain / size
     assert 0 < part < plain / seen
     few = 1 + FEW * (slow_w * slow_w).sum() * (1 + r * r) / (1 - r * r)
