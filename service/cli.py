@@ -71,15 +71,70 @@ def cli(context: click.Context, config: Path | None) -> None:
     is_flag=True,
     help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
 )
+@click.option(
+    "--with-join", is_flag=True, help="Run the join of events and labels beside it, with as many workers."
+)
 @click.pass_context
-def run(context: click.Context, workers: int, until_caught_up: bool) -> int:
+def run(context: click.Context, workers: int, until_caught_up: bool, with_join: bool) -> int:
     """Learn from records and publish explanations.
 
     Every explanation is published exactly once. The state is restored from the checkpoints topic. SIGTERM and Ctrl-C stop the workers cleanly.
     """
     from service.commands.run import run
 
-    return run(_load(context), config=context.obj, workers=workers, until_caught_up=until_caught_up)
+    if with_join and until_caught_up:
+        raise click.UsageError(
+            "--until-caught-up stops before the join has written everything; run `join --until-caught-up` first"
+        )
+    return run(
+        _load(context),
+        config=context.obj,
+        workers=workers,
+        until_caught_up=until_caught_up,
+        stages=("fold", "join") if with_join else ("fold",),
+    )
+
+
+@cli.group(invoke_without_command=True)
+@click.option(
+    "--workers",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Worker processes; they share the partitions.",
+)
+@click.option(
+    "--until-caught-up",
+    is_flag=True,
+    help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
+)
+@click.pass_context
+def join(context: click.Context, workers: int, until_caught_up: bool) -> int | None:
+    """Join events and labels that come late into the records topic.
+
+    An event waits for its label as long as join.wait; every event has one outcome, exactly once.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from service.commands.run import run
+
+    return run(
+        _load(context),
+        config=context.obj,
+        workers=workers,
+        until_caught_up=until_caught_up,
+        stages=("join",),
+    )
+
+
+@join.command("show")
+@_as_json
+@click.pass_context
+def join_show(context: click.Context, as_json: bool) -> None:
+    """Show what became of every event: matched + expired + dropped + pending = events."""
+    from service.commands.join import show
+
+    show(_load(context), as_json=as_json)
 
 
 @cli.command()

@@ -14,10 +14,12 @@ from pathlib import Path
 from types import FrameType
 
 from service.errors import SettingsError, UserError
+from service.join.copies import JoinOfCopies, join_of
+from service.join.stage import JoinStage
 from service.kafka.loop import Worker
 from service.kafka.report import report_each_second
 from service.logs import set_up_logging
-from service.settings import load_settings
+from service.settings import Settings, load_settings
 from service.warm import warm_up
 
 HANG_SECONDS = 45.0
@@ -70,13 +72,13 @@ def main() -> int:
     parser.add_argument("--slot", type=int, required=True)
     parser.add_argument("--until-caught-up", action="store_true")
     parser.add_argument("--reports", type=int, help="File descriptor to report to, once a second.")
+    parser.add_argument("--stage", choices=("fold", "join"), default="fold")
     arguments = parser.parse_args()
     life = Life()
     try:
         settings = load_settings(arguments.config)
         set_up_logging(settings.log, worker=arguments.slot)
-        warm_up(settings)  # here no partition waits for it
-        worker = Worker(settings, arguments.slot, life)
+        worker = _stage(arguments.stage, settings, arguments.slot, life)
 
         def stop(number: int, frame: FrameType | None) -> None:
             worker.stopping = True
@@ -97,6 +99,13 @@ def main() -> int:
         log.exception("a defect of the sidecar; nothing that is not committed was published")
         return 1
     return 0
+
+
+def _stage(name: str, settings: Settings, slot: int, life: Life) -> Worker | JoinStage | JoinOfCopies:
+    if name == "join":
+        return join_of(settings, slot, life)
+    warm_up(settings)  # here no partition waits for it
+    return Worker(settings, slot, life)
 
 
 def _stop_with_parent() -> None:

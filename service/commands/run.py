@@ -1,4 +1,4 @@
-"""``explain-sidecar run``: starts the worker processes and ends with them."""
+"""``explain-sidecar run`` and ``join``: start the worker processes and end with them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from service.join.topics import sources
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,20 +33,35 @@ PINNED = {
 """Environment of every worker, so that a replay gives the same bytes on the same class of CPU."""
 
 
+Stage = Literal["fold", "join"]
+
+
 def run(
-    settings: Settings, config: Path | None = None, workers: int = 1, until_caught_up: bool = False
+    settings: Settings,
+    config: Path | None = None,
+    workers: int = 1,
+    until_caught_up: bool = False,
+    stages: Sequence[Stage] = ("fold",),
 ) -> int:
-    """Start ``workers`` processes, pass on SIGTERM and SIGINT, and return the exit status.
+    """Start ``workers`` processes for each stage, pass on SIGTERM and SIGINT, and return the exit status.
 
     A worker that fails ends the others too: the platform that runs the sidecar starts it again.
     """
     settings.servers  # noqa: B018  the messages about a missing address or key, before any process
-    with _site(settings, workers) as site:
-        return _supervise(site, config, workers, until_caught_up)
+    if "join" in stages:
+        sources(settings)
+    wanted = [(stage, slot) for stage in stages for slot in range(workers)]
+    with _site(settings, len(wanted)) as site:
+        return _supervise(site, config, wanted, until_caught_up)
 
 
-def _supervise(site: Site | None, config: Path | None, workers: int, until_caught_up: bool) -> int:
-    children = [_start(site, config, slot, until_caught_up) for slot in range(workers)]
+def _supervise(
+    site: Site | None, config: Path | None, wanted: Sequence[tuple[Stage, int]], until_caught_up: bool
+) -> int:
+    children = [
+        _start(site, config, number, stage, slot, until_caught_up)
+        for number, (stage, slot) in enumerate(wanted)
+    ]
     stopping = False
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -69,10 +85,10 @@ def _supervise(site: Site | None, config: Path | None, workers: int, until_caugh
     # A worker that is told to stop before it has set up its handlers, while it imports, ends by the signal itself.
     fine = (0, -signal.SIGTERM) if stopping else (0,)
     failed = [child.returncode for child in children if child.returncode not in fine]
-    for slot, child in enumerate(children):
+    for (stage, slot), child in zip(wanted, children, strict=True):
         if child.returncode in failed and child.returncode < 0:
             sys.stderr.write(
-                f"error: worker {slot} was ended by signal {-child.returncode}, as by a machine that is out of memory; "
+                f"error: {'join ' * (stage == 'join')}worker {slot} was ended by signal {-child.returncode}, as by a machine that is out of memory; "
                 "the others were stopped, start the sidecar again: nothing is lost\n"
             )
     return (1 if failed[0] < 0 else failed[0]) if failed else 0
@@ -94,12 +110,12 @@ def _site(settings: Settings, workers: int) -> Iterator[Site | None]:
 
 
 def _start(
-    site: Site | None, config: Path | None, slot: int, until_caught_up: bool
+    site: Site | None, config: Path | None, number: int, stage: Stage, slot: int, until_caught_up: bool
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "service.worker", "--slot", str(slot)]
+    command = [sys.executable, "-m", "service.worker", "--slot", str(slot), "--stage", stage]
     command += ["--config", str(config)] if config else []
     command += ["--until-caught-up"] if until_caught_up else []
-    with site.pipe_of(slot) if site else nullcontext() as pipe:
+    with site.pipe_of(number) if site else nullcontext() as pipe:
         return subprocess.Popen(
             [*command, "--reports", str(pipe)] if pipe is not None else command,
             env=worker_environment(),

@@ -16,7 +16,7 @@ from service.formats.errors import SchemaProblem
 from service.formats.reading import KINDS
 from service.formats.registry import RegistryClient
 from service.formats.schemas import Fetch, StoredSchema
-from service.settings import Format, Settings
+from service.settings import Format, FormatSettings, Settings
 
 ABSENT_SECONDS = 10.0
 """A registry is asked again for what it did not have after this long: bad records may name any id."""
@@ -25,11 +25,12 @@ MAX_ABSENT = 1_000
 MAX_REFERENCES = 100
 
 
-def schema_source(settings: Settings) -> Fetch:
-    """What asks for the schemas of records: the registry, or nobody where they need none."""
-    if not settings.record.needs_registry:
+def schema_source(settings: Settings, values: FormatSettings | None = None) -> Fetch:
+    """What asks for the schemas of values, by default those of records: the registry, or nobody where they need none."""
+    values = values or settings.record
+    if not values.needs_registry:
         return lambda key: None
-    return SchemaSource(RegistryClient(settings.registry), settings.record.format).fetch
+    return SchemaSource(RegistryClient(settings.registry), values.format).fetch
 
 
 class SchemaSource:

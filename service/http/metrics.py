@@ -45,6 +45,7 @@ class Workers(Collector):
         yield from self._per_worker()
         yield from self._per_partition()
         yield from self._from_messages()
+        yield from self._per_join()
         build = {name: version(name) for name in ("river", "numpy", "confluent-kafka")}
         yield _family(
             GaugeMetricFamily,
@@ -95,6 +96,39 @@ class Workers(Collector):
         )
         _add(commits, (), [one.commits for one in reports])
         yield commits
+
+    def _per_join(self) -> Iterator[Metric]:
+        """What the join has made of its two inputs; nothing where there is none."""
+        joins = [one for report in self._reports for one in report.join]
+        if not joins:
+            return
+        families = (
+            (CounterMetricFamily, "join_events_total", "Events that the join has read; those of every outcome and those pending.", ("events",)),
+            (CounterMetricFamily, "join_outcomes_total", "Events by their outcome.", ("matched", "expired", "dropped")),
+            (GaugeMetricFamily, "join_pending", "Events that wait for their label.", ("pending",)),
+            (
+                CounterMetricFamily,
+                "join_labels_total",
+                "Labels by what became of them.",
+                ("used", "corrections", "repeated", "replaced", "retracted", "ignored", "unmatched", "bad_labels"),
+            ),
+            (CounterMetricFamily, "join_evicted_total", "Events and labels that expired before their time, as more than join.max_pending waited.", ("evicted",)),
+        )  # fmt: skip
+        for family, name, text, counted in families:
+            by = ("partition",) if len(counted) == 1 else ("partition", "outcome")
+            samples = [
+                ((str(one.partition), count)[: len(by)], one.counts[count])
+                for one in joins
+                for count in counted
+            ]
+            yield _family(family, name, text, by, samples)
+        yield _family(
+            GaugeMetricFamily,
+            "join_restore_remaining_records",
+            "Offsets of the changelog that are left to restore.",
+            ("partition",),
+            [((str(one.partition),), one.restore_left) for one in joins],
+        )
 
     def _per_partition(self) -> Iterator[Metric]:
         partitions, ends = self._partitions, self._ends

@@ -76,6 +76,9 @@ class Workers:
             for one in report.partitions:
                 if one.phase != "running":
                     yield Waiting(worker, one.partition, one.phase, one.replay_left)
+            for joins in report.join:
+                if joins.phase != "running":
+                    yield Waiting(worker, joins.partition, joins.phase, joins.restore_left)
 
     @property
     def _alive(self) -> list[int]:

@@ -97,6 +97,10 @@ class Counts(msgspec.Struct):
         """Events of which nothing is published: without a label, duplicates, withdrawn, or bad."""
         return self.unlabelled + self.duplicates + self.withdrawn + self.bad_events
 
+    def by_name(self) -> dict[str, int]:
+        """Every count, and ``dropped``."""
+        return msgspec.structs.asdict(self) | {"dropped": self.dropped}
+
     @property
     def entries(self) -> int:
         return self.pending + self.waiting + self.remembered

@@ -8,11 +8,14 @@ import orjson
 
 from service.fold.records import ABSENT, InputRecord, find, milliseconds, path_of, short
 from service.formats.errors import BadRecord
+from service.formats.reading import ValueReader
+from service.formats.schemas import Schemas
+from service.formats.source import schema_source
 from service.join.entries import Event, Label
 from service.settings import JoinInputSettings, Settings
 
-PARTITION_HEADER = "__join.partition"
-"""On the internal topic of events: the partition that the event came from."""
+SOURCE_HEADER = "__join.source"
+"""On the internal topics: the partition that a record came from, and its timestamp in Kafka."""
 
 MAX_BYTES = 1_000
 """Longest id."""
@@ -32,6 +35,23 @@ class _Input:
         self._id = path_of(section.id)
         self._timestamp = path_of(section.timestamp)
         self._max_bytes = settings.record.max_bytes
+        self._copied = settings.join.repartition
+        self._schemas = Schemas()
+        self._reader = ValueReader(section, self._schemas, self._name)
+        self._fetch = schema_source(settings, section)
+        self._plain = section.format == "json" and not section.framed
+
+    def source(self, record: InputRecord, partition: int) -> tuple[InputRecord, int]:
+        """The record as it came, and its partition, also where it is a copy."""
+        if not self._copied:
+            return record, partition
+        *own, (_, source) = record.headers
+        came_from, _, timestamp = (source or b"").partition(b" ")
+        return record._replace(timestamp=int(timestamp), headers=tuple(own)), int(came_from)
+
+    def id_of(self, record: InputRecord) -> bytes:
+        """Raises ``BadRecord``."""
+        return self.id(record, self.data(record))
 
     def data(self, record: InputRecord) -> dict[str, Any] | None:
         """The object that a record holds; None for a tombstone. Raises ``BadRecord``."""
@@ -46,13 +66,11 @@ class _Input:
             raise BadRecord(
                 "too_large", f"the value has {len(value)} bytes; record.max_bytes is {self._max_bytes}"
             )
-        try:
-            data = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise BadRecord("not_json", f"the value is not JSON: {error}") from None
-        if type(data) is not dict:
-            raise BadRecord("not_object", f"the value is {short(data)}; it must be an object")
-        return data
+        return self._schemas.supply(self._read, record, self._fetch)
+
+    def _read(self, record: InputRecord) -> dict[str, Any]:
+        assert record.value is not None
+        return self._reader.read(record.value, record.headers)[0]
 
     def id(self, record: InputRecord, data: dict[str, Any] | None) -> bytes:
         if data is None or self._id is None:
@@ -86,21 +104,18 @@ class EventInput(_Input):
         self._label = settings.record.label
 
     def read(self, record: InputRecord, partition: int) -> Event | Tombstone:
-        """Raises ``BadRecord``. The bytes of the event stay as they are, but for a field in the place of the label."""
+        """Raises ``BadRecord``. JSON stays as it is, byte for byte, but for a field in the place of the label."""
+        record, partition = self.source(record, partition)
         data = self.data(record)
         id, timestamp = self.id(record, data), self.time(record, data)
         if data is None:
             return Tombstone(id, timestamp)
         assert record.value is not None
-        if self._label in data:
-            del data[self._label]
-            value = orjson.dumps(data)
-        else:
+        if self._plain and self._label not in data:
             value = record.value.strip()
-        headers = record.headers
-        if headers and headers[-1][0] == PARTITION_HEADER:
-            partition, headers = int(headers[-1][1] or b"0"), headers[:-1]
-        return Event(id, timestamp, value[:-1].rstrip(), record.key, headers, partition)
+        else:
+            value = orjson.dumps({name: value for name, value in data.items() if name != self._label})
+        return Event(id, timestamp, value[:-1].rstrip(), record.key, record.headers, partition)
 
 
 class LabelInput(_Input):
@@ -113,6 +128,7 @@ class LabelInput(_Input):
 
     def read(self, record: InputRecord, partition: int) -> Label | Tombstone:
         """Raises ``BadRecord``."""
+        record, _ = self.source(record, partition)
         data = self.data(record)
         id, timestamp = self.id(record, data), self.time(record, data)
         if data is None:

@@ -6,18 +6,20 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
+from service.errors import UserError
 from service.fold.messages import Chain, Output, dead_letter
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
 from service.join.entries import Counts, Event, Joined, Label
 from service.join.inputs import EventInput, LabelInput, Tombstone
-from service.join.joiner import Joiner, Progress, Rules
+from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
 from service.join.store import Local, Store, restore
 from service.kafka.checkpoints import Superseded, offset_of, read
 from service.kafka.clock import Clock
@@ -337,7 +339,7 @@ class JoinPartition:
         """
         events, labels = self._ahead
         if events and labels:
-            which = EVENTS if self._order(events[0]) <= self._order(labels[0]) else LABELS
+            which = EVENTS if self._order(events) <= self._order(labels) else LABELS
         elif events and self._at_end[LABELS]:
             which = EVENTS
         elif labels and self._at_end[EVENTS]:
@@ -360,13 +362,17 @@ class JoinPartition:
             published.append(self._bad(which, record, found))
         return published
 
-    def _order(self, waiting: tuple[InputRecord, Any]) -> int:
-        """When it is a record's turn. One that is bad, or whose clock has leapt, does not hold the others up."""
+    def _order(self, waiting: deque[Any]) -> int:
+        """When it is the first record's turn. One that is bad, or whose clock alone has leapt, does not hold up those behind it."""
         assert self._joiner is not None
-        found = waiting[1]
-        if isinstance(found, BadRecord) or self._joiner.leaps(found.timestamp):
-            return -(2**63)
-        return found.timestamp  # type: ignore[no-any-return]
+        first = waiting[0][1]
+        if not isinstance(first, BadRecord) and not self._joiner.leaps(first.timestamp):
+            return first.timestamp  # type: ignore[no-any-return]
+        times = [
+            found.timestamp for _, found in islice(waiting, LEAP_RECORDS) if not isinstance(found, BadRecord)
+        ]
+        alone = isinstance(first, BadRecord) or not all(map(self._joiner.leaps, times))
+        return -(2**63) if alone else times[0]
 
     def _bad(self, which: int, record: InputRecord, error: BadRecord) -> Output:
         settings, joiner = self._cluster.settings, self._joiner
@@ -443,3 +449,24 @@ def _decoded(value: bytes, who: str) -> Saved:
         return msgspec.msgpack.decode(value, type=Saved)
     except msgspec.MsgspecError as error:
         raise RecoveryError(f"{who}: the progress on the changelog cannot be read: {error}") from None
+
+
+def newest(reader: Consumer, changelog: str, partition: int) -> Saved | None:
+    """What a partition committed last; None where it has committed nothing."""
+    where = TopicPartition(changelog, partition)
+    low, high = reader.get_watermark_offsets(where, timeout=10)
+    saved, start, reach_back = None, high, 100
+    while saved is None and start > low:
+        start, end = max(low, high - reach_back), start
+        reader.assign([TopicPartition(changelog, partition, start)])
+        while start < end:
+            message = reader.poll(5.0)
+            if message is None:
+                raise UserError(f"{changelog} partition {partition}: no record came within 5 s")
+            if message.error() is not None or offset_of(message) >= end:
+                break
+            if message.key() == PROGRESS:
+                saved = _decoded(message.value() or b"", f"{changelog} partition {partition}")
+        start, reach_back = max(low, high - reach_back), reach_back * 10
+    reader.unassign()
+    return saved

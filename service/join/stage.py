@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.fold.messages import Output
 from service.fold.records import ABSENT, find, path_of
-from service.join.entries import Counts, Joined
+from service.join.entries import Joined
 from service.join.inputs import record_value
 from service.join.joiner import Rules
 from service.join.partition import Cluster, JoinPartition, LocalStore
@@ -31,6 +31,7 @@ from service.kafka.clock import Clock
 from service.kafka.commits import Timing
 from service.kafka.member import Member
 from service.kafka.recovery import SLICE_SECONDS
+from service.kafka.report import JoinReport, Report, buckets
 from service.kafka.topics import Topics
 from service.kafka.totals import Totals
 from service.kafka.transaction import Aborted, Sent, Transaction
@@ -194,9 +195,22 @@ class JoinStage(Member[JoinPartition]):
             kafka.clock,
         )
 
-    def counts(self) -> dict[int, tuple[Counts, int | None]]:
-        """The committed counts of each partition of this worker, and its stream time; for another thread."""
-        return {one.partition: (one.counts, one.time) for one in list(self._owned.values())}
+    def report(self, alive_at: float) -> Report:
+        """What this worker is doing; for another thread."""
+        return Report(
+            alive_at=alive_at,
+            joined=self._joined_at is not None,
+            rebalances=self.totals.rebalances,
+            transactions=dict(self._transaction.outcomes),
+            dead_letters={},
+            steps={phase: buckets(histogram) for phase, histogram in self.totals.steps.items()},
+            commits=buckets(self.totals.commits),
+            partitions=[],
+            join=[
+                JoinReport(one.partition, one.phase, one.restore_left, one.counts.by_name())
+                for one in list(self._owned.values())
+            ],
+        )
 
     # --- input -----------------------------------------------------------------------------------------------------
 

@@ -124,10 +124,5 @@ def _made(stage: Settings, topics: Topics, wanted: dict[str, tuple[int, dict[str
 
 def account(counts: Counts) -> dict[str, int]:
     """What became of the events; all but ``events`` add up to it."""
-    return {
-        "events": counts.events,
-        "matched": counts.matched,
-        "expired": counts.expired,
-        "dropped": counts.dropped,
-        "pending": counts.pending,
-    }
+    named = counts.by_name()
+    return {name: named[name] for name in ("events", "matched", "expired", "dropped", "pending")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,16 @@ class PartitionReport:
 
 
 @dataclass(frozen=True)
+class JoinReport:
+    """A partition of the join, at its last commit. ``counts``: those of ``service.join.entries.Counts`` by name, and ``dropped``."""
+
+    partition: int
+    phase: Phase
+    restore_left: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Report:
     """What a worker has done since its start, and what it owns now."""
 
@@ -71,6 +81,7 @@ class Report:
     steps: dict[StepPhase, Buckets]
     commits: Buckets
     partitions: list[PartitionReport]
+    join: list[JoinReport] = field(default_factory=list)
 
 
 _REPORT = TypeAdapter(Report)
@@ -95,8 +106,8 @@ def make_report(
         rebalances=totals.rebalances,
         transactions=dict(transactions),
         dead_letters=totals.dead_letters.copy(),
-        steps={phase: _buckets(histogram) for phase, histogram in totals.steps.items()},
-        commits=_buckets(totals.commits),
+        steps={phase: buckets(histogram) for phase, histogram in totals.steps.items()},
+        commits=buckets(totals.commits),
         partitions=[_partition(one, totals, read) for one in owned],
     )
 
@@ -157,5 +168,5 @@ def _as_it_is(message: bytes | None, read: Callable[[bytes], bytes]) -> Any:
     return None if message is None else orjson.Fragment(read(message))
 
 
-def _buckets(histogram: Histogram) -> Buckets:
+def buckets(histogram: Histogram) -> Buckets:
     return Buckets(tuple(histogram.bounds), tuple(histogram.counts), histogram.seconds)

@@ -149,6 +149,15 @@ class Settings(BaseSettings):
                 known_losses.get(loss or known_losses.DEFAULT[task], task)
             except ValueError as error:
                 problems.append((path, f"{error} (model.task is {self.model.task})"))
+        if self.registry.url is None:
+            problems += [
+                (
+                    ("join", name, "format"),
+                    f"is {one.format}, whose schemas are a registry's; set registry.url, or schema_file and framing: none",
+                )
+                for name, one in (("events", self.join.events), ("labels", self.join.labels))
+                if one.needs_registry
+            ]
         if self.record.needs_registry and self.registry.url is None:
             problems.append(
                 (

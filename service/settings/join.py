@@ -7,12 +7,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from service.settings.records import FormatSettings
 from service.settings.sections import Section, TopicName
 from service.settings.sources import SettingPath, refuse
 
 
-class JoinInputSettings(Section):
-    """A topic that the join reads: JSON objects, or tombstones with the id as their key."""
+class JoinInputSettings(FormatSettings):
+    """A topic that the join reads: objects in any format, or tombstones with the id as their key."""
 
     topic: TopicName | None = Field(None, description="Its name; the join is off as long as it is not set.")
     id: str | None = Field(

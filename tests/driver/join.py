@@ -11,8 +11,8 @@ import msgspec
 import orjson
 
 from service.errors import UserError
+from service.join.copies import join_of
 from service.join.partition import PROGRESS, Saved
-from service.join.stage import JoinStage
 from service.join.topics import account, join_settings
 from service.kafka.member import Member
 from service.settings import Settings
@@ -96,7 +96,7 @@ class JoinDriver(Driver):
             self.stores[slot, partition] = (Memory() if fresh else store, process)
             return self.stores[slot, partition][0]
 
-        return JoinStage(settings, slot, lambda: None, kafka_of(process), open)
+        return join_of(settings, slot, lambda: None, kafka_of(process), open)
 
     def give(self, partition: int, records: list[Given]) -> None:
         self.fed.setdefault(partition, []).extend(records)
@@ -144,7 +144,14 @@ class JoinDriver(Driver):
             found += [f"partition {partition}: {text}" for text in self._of_partition(partition)]
         return found
 
+    def joined_differences(self) -> list[str]:
+        """As ``differences``, of the records alone."""
+        return [text for partition in range(self.partitions) for text in self._joined(partition)]
+
     def _of_partition(self, partition: int) -> list[str]:
+        return self._joined(partition) + self._accounted(partition)
+
+    def _joined(self, partition: int) -> list[str]:
         fed, found = self.fed.get(partition, []), []
         events = Counter(one.id for one in fed if one.label is None and one.id is not None)
         first = {one.id: one for one in reversed(fed) if one.label is None}
@@ -173,6 +180,10 @@ class JoinDriver(Driver):
             end = id is not None and "-end-" in id
             found += [f"{id} {known}: {text}" for text in _wrong(published.pop(str(id), []), known, end)]
         found += [f"{id}: published, never fed" for id in published]
+        return found
+
+    def _accounted(self, partition: int) -> list[str]:
+        fed, found = self.fed.get(partition, []), []
         bad = Counter((EVENTS if one.label is None else LABELS) for one in fed if one.id is None)
         letters = Counter(
             dict(one.headers)["__explain.errors.topic"].decode()  # type: ignore[union-attr]

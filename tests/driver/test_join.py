@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.driver import faults
 from tests.driver.faults import PRODUCER
-from tests.driver.join import JoinDriver
+from tests.driver.join import LABELS, Given, JoinDriver
 from tests.driver.join import given as records
+from tests.driver.log import Entry
 from tests.driver.test_schedules import STEPS, happen
 
 RECORDS = 12
@@ -97,3 +98,34 @@ def test_whatever_happens_every_event_has_one_outcome(
     driver.end()
     assert driver.differences() == []
     assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended
+
+
+@pytest.mark.parametrize("number", [None, *range(10, 400, 30)])
+def test_topics_that_are_not_partitioned_by_id_alike_are_joined_through_copies(number: int | None) -> None:
+    """Events by airport in two partitions, labels in three; killed at a call, and started again."""
+    wanted = JoinDriver().settings.join.model_copy(update={"repartition": True})
+    driver = JoinDriver(JoinDriver().settings.model_copy(update={"join": wanted}))
+    driver.cluster.grow(LABELS, 3)
+    everything = [one for partition in range(2) for one in records(RECORDS, partition, 0)]
+    for one in everything:
+        if one.label is None and one.id is not None:
+            driver.give(int(one.id[0]), [one])
+        elif one.id is not None:
+            driver.cluster.log(LABELS, int(one.id.split("-")[2]) % 3).append(
+                Entry(b"any", one.value(), (), 0)
+            )
+            driver.fed.setdefault(int(one.id[0]), []).append(one)
+    driver.start(faults={} if number is None else {number: faults.kill(driver)})
+    _turns(driver)
+    # Ids whose partitions among the copies are not known here: enough of them to pass time in each.
+    driver.give(0, [Given(f"0-end-{n}", 10**9 + n) for n in range(60)])
+    _turns(driver)
+    assert driver.joined_differences() == []
+
+
+def _turns(driver: JoinDriver) -> None:
+    for _ in range(300):
+        if 0 not in driver.workers:
+            driver.start(0)
+        driver.turn(0)
+        driver.cluster.clock.sleep(0.02)

@@ -7,7 +7,7 @@ import pytest
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
 from service.join.entries import Event, Label
-from service.join.inputs import PARTITION_HEADER, EventInput, LabelInput, Tombstone, record_value
+from service.join.inputs import SOURCE_HEADER, EventInput, LabelInput, Tombstone, record_value
 from service.join.partitioner import partition_of
 from service.settings import Settings
 
@@ -42,9 +42,13 @@ def test_an_object_without_fields_gets_its_first() -> None:
 
 
 def test_a_copied_event_goes_to_the_partition_that_it_came_from() -> None:
-    headers = (("own", b"1"), (PARTITION_HEADER, b"5"))
-    event = EVENTS.read(message(b'{"view":{"id":1},"at":1}', headers=headers), 2)
+    copied = EventInput(
+        SETTINGS.model_copy(update={"join": SETTINGS.join.model_copy(update={"repartition": True})})
+    )
+    headers = (("own", b"1"), (SOURCE_HEADER, b"5 77"))
+    event = copied.read(message(b'{"view":{"id":1},"at":1}', headers=headers), 2)
     assert isinstance(event, Event) and (event.partition, event.headers) == (5, headers[:1])
+    assert copied.read(message(None, headers=headers), 2) == Tombstone(b"k", 77)
 
 
 def test_a_label_without_a_path_for_its_id_has_that_of_its_key() -> None:

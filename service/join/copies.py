@@ -1,0 +1,257 @@
+"""``join.repartition``: both inputs are copied through internal topics by id, so that an event and its label are in one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from service.fold.records import InputRecord
+from service.formats.errors import BadRecord
+from service.join.inputs import SOURCE_HEADER, EventInput, LabelInput
+from service.join.partitioner import partition_of
+from service.join.stage import JoinStage, Open
+from service.join.topics import join_settings, prepare
+from service.kafka.checkpoints import offset_of
+from service.kafka.clients import KAFKA, ErrorLog, Kafka, group_consumer, reading_consumer, worker_name
+from service.kafka.clock import Clock
+from service.kafka.commits import Timing
+from service.kafka.headers import read_headers
+from service.kafka.member import Member
+from service.kafka.recovery import SLICE_SECONDS
+from service.kafka.report import Report
+from service.kafka.topics import Topic, Topics
+from service.kafka.totals import Phase, Totals
+from service.kafka.transaction import Sent, Transaction
+from service.kafka.watch import TopicWatch
+from service.settings import Settings
+
+
+class CopiedPartition:
+    """A partition that is copied: all it has is an offset."""
+
+    def __init__(self, topic: str, partition: int, group: Consumer, reader: Consumer) -> None:
+        self._where = TopicPartition(topic, partition)
+        self._group, self._reader = group, reader
+        self.partition = partition
+        self.phase: Phase = "waiting"
+        self.consuming = False
+        self.offset = self.committed = self.end = 0
+
+    @property
+    def ready(self) -> bool:
+        return self.phase == "running"
+
+    def advance(self) -> None:
+        try:
+            # Blocks while a predecessor's transaction is open: its outcome decides where we start.
+            (found,) = self._group.committed([self._where], timeout=SLICE_SECONDS)
+            low, _ = self._reader.get_watermark_offsets(self._where, timeout=1.0, cached=False)
+        except KafkaException:
+            return
+        if found.error is None:
+            self.offset = self.committed = found.offset if found.offset >= 0 else low
+            self.phase = "running"
+
+    def consume(self) -> list[TopicPartition]:
+        self.consuming = True
+        return [self.place()]
+
+    def inputs(self) -> list[TopicPartition]:
+        return [self.place()] if self.consuming else []
+
+    def reached(self, end: Any) -> bool:
+        return self.phase == "running" and max(self.offset, self.end) >= end
+
+    def place(self) -> TopicPartition:
+        return TopicPartition(self._where.topic, self.partition, self.offset)
+
+
+class CopyCommits(Timing):
+    """The transactions of a copy: records, and the input's offsets."""
+
+    def __init__(
+        self, settings: Settings, transaction: Transaction, group: Consumer, watch: TopicWatch, clock: Clock
+    ) -> None:
+        super().__init__(settings.commit, transaction, clock)
+        self._group = group
+        self._watch = watch
+
+    def due(self, owned: Collection[CopiedPartition]) -> bool:
+        if self._transaction.open:
+            return self.full(self._clock.monotonic())
+        return any(one.offset > one.committed for one in owned)
+
+    def publish(self, sent: Sent) -> None:
+        self._count()
+        self._transaction.keep([sent])
+
+    def commit(
+        self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
+    ) -> None:
+        """Raises ``Aborted``."""
+        moved = [one for one in owned if one.offset > one.committed]
+        if not moved and not self._transaction.open and not self._transaction.kept:
+            return
+        self._transaction.begin()
+        asked = self._watch.ask()
+        self._transaction.commit(
+            [one.place() for one in moved], self._group, confirm=lambda: self._watch.confirm(asked)
+        )
+        self._records = 0
+        for one in moved:
+            one.committed = one.offset
+
+
+class Copier(Member[CopiedPartition]):
+    """Copies one input by id. What has no id that can be read goes along: the join says what is wrong with it."""
+
+    def __init__(
+        self, settings: Settings, which: int, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
+    ) -> None:
+        stage = join_settings(settings)
+        errors = ErrorLog()
+        topics = Topics(stage, errors=errors, kafka=kafka)
+        known = prepare(stage, topics)
+        assert known.copied is not None
+        self._source: Topic = known.copied[which]
+        self._target: Topic = (known.events, known.labels)[which]
+        self._input = (EventInput, LabelInput)[which](stage)
+        setting = ("join.events.topic", "join.labels.topic")[which]
+        own = stage.model_copy(update={"app_id": f"{stage.app_id}-copy-{('events', 'labels')[which]}"})
+        self._group_name = own.app_id
+        consumer = group_consumer(own, slot, errors, kafka)
+        self._reader = reading_consumer(own, errors, kafka=kafka, fetch_wait_max_ms=5)
+        transaction = Transaction(own, worker_name(own, slot), errors, alive, kafka)
+        self._watch = TopicWatch(topics, {setting: self._source, "join": self._target}, kafka.clock)
+        commits = CopyCommits(own, transaction, consumer, self._watch, kafka.clock)
+        self._publish = commits.publish
+        self._backlog: Mapping[int, int] | None = None
+        super().__init__(
+            {self._source.name: setting},
+            consumer,
+            transaction,
+            commits,
+            Totals(own.topics),
+            alive,
+            kafka.clock,
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether some of what was there at first is still to be copied."""
+        if self._backlog is None:
+            self._backlog = self._end_offsets()
+        if self._joined_at is not None and all(
+            one.reached(self._backlog.get(one.partition, 0)) and one.committed == one.offset
+            for one in self._owned.values()
+        ):
+            self._backlog = {}
+        return bool(self._backlog)
+
+    def _take_in(self, owned: CopiedPartition, message: Message) -> None:
+        offset = offset_of(message)
+        record = InputRecord(
+            offset, message.timestamp()[1], message.key(), message.value(), *read_headers(message)
+        )
+        owned.offset = offset + 1
+        count = self._target.partitions
+        try:
+            to = partition_of(self._input.id_of(record), count)
+        except BadRecord:
+            to = owned.partition % count
+        headers = [*record.headers, (SOURCE_HEADER, b"%d %d" % (owned.partition, record.timestamp))]
+        self._publish(Sent(self._target.name, to, record.key, record.value, headers, owner=owned.partition))
+
+    def _at_end(self, owned: CopiedPartition, message: Message) -> None:
+        owned.end = offset_of(message)
+
+    def _own(self, partition: int) -> CopiedPartition:
+        return CopiedPartition(self._source.name, partition, self._consumer, self._reader)
+
+    def _overtaken(self, topic: str, partition: int) -> str:
+        self._watch.confirm(self._watch.ask())
+        return f"go on with what is there: delete the group {self._group_name!r}, and what is left is copied anew"
+
+    def _end_offsets(self) -> Mapping[int, int]:
+        return {
+            partition: self._reader.get_watermark_offsets(
+                TopicPartition(self._source.name, partition), timeout=10
+            )[1]
+            for partition in range(self._source.partitions)
+        }
+
+    def _look(self) -> None:
+        self._watch.look()
+
+    def _close(self) -> None:
+        self._reader.close()
+
+
+class JoinOfCopies:
+    """Both copies and the join, a turn of each after the other in one thread.
+
+    The join begins once the backlog is copied: of a label that has not been copied yet it would not know that it is there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        slot: int,
+        alive: Callable[[], None],
+        kafka: Kafka = KAFKA,
+        open: Open | None = None,
+    ) -> None:
+        self._copiers = [Copier(settings, which, slot, alive, kafka) for which in (0, 1)]
+        self._join = JoinStage(settings, slot, alive, kafka, open)
+        self._all: list[Member[Any]] = [*self._copiers, self._join]
+        self.stopping = False
+
+    @property
+    def totals(self) -> Totals:
+        return self._join.totals
+
+    def report(self, alive_at: float) -> Report:
+        return self._join.report(alive_at)
+
+    def run(self, until_caught_up: bool = False) -> None:
+        """As ``Member.run``."""
+        for _ in self.turns(until_caught_up):
+            pass
+
+    def turns(self, until_caught_up: bool = False) -> Generator[None]:
+        """A turn of each. With ``until_caught_up`` the copies come to their end first: it is the input of the join."""
+        if until_caught_up:
+            yield from self._together([one.turns(True) for one in self._copiers], None)
+            yield from self._together([], self._join.turns(True))
+        else:
+            yield from self._together([one.turns() for one in self._copiers], self._join.turns())
+
+    def _together(self, copying: list[Generator[None]], joining: Generator[None] | None) -> Generator[None]:
+        running = copying if joining is None else [*copying, joining]
+        with ExitStack() as leaving:  # each leaves its group at once, whatever ends the others
+            for one in running:
+                leaving.callback(one.close)
+            while running:
+                for one in list(running):
+                    for member in self._all:
+                        member.stopping = member.stopping or self.stopping
+                    waits = copying and one is joining and not self.stopping
+                    if waits and any(copier.behind for copier in self._copiers):
+                        continue
+                    if next(one, running) is running:
+                        running.remove(one)
+                yield
+
+
+def join_of(
+    settings: Settings,
+    slot: int,
+    alive: Callable[[], None],
+    kafka: Kafka = KAFKA,
+    open: Open | None = None,
+) -> JoinStage | JoinOfCopies:
+    """The join as the settings want it."""
+    return (JoinOfCopies if settings.join.repartition else JoinStage)(settings, slot, alive, kafka, open)
