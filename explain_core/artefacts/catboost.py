@@ -16,6 +16,7 @@ class CatBoostModel(Model):
     """A trained CatBoost model; categories are strings or whole numbers, a missing category the text nan."""
 
     features: Sequence[str]
+    in_batches = True
 
     def __init__(
         self, model: Any, task: Task, features: Sequence[str], classes: Sequence[Any] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,12 +87,23 @@ class TreeEnsemble(Model):
         super().__init__(ensemble, ensemble.task)
         n = max(ensemble.n_classes, 1)
         self.features = list(ensemble.features)
-        self.classes = list(range(n) if classes is None else classes)
-        self.codes = {label: code for code, label in enumerate(self.classes)}
-        """The column of each label among a prediction's numbers."""
-        self.columns = FixedColumns(self.features, ensemble.categories)
+        self.classes: list[Any]
+        """The labels in the order of a prediction's numbers; a number alone has none, and stands as the label 0."""
+        self.codes: dict[Any, int]
         self.arrays = Arrays(**_arrays(ensemble))
-        self._out = np.empty((1, n))
+        self._label(range(n) if classes is None else classes)
+
+    def twin(self, classes: Sequence[Any] | None = None) -> TreeEnsemble:
+        """The same model with other labels in the same order; it shares the trees."""
+        found = copy.copy(self)
+        found._label(self.classes if classes is None else classes)
+        return found
+
+    def _label(self, classes: Sequence[Any]) -> None:
+        self.classes = list(classes)
+        self.codes = {label: code for code, label in enumerate(self.classes)}
+        self.columns = FixedColumns(self.features, self.wrapped.categories)
+        self._out = np.empty((1, len(self.classes)))
 
     def hold(self, x: Row) -> None:
         self.columns.hold(x)

@@ -11,7 +11,7 @@ from explain_core.compiling import AVAILABLE
 from explain_core.evaluation.batch import BatchEvaluator
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.learners.base import Learner
-from explain_core.models import ArrayModel, Model, OnnxModel
+from explain_core.models import Model
 from explain_core.smoothing import Smoother
 
 Name = Literal["auto", "generic", "batch", "arrays"]
@@ -44,7 +44,7 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
         raise ValueError(
             f"evaluator: arrays, and {type(model.wrapped).__name__} does not learn in arrays; use auto or generic"
         )
-    if name == "batch" or (name == "auto" and isinstance(model, ArrayModel | OnnxModel)):
+    if name == "batch" or (name == "auto" and model.in_batches):
         return BatchEvaluator(model)
     return GenericEvaluator(model)
 

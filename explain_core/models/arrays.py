@@ -28,6 +28,7 @@ class ArrayModel(Model):
     """
 
     features: Sequence[str]
+    in_batches = True
 
     def __init__(
         self, model: Any, task: Task, features: Sequence[str] | None = None, classes: Labels | None = None

@@ -26,6 +26,8 @@ class Model:
     """
 
     features: Sequence[str] | None = None
+    in_batches: bool = False
+    """Whether a call costs more than a row, so that several records are predicted in one."""
 
     def __init__(self, model: Any, task: Task) -> None:
         self.wrapped = model

@@ -34,6 +34,7 @@ class OnnxModel(Model):
     """
 
     features: Sequence[str]
+    in_batches = True
 
     def __init__(
         self, model: Any, task: Task, features: Sequence[str] | None = None, classes: Labels | None = None

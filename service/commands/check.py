@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr
 from service.commands.markers import Markers, remarks
 from service.commands.printing import print_rows
 from service.errors import UserError
-from service.fold.models import foreign_code, load_model
+from service.fold.models import described, foreign_code, load_model, record_settings
 from service.fold.records import Decoder, InputRecord
 from service.formats.errors import BadRecord
 from service.formats.schemas import Schemas
@@ -96,7 +96,8 @@ def _model(settings: Settings) -> Finding:
             model = load_model(settings.model, settings.seed)
     except UserError as error:
         return Finding("model", False, str(error))
-    return Finding("model", True, f"{type(model.wrapped).__name__} for {settings.model.task}")
+    what = described(settings.model) or type(model.wrapped).__name__
+    return Finding("model", True, f"{what} for {settings.model.task}")
 
 
 def _signatures(settings: Settings, made: bool) -> Finding:
@@ -213,7 +214,7 @@ def _sample(
 ) -> Iterator[Finding]:
     """Decode the newest records, as `run` would."""
     schemas, fetch = Schemas(), schema_source(settings)
-    decoder = Decoder(settings.record, settings.model.task, schemas)
+    decoder = Decoder(record_settings(settings), settings.model.task, schemas)
     bad: dict[str, tuple[int, str]] = {}
     good = 0
     consumer = reading_consumer(settings)

@@ -29,7 +29,7 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
     """As ``show``, and make the model once. Raises ``UserError`` where that fails."""
     from explain_core.learners.base import Learner
-    from service.fold.models import load_model
+    from service.fold.models import described, load_model
 
     show(settings, config=config, as_json=as_json)
     # Some models print what they think of their parameters; stdout is for our data.
@@ -45,6 +45,8 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     sys.stderr.write(
         f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task} and {how}\n"
     )
+    if found := described(settings.model):
+        sys.stderr.write(f"{found}\n")
 
 
 def _table(rows: Iterable[Effective]) -> Table:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
+from explain_core.artefacts.artefact import Artefact, ArtefactError
+from explain_core.artefacts.load import load_artefact
+from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.base import Learner, LearnerState
 from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
@@ -13,7 +18,7 @@ from explain_core.models import Model, wrap
 from explain_core.state import Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.default_models import default_model
-from service.settings import ModelSettings, Settings
+from service.settings import ModelSettings, RecordSettings, Settings
 
 
 def load_model(settings: ModelSettings, seed: int) -> Model:
@@ -23,6 +28,9 @@ def load_model(settings: ModelSettings, seed: int) -> Model:
     seeds itself from the clock could not be replayed. Raises ``UserError`` where the factory cannot be imported or
     refuses its parameters, and where what it makes is no model for the task, or cannot learn and is not static.
     """
+    if settings.uri is not None:
+        found = artefact(settings)
+        return relabelled(found.model, found.classes)
     if settings.factory is None and settings.params:
         raise UserError(
             f"model.params: {', '.join(settings.params)} without model.factory; the default pipeline takes none"
@@ -44,6 +52,81 @@ def load_model(settings: ModelSettings, seed: int) -> Model:
             "set model.static to true to explain it as it is"
         )
     return model
+
+
+def artefact(settings: ModelSettings) -> Artefact:
+    """What ``model.uri`` names, read once a process: a file that is replaced meanwhile is not seen before the next start.
+
+    Raises ``UserError`` where it is no model for the task.
+    """
+    uri, task = settings.uri, settings.task
+    assert uri is not None
+    features = None if settings.features is None else tuple(settings.features)
+    classes = None if settings.classes is None else tuple(settings.classes)
+    found = _read(uri, task, features, classes, tuple(map(type, classes or ())))
+    if task == "binary" and len(found.classes or ()) != 2:
+        raise UserError(
+            f"model.task: binary, and {uri} has {len(found.classes or ())} classes; set model.task to multiclass"
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _read(
+    uri: str,
+    task: str,
+    features: tuple[str, ...] | None,
+    classes: tuple[Any, ...] | None,
+    kinds: tuple[type, ...],  # 0, 1 and false, true are the same keys
+) -> Artefact:
+    try:
+        return load_artefact(
+            uri, "regression" if task == "regression" else "classification", features, classes
+        )
+    except ArtefactError as error:
+        raise UserError(str(error)) from None
+
+
+def described(settings: ModelSettings) -> str:
+    """What the file of ``model.uri`` holds, in words; nothing without one."""
+    if settings.uri is None:
+        return ""
+    found = artefact(settings)
+    parts = [
+        f"{settings.uri}: {found.kind}",
+        f"version {found.version}" if found.version else "",
+        f"{len(found.features)} features: {_first(found.features)}",
+        f"{len(found.classes)} classes: {_first(found.classes)}" if found.classes else "",
+        f"categories of {_first(list(found.categories))}" if found.categories else "",
+        f"sha256 {found.sha256}",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _first(names: Sequence[Any]) -> str:
+    more = f", … {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(str, names[:10])) + more
+
+
+def classes_of(settings: ModelSettings) -> list[Any]:
+    """The labels that the model has from the start; records may have no others. None of a model that learns them."""
+    return [] if settings.uri is None else list(artefact(settings).classes or ())
+
+
+def record_settings(settings: Settings) -> RecordSettings:
+    """The record settings with the columns of the model's file as features where none are named.
+
+    Raises ``UserError`` where the label is one of them.
+    """
+    record, model = settings.record, settings.model
+    if model.uri is None:
+        return record
+    columns = list(artefact(model).features)
+    if record.label in columns:
+        raise UserError(
+            f"record.label: {record.label!r} is also a column of {model.uri}, which would be told the label; name the label's own field"
+        )
+    return record if record.features is not None else record.model_copy(update={"features": columns})
 
 
 class ModelData(State, frozen=True):

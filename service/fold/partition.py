@@ -28,7 +28,15 @@ from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
-from service.fold.models import ModelData, load_model, model_data, restored_model
+from service.fold.models import (
+    ModelData,
+    artefact,
+    classes_of,
+    load_model,
+    model_data,
+    record_settings,
+    restored_model,
+)
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
@@ -71,7 +79,7 @@ class FoldError(UserError):
 
 
 def fold_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a schema's file its content counts."""
+    """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a file, a schema's or a model's, its content counts."""
     found = settings.model_dump(
         mode="json",
         include={
@@ -86,6 +94,9 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
             "drift": True,
         },
     )
+    if settings.model.uri is not None:
+        # What the file holds, wherever it lies.
+        found["model"] |= {"sha256": artefact(settings.model).sha256, "classes": classes_of(settings.model)}
     if settings.record.schema_file is not None:
         found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
     return found
@@ -109,7 +120,8 @@ class PartitionState:
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
-        self.labels: dict[Any, int] = {}
+        self.labels: dict[Any, int] = {label: code for code, label in enumerate(classes_of(settings.model))}
+        self._fixed = list(self.labels)
         self.kinds: dict[str, Literal["string", "number"]] = {}
         model_seed = derive_seed(seed, "model")
         self.model: Model = load_model(settings.model, model_seed)
@@ -132,7 +144,7 @@ class PartitionState:
         )
         self._settings = settings
         self.schemas = Schemas()
-        self._decoder = Decoder(settings.record, settings.model.task, self.schemas)
+        self._decoder = Decoder(record_settings(settings), settings.model.task, self.schemas)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
         self._topic = settings.topics.records
@@ -215,6 +227,12 @@ class PartitionState:
         """
         labels, x, y = self.labels, sample.x, sample.y
         if self._task != "regression":
+            if self._fixed and y not in labels:
+                known = ", ".join(map(repr, self._fixed[:5]))
+                raise BadRecord(
+                    "unknown_label",
+                    f"the label {y!r} is none of the model's classes {known}; name its labels in model.classes",
+                )
             limit = 2 if self._task == "binary" else MAX_CLASSES
             if y not in labels and len(labels) >= limit:
                 known = ", ".join(map(repr, list(labels)[:5]))
@@ -413,6 +431,7 @@ class PartitionState:
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
         check(len(set(data.labels)) == len(data.labels) <= MAX_CLASSES, "labels: one twice, or too many")
+        check(not self._fixed or list(data.labels) == self._fixed, "labels: others than the model's classes")
         check(list(data.explainers) == list(self.explainers), "explainers: others")
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         check((data.windows is None) == (self.windows is None), "windows: with drift, or without")

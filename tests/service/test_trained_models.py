@@ -1,0 +1,137 @@
+"""The model of ``model.uri``: its file says which columns and classes there are, and is part of what a state belongs to."""
+
+import json
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from explain_core.artefacts.ensemble import TreeEnsemble
+from service.errors import SnapshotError, UserError
+from service.fold.models import artefact, load_model
+from service.fold.partition import PartitionState, fold_settings
+from service.settings import ModelSettings
+from service.snapshots.snapshot import encode
+from tests.core.artefacts import trained
+from tests.folds import fold, messages, restored, settings
+
+
+@pytest.fixture
+def path(tmp_path):
+    return trained.xgboost(tmp_path)[0]
+
+
+def known(path, **sections):
+    return settings(model={"uri": str(path), **sections.pop("model", {})}, **sections)
+
+
+def labelled(target=trained.TWO):
+    rows = trained.records(trained.TABLE)
+    return [
+        {"noise": i % 3, **row, "label": y}
+        for i, (row, y) in enumerate(zip(rows, target.tolist(), strict=True))
+    ]
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "catboost"])
+def test_importance_is_that_of_the_model_s_columns_and_performance_that_of_its_predictions(kind, tmp_path):
+    if kind == "xgboost":
+        (path, predicted), more, target = trained.xgboost(tmp_path), {}, trained.TWO
+        own = np.where(target == 1, predicted, 1 - predicted)
+    else:
+        (path, predicted), more, target = trained.catboost(tmp_path), {"task": "multiclass"}, trained.NAMED
+        own = predicted[np.arange(len(target)), np.searchsorted(["high", "low", "middle"], target)]
+    given = known(path, model=more, emit={"every": 50}, explainers=[{"kind": "ipfi", "window": 1e9}])
+    given = given.model_copy(update={"explainers": []})
+    state = PartitionState(given, 3)
+    found = messages(fold(state, labelled(target)[:50]))[-1]
+    loss = found["performance"]["cross_entropy"]["model"]
+    decayed = 0.999 ** np.arange(50)[::-1]
+    assert loss == pytest.approx((-np.log(own[:50]) * decayed).sum() / decayed.sum(), rel=1e-4)
+    state = PartitionState(known(path, model=more), 3)
+    assert isinstance(state.model, TreeEnsemble) is (kind == "xgboost")
+    found = messages(fold(state, labelled(target)[:60]))[-1]
+    assert set(found["importance"]["ipfi"]["cross_entropy"]) == {"age", "debt", "colour"}
+
+
+def test_a_restored_state_continues_with_the_same_bytes(path):
+    given, objects = known(path), labelled()
+    whole, state = PartitionState(given, 3), PartitionState(given, 3)
+    expected = fold(whole, objects[:200])
+    first = fold(state, objects[:77])
+    again = restored(encode(state), given)
+    assert first + fold(again, objects[77:200]) == expected
+    assert again.fold_digest == whole.fold_digest
+
+
+def test_another_file_under_the_same_name_is_another_identity(path, tmp_path):
+    given = known(path)
+    before, raw = fold_settings(given), encode(PartitionState(given, 3))
+    assert before["model"]["sha256"] == artefact(given.model).sha256
+    assert before["model"]["classes"] == [0, 1]
+    moved = tmp_path / "moved.json"
+    moved.write_bytes(path.read_bytes())
+    assert fold_settings(known(moved)) == before
+    trained.xgboost(tmp_path, max_depth=2)
+    from service.fold.models import _read
+
+    _read.cache_clear()  # as a new process does
+    assert fold_settings(given)["model"]["sha256"] != before["model"]["sha256"]
+    with pytest.raises(SnapshotError, match="labels: others"):
+        restored(raw, known(path, model={"classes": ["no", "yes"]}))
+
+
+def test_labels_are_the_file_s_classes_and_no_others(path):
+    state = PartitionState(known(path, model={"classes": ["no", "yes"]}), 3)
+    row = {"age": 1.0, "debt": 0.5, "colour": "red"}
+    (letter,) = messages_of_letters(fold(state, [{**row, "label": "maybe"}]))
+    assert "'maybe' is none of the model's classes 'no', 'yes'; name its labels in model.classes" in letter
+    assert fold(state, [{**row, "label": "yes"}]) == []
+    (letter,) = messages_of_letters(fold(state, [{"other": 1, "label": "yes"}]))
+    assert "no feature" in letter
+    assert state.labels == {"no": 0, "yes": 1}
+
+
+def messages_of_letters(outputs):
+    return [
+        dict(one.headers)["__explain.errors.message"].decode()
+        for one in outputs
+        if one.destination == "dead_letters"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"uri": "m", "factory": "river.tree:HoeffdingTreeClassifier"}, "model.uri are both given"),
+        ({"uri": "m", "static": False}, "never learns"),
+        ({"features": ["a"]}, "which is not set"),
+        ({"classes": ["a", "b"]}, "which is not set"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given, words):
+    with pytest.raises(ValidationError, match=words):
+        ModelSettings(**given)
+
+
+def test_what_the_file_is_not_is_said(path, tmp_path):
+    three = trained.xgboost(tmp_path, "ubj", target=trained.THREE, objective="multi:softprob", num_class=3)[0]
+    for given, words in (
+        ({"uri": str(three)}, "model.task: binary, and .* has 3 classes"),
+        ({"uri": str(path), "task": "regression"}, "model.task: regression"),
+        ({"uri": str(tmp_path / "none.json")}, "No such file"),
+    ):
+        with pytest.raises(UserError, match=words):
+            load_model(ModelSettings(**given), 0)
+    with pytest.raises(UserError, match="'age' is also a column"):
+        PartitionState(known(path, record={"label": "age"}), 3)
+
+
+def test_config_check_shows_what_the_file_holds(path, tmp_path, capsys):
+    from service.commands.config import check
+
+    check(known(path), as_json=True)
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["model.uri"]["value"] == str(path)
+    assert "xgboost; version " in shown.err
+    assert "3 features: age, debt, colour; 2 classes: 0, 1; categories of colour; sha256 " in shown.err
