@@ -110,7 +110,7 @@ def run(context: click.Context, workers: int, until_caught_up: bool, with_join: 
 )
 @click.pass_context
 def join(context: click.Context, workers: int, until_caught_up: bool) -> int | None:
-    """Join events and labels that come late into the records topic.
+    """Join events and late labels into records.
 
     An event waits for its label as long as join.wait; every event has one outcome, exactly once.
     """
@@ -131,7 +131,10 @@ def join(context: click.Context, workers: int, until_caught_up: bool) -> int | N
 @_as_json
 @click.pass_context
 def join_show(context: click.Context, as_json: bool) -> None:
-    """Show what became of every event: matched + expired + dropped + pending = events."""
+    """Show what became of every event.
+
+    matched + expired + dropped + pending = events, in each partition.
+    """
     from service.commands.join import show
 
     show(_load(context), as_json=as_json)

@@ -54,6 +54,8 @@ def test_every_promised_command_is_there() -> None:
         "check",
         "dead-letters show",
         "dead-letters replay",
+        "join",
+        "join show",
         "completion",
         "config check",
         "config show",
@@ -127,7 +129,7 @@ def test_run_ends_with_the_status_of_its_workers(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("service.commands.run.run", run)
     monkeypatch.setattr(sys, "argv", ["explain-sidecar", "run", "--workers", "2", "--until-caught-up"])
     assert _status() == 3
-    assert given == {"config": None, "workers": 2, "until_caught_up": True}
+    assert given == {"config": None, "workers": 2, "until_caught_up": True, "stages": ("fold",)}
 
 
 @pytest.mark.parametrize(
