@@ -166,7 +166,7 @@ def draw_joining(
     return copies
 
 
-@inner
+@inlined
 def replaced_delta(predictions: Any, base: Any, y: float, codes: Any, m: int, delta: Any) -> bool:
     """iPFI's Δ, losses × players; whether all is finite."""
     if not finite(base):
@@ -189,7 +189,7 @@ def replaced_delta(predictions: Any, base: Any, y: float, codes: Any, m: int, de
     return True
 
 
-@inner
+@inlined
 def joined_delta(
     predictions: Any, base: Any, before: Any, y: float, codes: Any, pairs: Any, m: int, order: Any, delta: Any
 ) -> bool:
@@ -218,7 +218,7 @@ def joined_delta(
     return True
 
 
-@inner
+@inlined
 def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: bool) -> Any:
     """``IncrementalSAGE._losses_of``: the loss of the mean of m predictions."""
     if m == 1:
@@ -353,7 +353,7 @@ def settle(
     return True
 
 
-@inner
+@inlined
 def finite(prediction: Any) -> bool:
     value = 0.0
     for i in range(len(prediction)):

@@ -19,7 +19,7 @@ from explain_core.evaluation.kernels import (
     replaced_delta,
     settle,
 )
-from explain_core.learners.arrays import f8, i8, u8
+from explain_core.learners.arrays import f8, held, i8, u8
 from explain_core.learners.layout import HEAD, N_CLASSES
 from explain_core.learners.linear_kernels import outputs, predict_rows
 from explain_core.learners.rows import tree_rows
@@ -78,9 +78,16 @@ def explained(plan: Any, first: Any, second: Any, y: float) -> Any:
 
     False, and only ``state`` and ``order`` have changed, where something is not finite.
     """
-    counts, codes, labels = i8(plan, COUNTS)[0], i8(plan, CODES)[0], i8(plan, LABELS)[0]
+    labels = i8(plan, LABELS)[0]
+    return settled(plan, in_order(first, labels), in_order(second, labels), y)
+
+
+@inner
+def settled(plan: Any, first: Any, second: Any, y: float) -> Any:
+    """``explained``, of predictions in the order of the labels."""
+    counts, codes = i8(plan, COUNTS)[0], i8(plan, CODES)[0]
     m, sage_m, n_losses, players = counts[PFI_DRAWS], counts[SAGE_DRAWS], counts[LOSSES], counts[PLAYERS]
-    replaced, joined = in_order(first, labels), in_order(second, labels)
+    replaced, joined = held(first), held(second)
     base = replaced[0]
     delta, sage_delta = f8(plan, DELTA), f8(plan, SAGE_DELTA)
     if m > 0 and not replaced_delta(replaced[1:], base, y, codes, m, delta):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.layout import give, take
@@ -31,7 +31,7 @@ def reset(table: Any, head: Any, window: int) -> None:
     ends[window, at.OLDEST] = -1
 
 
-@inner
+@inlined
 def append_row(head: Any, ends: Any, chains: Any, window: int) -> Any:
     """A row without buckets at the old end."""
     row = take(head, at.BUCKET_POOL, chains, at.OLDER)
@@ -47,7 +47,7 @@ def append_row(head: Any, ends: Any, chains: Any, window: int) -> Any:
     return row
 
 
-@inner
+@inlined
 def shift(buckets: Any, chains: Any, row: int, n: int) -> None:
     """Take the first n buckets off a row."""
     half = buckets.shape[1] // 2
@@ -58,7 +58,7 @@ def shift(buckets: Any, chains: Any, row: int, n: int) -> None:
     chains[row, at.BUCKET_COUNT] = count - n
 
 
-@inner
+@inlined
 def compress(head: Any, ends: Any, chains: Any, buckets: Any, window: int, most: int) -> None:
     """Merge the two oldest buckets of each row that has too many."""
     half = buckets.shape[1] // 2
@@ -81,7 +81,7 @@ def compress(head: Any, ends: Any, chains: Any, buckets: Any, window: int, most:
         n *= 2.0
 
 
-@inner
+@inlined
 def cut(
     strictness: float, shortest: float, variance: float, u0: float, n0: float, u1: float, n1: float
 ) -> Any:
@@ -94,7 +94,7 @@ def cut(
     return abs(u0 / n0 - u1 / n1) > bound
 
 
-@inner
+@inlined
 def differs(
     windows: Any, parameters: Any, ends: Any, chains: Any, buckets: Any, window: int, kind: int
 ) -> Any:

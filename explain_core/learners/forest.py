@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import compiled, inlined, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, i1, i8, u4
@@ -21,7 +21,7 @@ from explain_core.models import Row
 from explain_core.sums import total
 
 
-@inner
+@inlined
 def guess(table: Any, tree: int, x: Any, votes: Any, parts: Any, places: Any, dense: Any) -> Any:
     """``predict_one``: the code of the class, −1 where the tree has met none."""
     order, seen, classes = i8(table, at.ORDER), i1(table, at.SEEN), i8(table, at.CLASSES)

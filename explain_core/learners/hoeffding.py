@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import compiled, inlined, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i1, i8
 from explain_core.learners.layout import short
@@ -29,7 +29,7 @@ from explain_core.learners.walks import (
 )
 
 
-@inner
+@inlined
 def predict_tree(table: Any, root: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """The node of the record's leaf, −1 for no tree; its votes in the leaf's order of classes, and how many there are."""
     if root < 0:

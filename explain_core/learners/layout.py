@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined
 
 SLOTS = (
     "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",
@@ -85,7 +85,7 @@ TICK, NEWEST, OLDEST, DRIFTED, N_END = range(5)
 BUCKET_COUNT, NEWER, OLDER, N_CHAIN = range(4)
 
 
-@inner
+@inlined
 def take(head: Any, pool: int, links: Any, column: int) -> Any:
     """A row of a pool; the caller has seen that there is one."""
     row = head[0, pool + 1]
@@ -97,7 +97,7 @@ def take(head: Any, pool: int, links: Any, column: int) -> Any:
     return head[0, pool] - 1
 
 
-@inner
+@inlined
 def give(head: Any, pool: int, links: Any, column: int, row: int) -> None:
     """Give a row back to its pool."""
     links[row, :] = 0
@@ -106,13 +106,13 @@ def give(head: Any, pool: int, links: Any, column: int, row: int) -> None:
     head[0, pool + 2] += 1
 
 
-@inner
+@inlined
 def lacking(table: Any, head: Any, pool: int, slot: int, rows: int) -> Any:
     """Whether fewer rows than that can be taken."""
     return table[3 * slot + 1] - head[0, pool] + head[0, pool + 2] < rows
 
 
-@inner
+@inlined
 def short(table: Any, head: Any, leaves: int) -> Any:
     """Whether there may be too few rows for so many leaves to learn one record."""
     return (

@@ -94,7 +94,7 @@ def majority(leaf: int, n: int, stats: Any, classes: Any, votes: Any) -> None:
         votes[i] = stats[leaf, i] * scale
 
 
-@inner
+@inlined
 def bayes(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """``do_naive_bayes_prediction`` into ``votes``, in the leaf's order of classes; how many there are."""
     leaves, stats, classes = i8(table, at.LEAVES), f8(table, at.STATS), i8(table, at.CLASSES)
@@ -117,7 +117,7 @@ def bayes(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) ->
     return n
 
 
-@inner
+@inlined
 def first_highest(votes: Any, n: int) -> Any:
     """``max(votes, key=votes.get)``."""
     best = 0
@@ -146,7 +146,7 @@ def is_regression(table: Any) -> Any:
     return f8(table, at.NUMBERS)[0, at.MANNER] >= at.TARGET_MEAN
 
 
-@inner
+@inlined
 def predict_leaf(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: Any) -> Any:
     """The leaf's ``prediction`` into ``votes``, in its order of classes, or one number; how many there are."""
     if is_regression(table):
@@ -170,7 +170,7 @@ def new_cell(head: Any, cells: Any, links: Any, of: int) -> Any:
     return cell
 
 
-@inner
+@inlined
 def cell_of(head: Any, cells: Any, links: Any, observers: Any, observer: int, of: int) -> Any:
     """The observer's cell of a class, a new one at the end where there is none, and whether it is new."""
     cell, last = observers[observer, at.HEAD_CELL], -1
@@ -213,7 +213,7 @@ def note(table: Any, head: Any, leaf: int, x: Any) -> None:
             observer = observers[observer, at.NEXT_OBSERVER]
 
 
-@inner
+@inlined
 def observe(table: Any, head: Any, observer: int, value: float, y: int, w: float) -> None:
     """The observer's ``update``."""
     observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
@@ -276,7 +276,7 @@ def draw_features(table: Any, head: Any, leaf: int, x: Any) -> None:
     leaves[leaf, at.SAMPLED] = k
 
 
-@inner
+@inlined
 def update_observers(table: Any, head: Any, leaf: int, x: Any, y: Any, w: float) -> None:
     """``HTLeaf.update_splitters`` with all features of the record, or with those that the leaf samples."""
     leaves, observers, columns = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.COLUMNS)
@@ -313,7 +313,7 @@ def update_observers(table: Any, head: Any, leaf: int, x: Any, y: Any, w: float)
             observe_number(table, head, observer, value, y, w)
 
 
-@inner
+@inlined
 def learn_class(
     table: Any, leaf: int, x: Any, y: int, w: float, whole: int, predicted: bool, votes: Any, parts: Any, places: Any
 ) -> None:  # fmt: skip

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
-from explain_core.learners.arrays import f8, i8
+from explain_core.compiling import compiled, inlined, inner
+from explain_core.learners.arrays import f8, held, i8
 from explain_core.sums import total
 
 (
@@ -67,7 +67,7 @@ def scales(table: Any) -> Any:
     return out
 
 
-@inner
+@inlined
 def terms(table: Any, x: Any, scale: Any, keys: Any, values: Any) -> int:
     """The terms of a row, and their number.
 
@@ -111,7 +111,7 @@ def terms(table: Any, x: Any, scale: Any, keys: Any, values: Any) -> int:
     return n
 
 
-@inner
+@inlined
 def raw(table: Any, keys: Any, values: Any, n: int, out: Any) -> None:
     """The sum of each output before the link."""
     head, weights, intercepts = i8(table, HEAD)[0], f8(table, WEIGHTS), f8(table, INTERCEPTS)[0]
@@ -140,7 +140,7 @@ def raw(table: Any, keys: Any, values: Any, n: int, out: Any) -> None:
         out[c] = total(steps, m)
 
 
-@inner
+@inlined
 def linked(table: Any, out: Any) -> None:
     """The prediction from the sums, in place."""
     head = i8(table, HEAD)[0]
@@ -184,11 +184,11 @@ def outputs(table: Any) -> Any:
 def predict_rows(table: Any, rows: Any, out: Any) -> None:
     """Predictions of encoded rows, rows × outputs."""
     keys, values = i8(table, KEYS)[0], f8(table, VALUES)[0]
-    scale = scales(table)
-    for i in range(len(rows)):
-        n = terms(table, rows[i], scale, keys, values)
-        raw(table, keys, values, n, out[i])
-        linked(table, out[i])
+    scale, own, found = scales(table), held(rows), held(out)
+    for i in range(len(own)):
+        n = terms(table, own[i], scale, keys, values)
+        raw(table, keys, values, n, found[i])
+        linked(table, found[i])
 
 
 @compiled

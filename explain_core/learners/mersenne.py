@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import inner
+from explain_core.compiling import inlined, inner
 from explain_core.learners.arrays import Array
 from explain_core.learners.layout import POSITION
 
@@ -24,7 +24,7 @@ def state_of(generator: random.Random) -> tuple[Array, int]:
     return np.array(words[:SIZE], np.uint32), words[SIZE]
 
 
-@inner
+@inlined
 def word(words: Any, head: Any) -> Any:
     """The next 32 bits."""
     position = head[0, POSITION]
@@ -45,7 +45,7 @@ def word(words: Any, head: Any) -> Any:
     return np.uint32(y)
 
 
-@inner
+@inlined
 def uniform(words: Any, head: Any) -> Any:
     """``random()``."""
     a, b = word(words, head) >> _5, word(words, head) >> _6

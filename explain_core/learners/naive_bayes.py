@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.compiling import inlined, inner
+from explain_core.compiling import inlined
 from explain_core.learners import layout as at
 from explain_core.sums import COMPENSATED, total
 
@@ -21,7 +21,7 @@ def priors(leaf: int, n: int, whole: float, stats: Any, classes: Any, places: An
         out[i] = math.log(weight / whole) if weight > 0.0 else 0.0
 
 
-@inner
+@inlined
 def share_of(links: Any, cells: Any, first: int, category: float) -> float:
     """``NominalSplitterClassif.cond_proba`` in a chain of categories."""
     found, whole, lost = -1.0, 0.0, 0.0

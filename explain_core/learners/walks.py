@@ -110,7 +110,7 @@ def most_common(table: Any, branch: int) -> Any:
     return best
 
 
-@inner
+@inlined
 def descend(table: Any, nodes: Any, splits: Any, node: int, x: Any) -> Any:
     """The node that is the record's leaf, for a prediction."""
     while nodes[node, at.KIND] != at.LEAF:
