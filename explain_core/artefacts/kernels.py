@@ -59,16 +59,14 @@ ZERO = float(np.float32(1e-35))
 
 
 @inner
-def goes_right(column: int, threshold: float, value: float, sets: Any, words: Any) -> Any:
-    """1 where a value goes to the right child, 0 where to the left."""
-    if column & (CATEGORICAL | NAN_IS_ZERO | ZERO_IS_MISSING) == 0 and value == value:
-        return np.int64(value > threshold)
+def goes_right_by_flags(table: Any, column: int, threshold: float, value: float) -> Any:
+    """``goes_right`` of missing values, categories, and zeros that may be missing: rare, and long."""
     if value != value:
         if column & NAN_IS_ZERO == 0:
             return np.int64(column & DEFAULT_LEFT == 0)
         value = 0.0
     if column & CATEGORICAL != 0:
-        row = int(threshold)
+        sets, words, row = i4(table, SETS), u4(table, WORDS), int(threshold)
         if not -1.0 < value < 32.0 * sets[row, 1]:
             return np.int64(1)
         code = int(value)
@@ -79,11 +77,20 @@ def goes_right(column: int, threshold: float, value: float, sets: Any, words: An
 
 
 @inner
-def leaf_below(node: int, rows: Any, c: int, nodes: Any, thresholds: Any, sets: Any, words: Any) -> Any:
+def goes_right(table: Any, column: int, threshold: float, value: float) -> Any:
+    """1 where a value goes to the right child, 0 where to the left. Short, so that it stands in the loops that call it."""
+    if column & (CATEGORICAL | ZERO_IS_MISSING) == 0 and value == value:
+        return np.int64(value > threshold)
+    return goes_right_by_flags(table, column, threshold, value)
+
+
+@inner
+def leaf_below(table: Any, node: int, rows: Any, c: int) -> Any:
     """The row of ``leaves`` that a row comes to from a node."""
+    nodes, thresholds = i4(table, NODES), f8(table, THRESHOLDS)
     column = nodes[node, COLUMN]
     while column >= 0:
-        right = goes_right(column, thresholds[node, 0], rows[c, column >> FLAG_BITS], sets, words)
+        right = goes_right(table, column, thresholds[node, 0], rows[c, column >> FLAG_BITS])
         node = nodes[node, CHILD] + right
         column = nodes[node, COLUMN]
     return nodes[node, CHILD]
@@ -168,8 +175,7 @@ def finish(table: Any, sums: Any, out: Any) -> None:
 @inner
 def row_sums(table: Any, own_rows: Any, own_sums: Any, own_reached: Any) -> None:
     """Sums over the trees for each of the rows."""
-    nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
-    leaves, sets, words = f8(table, LEAVES), i4(table, SETS), u4(table, WORDS)
+    trees, leaves = i4(table, TREES), f8(table, LEAVES)
     single, rows, sums, reached = (
         i8(table, HEAD)[0, SINGLE],
         held(own_rows),
@@ -179,7 +185,7 @@ def row_sums(table: Any, own_rows: Any, own_sums: Any, own_reached: Any) -> None
     begin(table, sums)
     for tree in range(len(trees)):
         for c in range(len(rows)):
-            reached[0, c] = leaf_below(trees[tree, ROOT], rows, c, nodes, thresholds, sets, words)
+            reached[0, c] = leaf_below(table, trees[tree, ROOT], rows, c)
         add(sums, trees[tree, OUTPUT], leaves, reached, single)
 
 

@@ -17,11 +17,9 @@ from explain_core.artefacts.kernels import (
     NODES,
     OUTPUT,
     ROOT,
-    SETS,
     SINGLE,
     THRESHOLDS,
     TREES,
-    WORDS,
     add,
     begin,
     finish,
@@ -41,7 +39,7 @@ from explain_core.evaluation.learned_kernels import (
     joining_copies,
     replaced_copies,
 )
-from explain_core.learners.arrays import f8, held, held_integers, i4, i8, u4
+from explain_core.learners.arrays import f8, held, held_integers, i4, i8
 
 
 @inner
@@ -54,7 +52,7 @@ def replaced_sums(
     is walked for itself.
     """
     nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
-    leaves, sets, words = f8(table, LEAVES), i4(table, SETS), u4(table, WORDS)
+    leaves = f8(table, LEAVES)
     single, m = i8(table, HEAD)[0, SINGLE], i8(plan, COUNTS)[0, PFI_DRAWS]
     copies, sums, reached, places = (
         held(own_copies),
@@ -76,11 +74,11 @@ def replaced_sums(
         while nodes[node, COLUMN] >= 0:
             column, threshold, child = nodes[node, COLUMN], thresholds[node, 0], nodes[node, CHILD]
             j = column >> FLAG_BITS
-            right = goes_right(column, threshold, copies[0, j], sets, words)
+            right = goes_right(table, column, threshold, copies[0, j])
             for c in range(places[0, j], places[1, j]):
-                other = goes_right(column, threshold, copies[c, j], sets, words)
+                other = goes_right(table, column, threshold, copies[c, j])
                 if other != right and reached[0, c] < 0:
-                    reached[0, c] = leaf_below(child + other, copies, c, nodes, thresholds, sets, words)
+                    reached[0, c] = leaf_below(table, child + other, copies, c)
             node = child + right
         for c in range(len(copies)):
             if reached[0, c] < 0:
@@ -105,7 +103,7 @@ def joining_sums(
     once for an interval of steps, which is split where the two part.
     """
     nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
-    leaves, sets, words = f8(table, LEAVES), i4(table, SETS), u4(table, WORDS)
+    leaves = f8(table, LEAVES)
     single, m = i8(table, HEAD)[0, SINGLE], i8(plan, COUNTS)[0, SAGE_DRAWS]
     row, copies, sums = held(own_row), held(own_copies), held(own_sums)
     reached, joins, waiting = (
@@ -130,8 +128,8 @@ def joining_sums(
                     column, threshold, child = nodes[node, COLUMN], thresholds[node, 0], nodes[node, CHILD]
                     j = column >> FLAG_BITS
                     step = joins[0, j]
-                    after = goes_right(column, threshold, row[0, j], sets, words)
-                    before = goes_right(column, threshold, copies[k, j], sets, words)
+                    after = goes_right(table, column, threshold, row[0, j])
+                    before = goes_right(table, column, threshold, copies[k, j])
                     if before != after and a < step < b:
                         waiting[n, 0], waiting[n, 1], waiting[n, 2] = child + after, step, b
                         n += 1
