@@ -9,7 +9,7 @@ coverage among those where at least 2 % of the bands are shown (fewer are the lu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import click
@@ -226,16 +226,17 @@ class Look(NamedTuple):
     alone: int
 
 
-def looks(name: str, alpha: float, streams: int, n: int, seed: int = 0, progress: bool = False) -> list[Look]:
-    """Follow the streams of a game for n records; a look at the end of each block."""
-    game = GAMES[name](streams, n, derive_seed(seed, name, str(alpha)))
+def follow(
+    game: Game, alpha: float, title: str, progress: bool = False
+) -> Iterator[tuple[int, Smoother, Steadiness]]:
+    """The number of records, the means and what is known of them, at the end of each block of a game."""
+    streams, n = game.streams, game.n
     game.begin(0)
     reservoir = np.stack([game.rows(streams) for _ in range(SIZE)], axis=1)
     every, known = np.arange(streams), game.known(0)
     smoother = Smoother((streams, known), alpha, SIZE)
     steadiness = Steadiness(smoother, SIZE)
-    found = []
-    for t in track(range(n), f"{name}, α = {alpha}", n, progress):
+    for t in track(range(n), title, n, progress):
         game.begin(t)
         if game.known(t) > known:
             known = game.known(t)
@@ -252,13 +253,20 @@ def looks(name: str, alpha: float, streams: int, n: int, seed: int = 0, progress
         reservoir[every, game.rng.integers(SIZE, size=streams)] = x
         if (t + 1) % BLOCK == 0:
             steadiness.end_block(smoother)
-            off = np.abs(smoother.value - np.broadcast_to(game.truth(), (streams, 3))[:, :known])
-            half, settled = WIDTH * smoother.std, steadiness.settled(smoother)
-            inside = settled & (off <= half * steadiness.wider(smoother))
-            found.append(
-                Look(t + 1, settled.size, int(settled.sum()), int(inside.sum()), int((off <= half).sum()))
-            )
+            yield t + 1, smoother, steadiness
         game.learn(x, y)
+
+
+def looks(name: str, alpha: float, streams: int, n: int, seed: int = 0, progress: bool = False) -> list[Look]:
+    """Follow the streams of a game for n records; a look at the end of each block."""
+    game = GAMES[name](streams, n, derive_seed(seed, name, str(alpha)))
+    found = []
+    for t, smoother, steadiness in follow(game, alpha, f"{name}, α = {alpha}", progress):
+        truth = np.broadcast_to(game.truth(), (streams, game.features))[:, : smoother.value.shape[-1]]
+        off = np.abs(smoother.value - truth)
+        half, settled = WIDTH * smoother.std, steadiness.settled(smoother)
+        inside = settled & (off <= half * steadiness.wider(smoother))
+        found.append(Look(t, settled.size, int(settled.sum()), int(inside.sum()), int((off <= half).sum())))
     return found
 
 

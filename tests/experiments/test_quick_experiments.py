@@ -11,9 +11,11 @@ COMMANDS = {
     "approximation": 2,
     "coverage": 4,
     "ground_truth": 1,
+    "headlines": 13,
     "incremental_drift": 4,
     "removal": 9,
     "settled": 10,
+    "small_print": 10,
     "two_draws": 4,
 }
 """Experiments and the rows of their tables."""
