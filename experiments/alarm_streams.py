@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.alarms.kernels import BLOCK
+from explain_core.alarms import BLOCK
 from explain_core.compiling import compiled
 
 Array = np.ndarray[Any, Any]

@@ -33,8 +33,8 @@ from experiments.alarm_streams import (
     Stream,
     chunks,
 )
+from explain_core.alarms import BLOCK
 from explain_core.alarms.detector import Change, ChangeDetector, Place
-from explain_core.alarms.kernels import BLOCK
 from explain_core.compiling import compiled
 from explain_core.progress import track
 

@@ -12,18 +12,23 @@ from explain_client.frames import to_pandas
 from explain_client.latest import latest, recent
 from explain_client.merge import Merged, MergedImportance, merge
 from explain_client.messages import (
+    Alarm,
     DeadLetterHeaders,
     Drift,
     Explanation,
     Importance,
     Importances,
     Losses,
+    Moment,
+    Side,
     Window,
 )
 from explain_client.position import Place, Position
-from explain_client.stream import Drifts, Explanations, Start
+from explain_client.stream import Alarms, Drifts, Explanations, Start
 
 __all__ = [
+    "Alarm",
+    "Alarms",
     "ChainError",
     "ClientError",
     "DeadLetterHeaders",
@@ -36,9 +41,11 @@ __all__ = [
     "Losses",
     "Merged",
     "MergedImportance",
+    "Moment",
     "Place",
     "Position",
     "SchemaError",
+    "Side",
     "Start",
     "Window",
     "latest",

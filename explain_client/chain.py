@@ -10,7 +10,7 @@ import hashlib
 from typing import NamedTuple
 
 from explain_client.errors import ChainError
-from explain_client.messages import Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation
 
 DIGEST_KEY = b',"digest":"'
 """What a message's digest begins with; it is the last key."""
@@ -39,12 +39,16 @@ def body_of(value: bytes) -> bytes:
     return value[: value.rindex(DIGEST_KEY)]
 
 
-def next_link(before: Link | None, message: Explanation | Drift) -> Link:
+OUTPUTS: dict[type, str] = {Explanation: "explanations", Drift: "drift", Alarm: "alarms"}
+"""Which output a message's chain is that of."""
+
+
+def next_link(before: Link | None, message: Explanation | Drift | Alarm) -> Link:
     """The chain with a message more; without a link before, a message in the middle of an epoch is taken on trust.
 
     Raises ``ChainError`` where the message does not follow the link.
     """
-    name = "drift" if isinstance(message, Drift) else "explanations"
+    name = OUTPUTS[type(message)]
     here = Link(message.epoch, message.seq, message.digest)
     where = f"{message.topic} partition {message.partition} epoch {message.epoch} seq {message.seq}"
     if before is not None and message.epoch == before.epoch:

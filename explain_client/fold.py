@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from explain_client.messages import Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation
 
 if TYPE_CHECKING:
     from service.fold.messages import Output
@@ -43,7 +43,7 @@ class FoldDriver:
     ``settings`` are the sidecar's by dotted name, such as ``{"model.factory": "majority:Majority", "emit.every": 10}``; settings of
     the environment do not count. Model, explainers, drift windows and snapshots are those of a running sidecar, to the last byte.
 
-    ``explanations``, ``drifts`` and ``dead_letters`` have what was published so far, oldest first. Raises ``UserError`` of the sidecar
+    ``explanations``, ``drifts``, ``alarms`` and ``dead_letters`` have what was published so far, oldest first. Raises ``UserError`` of the sidecar
     for a wrong setting, or a model that cannot be explained or stored.
     """
 
@@ -54,6 +54,7 @@ class FoldDriver:
         self.partition = partition
         self.explanations: list[Explanation] = []
         self.drifts: list[Drift] = []
+        self.alarms: list[Alarm] = []
         self.dead_letters: list[DeadLetter] = []
         self._inputs: list[InputRecord] = []
         self._outputs: list[Output] = []
@@ -119,6 +120,8 @@ class FoldDriver:
             self.explanations.append(Explanation.from_json(output.value or b""))
         elif output.destination == "drift":
             self.drifts.append(Drift.from_json(output.value or b""))
+        elif output.destination == "alarms":
+            self.alarms.append(Alarm.from_json(output.value or b""))
         else:
             headers = letter_headers(output.headers)
             self.dead_letters.append(

@@ -22,7 +22,7 @@ from confluent_kafka import (
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, ClientError
 from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
-from explain_client.messages import Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation
 from explain_client.position import Place, Position
 
 Start = Literal["earliest", "latest"] | datetime | timedelta | Position
@@ -33,7 +33,7 @@ MOVED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError
 
 log = logging.getLogger(__name__)
 
-M = TypeVar("M", Explanation, Drift)
+M = TypeVar("M", Explanation, Drift, Alarm)
 
 
 class Stream(Generic[M]):
@@ -279,6 +279,17 @@ class Drifts(Stream[Drift]):
     """
 
     _type = Drift
+
+
+class Alarms(Stream[Alarm]):
+    """The alarms: when a loss or an importance changed.
+
+    with Alarms("127.0.0.1:9092", "alarms", start="latest") as stream:
+        for alarm in stream:
+            print(alarm.sentence)
+    """
+
+    _type = Alarm
 
 
 def _chains(metadata: str | None) -> Mapping[str, Link]:

@@ -46,7 +46,7 @@ KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.0")
 START_SECONDS = 120.0
 """A broker or sidecar that has not started after this long has failed."""
 
-NAMES = ("records", "explanations", "drift", "checkpoints", "dead_letters")
+NAMES = ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
 
 
 class Sidecar(ABC):

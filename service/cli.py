@@ -211,9 +211,17 @@ def produce(
 )
 @click.option("--from-beginning", is_flag=True, help="Begin with the oldest message instead of the next one.")
 @click.option("--drift", is_flag=True, help="Follow the drift topic instead: why the risk changed, in words.")
+@click.option(
+    "--alarms", is_flag=True, help="Follow the alarms topic instead: what changed since when, in words."
+)
 @click.pass_context
 def tail(
-    context: click.Context, as_json: bool, until_caught_up: bool, from_beginning: bool, drift: bool
+    context: click.Context,
+    as_json: bool,
+    until_caught_up: bool,
+    from_beginning: bool,
+    drift: bool,
+    alarms: bool,
 ) -> None:
     """Follow the explanations as they are published.
 
@@ -221,12 +229,14 @@ def tail(
     """
     from service.commands.tail import tail
 
+    if drift and alarms:
+        raise click.UsageError("--drift and --alarms are two topics; choose one of them")
     tail(
         _load(context),
         as_json=as_json,
         until_caught_up=until_caught_up,
         from_beginning=from_beginning,
-        drift=drift,
+        output="drift" if drift else "alarms" if alarms else "explanations",
     )
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.alarms import kernels
-from explain_core.alarms.kernels import BLOCK
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels
 from explain_core.state import Block, State, array, block, check, finite
 
 Array = NDArray[np.float64]
@@ -72,7 +71,7 @@ class ChangeDetector:
 
     Per block of records the sums of each subject go into an exponential histogram (buckets of 1, 2, 4, ... blocks, five of each size),
     whose boundaries are the same for all subjects: O(log n) numbers each. At the end of a block every boundary is tried as the onset of
-    a change, with n0 records before it, at least 1,000, and n1 after it. Subject j has changed where::
+    a change, with n0 records before it, at least ``baseline``, and n1 after it. Subject j has changed where::
 
         |mean1 − mean0| > min_change_j + sqrt(2 h v r) + h c / 3 · (1/n0² + 1/n1²) / r,      r = 1/n0 + 1/n1
 
@@ -106,11 +105,12 @@ class ChangeDetector:
         one_in: float,
         memory: int = 100,
         draws: int = 1,
-        warm_up: int = kernels.WARM_UP,
+        warm_up: int = WARM_UP,
+        baseline: int = BASELINE,
     ) -> None:
         self.one_in = one_in
         self.subjects = subjects
-        self._constants: Array = kernels.constants_of(memory, draws, warm_up)
+        self._constants: Array = kernels.constants_of(memory, draws, warm_up, baseline)
         self._pending: Array = np.zeros((BLOCK, subjects))
         self._rows = 0
         self._cells: Array = np.zeros((8, subjects))
@@ -144,7 +144,9 @@ class ChangeDetector:
         self._last = place
         return rows + 1 == BLOCK
 
-    def end_block(self, min_change: Array | float = 0.0, among: int | None = None) -> list[Change]:
+    def end_block(
+        self, min_change: Array | list[float] | float = 0.0, among: int | None = None
+    ) -> list[Change]:
         """The changes that the complete block shows.
 
         ``min_change`` is what a mean may move by without notice, for each subject; the value at the end of its warm-up counts. ``among``
@@ -171,7 +173,11 @@ class ChangeDetector:
             mean = sums[:, kernels.SUM] / n
             variance = np.maximum(sums[:, kernels.SQUARE] / n - mean * mean, 0.0)
             spread = np.sqrt(2.0 * kernels.h_of(among or self.subjects, self.one_in) * variance / n)
-        floor: Array = np.where(n >= kernels.BASELINE, self._cells[kernels.MIN_CHANGE] + spread, np.nan)
+        floor: Array = np.where(
+            n >= self._constants[kernels.FIRST_ONSET] * BLOCK,
+            self._cells[kernels.MIN_CHANGE] + spread,
+            np.nan,
+        )
         return floor
 
     def _change(self, subject: int) -> Change:
@@ -204,10 +210,14 @@ class ChangeDetector:
             block(self._sizes[:n]), block(self._starts[: n + 1]),
         )  # fmt: skip
 
-    def restore(self, state: DetectorState, subjects: int) -> None:
-        """Take a stored state of so many subjects on. Raises ``StateError`` where it is none."""
+    def restore(self, state: DetectorState, most: int) -> None:
+        """Take a stored state on, of as many subjects as this has or more, up to ``most``. Raises ``StateError`` where it is none."""
+        cells = array("detector", state.cells, "<f8", (8, None))
+        subjects = cells.shape[1]
+        check(
+            self.subjects <= subjects <= most, f"detector: of {subjects} subjects instead of {self.subjects}"
+        )
         pending = array("detector", state.pending, "<f8", (None, subjects))
-        cells = array("detector", state.cells, "<f8", (8, subjects))
         sizes = array("detector", state.sizes, "<i8", (None,))
         n = len(sizes)
         buckets = array("detector", state.buckets, "<f8", (subjects, 8, n))
@@ -217,7 +227,6 @@ class ChangeDetector:
         check(len(pending) < BLOCK, "detector: a block that is complete")
         check(bool((sizes > 0).all()), "detector: a bucket without a block")
         self.grow(subjects)
-        check(self.subjects == subjects, f"detector: of {subjects} subjects instead of {self.subjects}")
         self._pending[: len(pending)], self._rows, self._cells = pending, len(pending), cells
         room = n + 1 + ROOM
         self._buckets, self._n = np.zeros((subjects, 8, room)), n

@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from explain_core.alarms import BLOCK
 from explain_core.compiling import compiled, inner
 
-BLOCK = 50
-"""Records of a block: what the detector sees at a time."""
 PER_LEVEL = 5
 """Buckets of each size."""
-WARM_UP = 1_000
-"""Records, at least, from which only centre and spread are taken, ..."""
-BASELINE = 1_000
-"""... and records, at least, before the onset of a change."""
 CLIP = 5.0
 """Clipping at this many standard deviations moves a mean by at most 1/(4 · CLIP) = 5 % of one, whatever the distribution."""
 PLAUSIBLE = 3.0
@@ -37,8 +32,8 @@ the warm-up; records clipped; mean of the last block; what the mean may move by.
 ONSET, EARLIEST, LATEST, EVIDENCE, TIMES, CUT, N_0, MEAN_0, VARIANCE_0, N_1, MEAN_1, VARIANCE_1 = range(12)
 """Columns of ``found``: numbers of the buckets that begin with the onset, the number of buckets for "now"; the difference over what
 it had to exceed; the long-run variance over the plain one; share of the records that were clipped; both sides."""
-WARM, H, BY_0, BY_1, TOTAL, NOISE, DRAWS = range(7)
-"""Of ``constants``: blocks of the warm-up; h; what D is made of, see ``constants_of``; rows drawn for a value."""
+WARM, FIRST_ONSET, H, BY_0, BY_1, TOTAL, NOISE, DRAWS = range(8)
+"""Of ``constants``: blocks of the warm-up, and of the baseline; h; what D is made of, see ``constants_of``; rows drawn for a value."""
 
 
 def h_of(subjects: int, one_in: float) -> float:
@@ -46,7 +41,7 @@ def h_of(subjects: int, one_in: float) -> float:
     return math.log(max(subjects * one_in / BLOCK, 1.0))
 
 
-def constants_of(memory: int, draws: int, warm_up: int) -> Any:
+def constants_of(memory: int, draws: int, warm_up: int, baseline: int) -> Any:
     """``constants`` for rows that stay ``memory`` records on average; h is still to be set.
 
     Of values with variance σ² and autocovariance s σ² r^k, r = 1 − 1/memory: b · Var(mean of a block of b) = σ² (1 + s lag0),
@@ -59,9 +54,9 @@ def constants_of(memory: int, draws: int, warm_up: int) -> Any:
     total = 2.0 * r / (1.0 - r)
     p0, p1 = lag0 * lag0 / 2.0, lag1 * lag1  # precision of s by either, in blocks of white noise
     noise = total / math.sqrt(p0 + p1)
-    return np.array(
-        [-(-warm_up // BLOCK), 0.0, p0 / (p0 + p1) / lag0, p1 / (p0 + p1) / lag1, total, noise, float(draws)]
-    )
+    blocks = (float(-(-records // BLOCK)) for records in (warm_up, baseline))
+    parts = p0 / (p0 + p1) / lag0, p1 / (p0 + p1) / lag1
+    return np.array([*blocks, 0.0, *parts, total, noise, float(draws)])
 
 
 @compiled
@@ -80,11 +75,10 @@ def end_block(
     sizes[n] = 1
     n = compress(buckets, sizes, starts, n + 1)
     statistic = np.empty((5, n))
-    baseline = BASELINE // BLOCK
     for j in range(cells.shape[1]):
         found[j, EVIDENCE] = 0.0
-        if cells[AGE, j] > constants[WARM] + baseline and suspect(
-            buckets[j], n, cells[MIN_CHANGE, j], constants[H]
+        if cells[AGE, j] > constants[WARM] + constants[FIRST_ONSET] and suspect(
+            buckets[j], n, cells[MIN_CHANGE, j], constants
         ):
             compute(buckets[j], n, cells[MIN_CHANGE, j], constants, statistic)
             if tell(buckets[j], n, statistic, cells[CENTRE, j], cells[CLIPPED, j], found[j]):
@@ -170,14 +164,14 @@ def compress(buckets: Any, sizes: Any, starts: Any, n: int) -> Any:
 
 
 @inner
-def suspect(bucket: Any, n: int, min_change: float, h: float) -> bool:
+def suspect(bucket: Any, n: int, min_change: float, constants: Any) -> bool:
     """Whether at some boundary the difference exceeds what the variance of independent records alone asks for."""
     blocks, total, square = 0.0, 0.0, 0.0
     for i in range(n):
         blocks += bucket[BLOCKS, i]
         total += bucket[SUM, i]
         square += bucket[SQUARE, i]
-    m0, before, first = 0.0, 0.0, BASELINE // BLOCK
+    m0, before, first, h = 0.0, 0.0, constants[FIRST_ONSET], constants[H]
     for i in range(n - 1):
         m0 += bucket[BLOCKS, i]
         before += bucket[SUM, i]
@@ -219,7 +213,7 @@ def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: A
         statistic[:, i] = 0.0
         statistic[1, i] = -1.0
         statistic[3, i], statistic[4, i] = n0, n1
-        if m0 < BASELINE // BLOCK:
+        if m0 < constants[FIRST_ONSET]:
             continue
         mean0, mean1, m = before[SUM] / n0, after[SUM, i + 1] / n1, m0 + m1
         gone = m0 * mean0 * mean0 + m1 * mean1 * mean1

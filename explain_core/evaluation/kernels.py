@@ -308,12 +308,12 @@ def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
     """``Performance.update`` in place.
 
     ``sizes`` are the numbers of classes of a prediction, of the labels before, and of the losses, then the losses' codes.
-    ``numbers`` are the smoothing's decay, the prediction, room for its losses, weight and mean of the predictions, the same of
+    ``numbers`` are the smoothing's decay, the prediction, room for its losses and those of the labels' frequencies, weight and mean of the predictions, the same of
     the labels, and three means for each loss. ``y`` is the index of the label in the prediction or −1, ``seen`` that among the
     labels before; or y is a number.
     """
     n, known, n_losses, codes = sizes[0], sizes[1], sizes[2], sizes[3:]
-    own, mean = 1 + n, 1 + n + n_losses
+    own, mean = 1 + n, 1 + n + 2 * n_losses
     labels = mean + 1 + n
     means, decay, base = labels + 1 + known, numbers[0], numbers[1:own]
     after, expected = empty_losses(numbers[mean:labels], decay, base, y, codes)
@@ -325,6 +325,7 @@ def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
     for row in range(n_losses):
         numbers[own + row] = loss(codes[row], y, base)
         other = loss(codes[row], y if number else float(seen), frequencies)
+        numbers[own + n_losses + row] = other
         for column, value in enumerate((numbers[own + row], other, expected[row])):
             place = means + 3 * row + column
             numbers[place] += step * (value - numbers[place])

@@ -173,6 +173,8 @@ class Performance:
         self._empty = EmptyModel(alpha)
         self._frequencies = EmptyModel(alpha)
         self._means: Array = np.zeros((len(self.losses), 3))
+        self.newest: Array = np.zeros((2, len(self.losses)))
+        """The losses of the record taken in last: of the model, and of the labels' frequencies. The next record overwrites it."""
         self._labels: tuple[Any, ...] | None = None
         """Of the predictions that compiled code takes in; None where there is none that it may."""
 
@@ -188,7 +190,7 @@ class Performance:
                 kernels.perform(
                     self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen
                 )
-                losses: list[float] = self._own.tolist()
+                losses: list[float] = self.newest[0].tolist()
                 return losses
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
@@ -203,6 +205,7 @@ class Performance:
                 for means, values in zip(self._means.tolist(), found, strict=True)
             ]
         )
+        self.newest = np.array([column[:2] for column in found]).T
         self._empty, self._frequencies = after, self._frequencies.after({y: 1.0} if classes else float(y))
         self._lay_out(labels)
         return own
@@ -215,14 +218,16 @@ class Performance:
         seen = tuple(self._frequencies._mean) if isinstance(self._frequencies._mean, Mapping) else (None,)
         n, m = len(labels), len(seen)
         self._sizes = np.array([n, m, len(codes), *codes], np.int64)
-        parts = [1, n, len(codes), 1 + n, 1 + m, 3 * len(codes)]
+        parts = [1, n, 2 * len(codes), 1 + n, 1 + m, 3 * len(codes)]
         numbers = np.full(sum(parts), self._empty._decay)
-        _, _, self._own, empty, frequencies, means = np.split(numbers, np.cumsum(parts[:-1]))
+        _, _, newest, empty, frequencies, means = np.split(numbers, np.cumsum(parts[:-1]))
         within = self._empty.within(empty, labels)
         if within is not None:
             self._empty, self._frequencies = within, self._frequencies.within(frequencies, seen) or within
             means[:] = self._means.ravel()
             self._means, self._numbers = means.reshape(self._means.shape), numbers
+            newest[:] = self.newest.ravel()
+            self.newest = newest.reshape(self.newest.shape)
             self._pack = struct.Struct(f"{n}d").pack_into
             self._places, self._seen = ({one: i for i, one in enumerate(of)} for of in (labels, seen))
             self._labels = labels

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from service.errors import UserError
 from service.fold.rejections import LAST, MANY
 from service.kafka.stream import Start, messages
 from service.settings import Settings
@@ -26,12 +27,16 @@ def tail(
     as_json: bool = False,
     until_caught_up: bool = False,
     from_beginning: bool = False,
-    drift: bool = False,
+    output: str = "explanations",
 ) -> None:
-    """Follow the explanations, a table that refreshes, or the drift topic, a sentence a line; or one JSON message a line."""
+    """Follow an output, by its topic's setting: one JSON message a line, else a table that refreshes, for the others a sentence a line.
+
+    Raises ``UserError`` for alarms where they are off.
+    """
+    if output not in settings.outputs:
+        raise UserError(f"{output}.enabled is false: no {output} are published; set it to true")
     start: Start = "beginning" if from_beginning or until_caught_up else "end"
-    topic = settings.topics.drift if drift else settings.topics.explanations
-    stream = messages(settings, topic, start, until_caught_up)
+    stream = messages(settings, getattr(settings.topics, output), start, until_caught_up)
     if as_json:
         for message in stream:
             if message is not None:
@@ -39,7 +44,7 @@ def tail(
                 sys.stdout.buffer.flush()
         return
     console = Console()
-    if drift:
+    if output != "explanations":
         for message in stream:
             if message is not None:
                 body = orjson.loads(message.value() or b"{}")

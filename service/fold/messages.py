@@ -15,7 +15,7 @@ from explain_client.messages import DeadLetterHeaders
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord, Headers
 
-Destination = Literal["explanations", "drift", "dead_letters"]
+Destination = Literal["explanations", "drift", "alarms", "dead_letters"]
 
 
 TRACE_CONTEXT = ("traceparent", "tracestate")

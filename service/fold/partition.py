@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from explain_core import losses as known_losses
+from explain_core.alarms.detector import Place
 from explain_core.evaluation.choice import choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
@@ -26,6 +27,7 @@ from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformR
 from explain_core.smoothing import alpha_of
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
+from service.fold.alarms import Alarms, AlarmsData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import (
@@ -51,6 +53,9 @@ MAX_CLASSES = 1_000
 
 DEFAULT_ALPHA = 0.001
 
+Content = tuple[Destination, str, dict[str, Any]]
+"""What a message says besides whose it is, with where it goes and its schema."""
+
 
 class PartitionData(State, frozen=True):
     """Everything that the records of a partition have made, as a snapshot holds it; the settings are not in it."""
@@ -72,6 +77,7 @@ class PartitionData(State, frozen=True):
     performance: PerformanceState
     windows: WindowsData | None
     schemas: list[StoredSchema] = msgspec.field(default_factory=list)
+    alarms: AlarmsData | None = None
 
 
 class FoldError(UserError):
@@ -80,6 +86,7 @@ class FoldError(UserError):
 
 def fold_settings(settings: Settings) -> dict[str, Any]:
     """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a file, a schema's or a model's, its content counts."""
+    alarms = {"alarms": True} if settings.alarms.enabled else {}
     found = settings.model_dump(
         mode="json",
         include={
@@ -92,6 +99,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
             "explain": True,
             "emit": True,
             "drift": True,
+            **alarms,
         },
     )
     if settings.model.uri is not None:
@@ -119,7 +127,7 @@ class PartitionState:
         self.rejections = Rejections()
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
-        self.chains = {name: Chain(*identity, name) for name in ("explanations", "drift", "dead_letters")}
+        self.chains = {name: Chain(*identity, name) for name in settings.outputs}
         self.labels: dict[Any, int] = {label: code for code, label in enumerate(classes_of(settings.model))}
         self._fixed = list(self.labels)
         self.kinds: dict[str, Literal["string", "number"]] = {}
@@ -141,6 +149,11 @@ class PartitionState:
         )
         self.windows = (
             Windows(settings, derive_seed(seed, "drift"), model_seed) if settings.drift.enabled else None
+        )
+        self.alarms = (
+            Alarms(settings, self.explainers, self.performance, self.kinds)
+            if settings.alarms.enabled
+            else None
         )
         self._settings = settings
         self.schemas = Schemas()
@@ -178,7 +191,7 @@ class PartitionState:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
         try:
-            changes = self._fold(record.offset, sample, y)
+            found = self._fold(record.offset, sample, y)
         except Exception as error:
             kind = type(self.model.wrapped).__name__
             raise FoldError(
@@ -187,18 +200,20 @@ class PartitionState:
                 "model.params, or remove what the record has that the model cannot take"
             ) from error
         self.next_offset = record.offset + 1
-        outputs = [self._message("drift", "drift/1", record, sample, change) for change in changes]
+        outputs = [self._message(*one, record, sample.timestamp, sample.id) for one in found]
         if self.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
         return outputs
 
-    def _fold(self, offset: int, sample: Sample, y: Any) -> list[dict[str, Any]]:
-        """Returns why the risk changed, for each drift window that the record ends: mostly none."""
-        x, windows, changes = sample.x, self.windows, []
+    def _fold(self, offset: int, sample: Sample, y: Any) -> list[Content]:
+        """Returns why the risk changed, for each drift window that the record ends, and the alarms: mostly none."""
+        x, windows = sample.x, self.windows
+        changes: list[dict[str, Any] | None] = []
         self.model.hold(x)
         prediction = self.model.predict(x)
         check_prediction(prediction, self.model.task)
-        if self.records % self._every == 0:
+        explained = self.records % self._every == 0
+        if explained:
             for team in self._teams:
                 team.explain_one(x, y, prediction)
         else:
@@ -214,11 +229,13 @@ class PartitionState:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         losses = self.performance.update(y, prediction)
+        alarms = self.alarms.folded(Place(offset, sample.timestamp), x, explained) if self.alarms else []
         self.records += 1
         self.fold_digest = hashlib.blake2b(
             self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
         ).digest()
-        return [change for change in changes if change is not None]
+        said: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
+        return [*said, *(("alarms", "alarm/1", alarm) for alarm in alarms)]
 
     def _accept(self, sample: Sample) -> Any:
         """Check the sample against what the partition has seen; returns the label as the model gets it.
@@ -286,8 +303,13 @@ class PartitionState:
             ) from error
         self.next_offset = record.offset + 1
         self.rejections.add(rejected=True)
+        place = Place(record.offset, record.timestamp)
+        alarms = self.alarms.rejected(place) if self.alarms else []
+        outputs = [
+            self._message("alarms", "alarm/1", alarm, record, record.timestamp, None) for alarm in alarms
+        ]
         if self._on_bad == "skip":
-            return []
+            return outputs
         if record.size > self._max_bytes:
             error = BadRecord(
                 NOT_KEPT,
@@ -295,17 +317,16 @@ class PartitionState:
                 f"are left out; {error.error_class}: {error}",
             )
             record = record._replace(key=None, value=None, headers=())
-        return [
-            dead_letter(
-                record,
-                error,
-                self._settings.app_id,
-                self._topic,
-                self.partition,
-                self.epoch,
-                self.chains["dead_letters"],
-            )
-        ]
+        letter = dead_letter(
+            record,
+            error,
+            self._settings.app_id,
+            self._topic,
+            self.partition,
+            self.epoch,
+            self.chains["dead_letters"],
+        )
+        return [letter, *outputs]
 
     def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
         """What the fold digest covers of a record: offset, prediction and losses."""
@@ -336,7 +357,7 @@ class PartitionState:
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
             "notices": self.notices,
         }
-        output = self._message("explanations", "explanation/1", record, sample, body)
+        output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
         self.notices = []
         return output
 
@@ -344,20 +365,21 @@ class PartitionState:
         self,
         destination: Destination,
         schema: str,
-        record: InputRecord,
-        sample: Sample,
         content: dict[str, Any],
+        record: InputRecord,
+        timestamp: int,
+        identity: str | None,
     ) -> Output:
         chain = self.chains[destination]
-        event = Event(schema, self.epoch, chain.seq, sample.timestamp)
+        event = Event(schema, self.epoch, chain.seq, timestamp)
         body = {
             "schema": schema,
             "app_id": self._settings.app_id,
             "topic": self._topic,
             "partition": self.partition,
             "offset": record.offset,
-            "timestamp": sample.timestamp,
-            "id": sample.id,
+            "timestamp": timestamp,
+            "id": identity,
             "epoch": self.epoch,
             "seq": chain.seq,
             **content,
@@ -422,6 +444,7 @@ class PartitionState:
             performance=self.performance.state(),
             windows=None if self.windows is None else self.windows.state(),
             schemas=self.schemas.state(),
+            alarms=None if self.alarms is None else self.alarms.state(),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -435,6 +458,7 @@ class PartitionState:
         check(list(data.explainers) == list(self.explainers), "explainers: others")
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
+        check((data.alarms is None) == (self.alarms is None), "alarms: with them, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.records, self.notices = data.records, list(data.notices)
         self.rejections.restore(data.rejected, data.recently)
@@ -442,7 +466,7 @@ class PartitionState:
         for name, (seq, digest) in data.chains.items():
             self.chains[name].seq, self.chains[name].digest = seq, digest
         self.labels = {label: code for code, label in enumerate(data.labels)}
-        self.kinds = dict(data.kinds)
+        self.kinds.update(data.kinds)
         self.model = restored_model(self.model, data.model, self._static, unpack)
         self.evaluator = self._chosen(self._settings)
         for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
@@ -453,6 +477,8 @@ class PartitionState:
         self.performance.restore(data.performance)
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)
+        if self.alarms is not None and data.alarms is not None:
+            self.alarms.restore(data.alarms)
         self._teams = teams(self.explainers.values())
         self.schemas.restore(data.schemas)
 

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
-from explain_client.messages import Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation
 from service.errors import UserError
 from service.fold.messages import app_of, letter_headers
 from service.http.history import MAX_POINTS, History
@@ -33,6 +33,7 @@ MAX_WINDOW = 1_000
 """Explanations whose records an average is weighted by, at the most."""
 
 MAX_CHANGES = 20
+MAX_ALARMS = 100
 MAX_LETTERS = 20
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; we write fewer, but whoever may write to the topic writes others."""
@@ -56,6 +57,7 @@ class Partition:
     verified: int = 0
     broken: str | None = None
     changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
+    alarms: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_ALARMS))
     lag: int | None = None
 
 
@@ -112,7 +114,7 @@ class Feed:
     def _follow(self) -> None:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
-        names = (topics.explanations, topics.drift, topics.dead_letters)
+        names = [getattr(topics, name) for name in self.settings.outputs]
         # What waits to be read is to stay small: at the start it is the backlog of every partition.
         consumer = reading_consumer(
             self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
@@ -198,6 +200,8 @@ class Feed:
             self.explanation(number, self._json(message.value() or b""))
         elif message.topic() == self.settings.topics.drift:
             self.change(number, self._json(message.value() or b""))
+        elif message.topic() == self.settings.topics.alarms:
+            self.alarm(number, self._json(message.value() or b""))
         else:
             headers = read_headers(message).headers
             self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)
@@ -223,16 +227,30 @@ class Feed:
 
     def change(self, number: int, value: bytes) -> None:
         """Take a message of the drift topic in."""
+        found = self._verified(number, "drift", value, Drift)
+        if found is not None:
+            found[0].changes.append(found[1])
+
+    def alarm(self, number: int, value: bytes) -> None:
+        """Take a message of the alarms topic in."""
+        found = self._verified(number, "alarms", value, Alarm)
+        if found is not None:
+            found[0].alarms.append(found[1])
+
+    def _verified(
+        self, number: int, name: str, value: bytes, kind: type[Drift | Alarm]
+    ) -> tuple[Partition, dict[str, Any]] | None:
+        """The partition and a message of ours, its chain checked; None for one that is not ours or cannot be read."""
         try:
-            drift = Drift.from_json(value)
+            message = kind.from_json(value)
         except SchemaError as error:
-            self._refuse_ours(self.settings.topics.drift, number, value, error)
-            return
-        if drift.app_id != self.settings.app_id:
-            return
+            self._refuse_ours(getattr(self.settings.topics, name), number, value, error)
+            return None
+        if message.app_id != self.settings.app_id:
+            return None
         partition = self.partitions.setdefault(number, Partition(number))
-        self._verify(partition, "drift", drift)
-        partition.changes.append(dict(orjson.loads(drift.raw)))
+        self._verify(partition, name, message)
+        return partition, dict(orjson.loads(message.raw))
 
     def _refuse_ours(self, topic: str, number: int, value: bytes, error: SchemaError) -> None:
         """Count a message that cannot be read, unless it is another sidecar's."""
@@ -253,7 +271,7 @@ class Feed:
         return f"{total} messages of the output topics cannot be read and are left out, such as one of {topic} partition {number}: {newest}"
 
     @staticmethod
-    def _verify(partition: Partition, topic: str, message: Explanation | Drift) -> None:
+    def _verify(partition: Partition, topic: str, message: Explanation | Drift | Alarm) -> None:
         """Check that a message follows the one before it; after a break the chain begins anew with what came."""
         try:
             partition.links[topic] = next_link(partition.links.get(topic), message)

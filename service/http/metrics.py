@@ -153,6 +153,13 @@ class Workers(Collector):
         )
         yield _family(
             CounterMetricFamily,
+            "alarms_total",
+            "Alarms published in the partition's epoch; a move or restart does not reset it.",
+            ("partition",),
+            [((str(one.partition),), one.alarms) for one in partitions],
+        )
+        yield _family(
+            CounterMetricFamily,
             "evaluator_fallbacks_total",
             "Records of an estimator that its compiled evaluator left to Python, since the worker took the partition.",
             ("partition",),

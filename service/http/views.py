@@ -96,6 +96,7 @@ class Page:
                 body |= self._performance(history, column)
             case "drift":
                 body["changes"] = [_change(one) for one in reversed(partition.changes)]
+                body["alarms"] = list(reversed(partition.alarms))
             case "partitions":
                 body["grid"] = _grid(feed, known, column)
             case "integrity":

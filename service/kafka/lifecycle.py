@@ -42,8 +42,8 @@ class OwnedPartition:
         self.stored: Manifest | None = None
         self.stored_at = 0.0
         self.records = 0
-        self.explanations = 0
         self.rejected_recently = 0
+        self.explanations = self.alarms = 0
         self.losses: dict[str, tuple[float | None, float | None, float | None]] = {}
         self.fallbacks = 0
         self.caught_up_at = -1
@@ -212,8 +212,10 @@ class OwnedPartition:
         """The state is that of the committed offset: take note of what it says of itself."""
         if self.state is not None:
             self.records = self.state.records
-            self.explanations = self.state.chains["explanations"].seq
             self.rejected_recently = self.state.rejections.recent
+            chains = self.state.chains
+            self.explanations = chains["explanations"].seq
+            self.alarms = chains["alarms"].seq if "alarms" in chains else 0
             self.fallbacks = self.state.evaluator.fallbacks
             performance = self.state.performance
             self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}

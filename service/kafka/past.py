@@ -32,8 +32,13 @@ FIRST_STEP = 64
 
 READ_SECONDS = 1.0
 
-OUTPUTS = {"explanations": "explanation", "drift": "drift message", "dead_letters": "dead letter"}
-"""Output topics by their settings, and what one of their messages is called."""
+MESSAGES = {
+    "explanations": "explanation",
+    "drift": "drift message",
+    "alarms": "alarm",
+    "dead_letters": "dead letter",
+}
+"""What a message of an output topic is called."""
 
 T = TypeVar("T")
 
@@ -91,7 +96,7 @@ class Past:
         """
         known = since or {}
         found = []
-        for name in OUTPUTS:
+        for name in self._settings.outputs:
             last = self._last(name, partial(self._ours, name), known.get(name, 0))
             if last is not None:
                 found.append(last)
@@ -102,7 +107,7 @@ class Past:
             newest.epoch,
             newest.offset + 1,
             {one.name: one.chain for one in found if one.epoch == newest.epoch},
-            f"the {OUTPUTS[newest.name]} of offset {newest.offset} of epoch {newest.epoch}",
+            f"the {MESSAGES[newest.name]} of offset {newest.offset} of epoch {newest.epoch}",
         )
 
     def newest_manifest(self, since: int, keys: Keys) -> Manifest | None:
@@ -147,7 +152,7 @@ class Past:
             name: self._reader.get_watermark_offsets(
                 TopicPartition(getattr(self._settings.topics, name), self._partition), timeout=READ_SECONDS
             )[1]
-            for name in OUTPUTS
+            for name in self._settings.outputs
         }
 
     def _last(self, name: str, ours: Callable[[Message], T | None], since: int) -> T | None:

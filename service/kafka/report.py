@@ -50,6 +50,7 @@ class PartitionReport:
     records: int
     explanations: int
     rejected_recently: int
+    alarms: int
     fallbacks: int
     losses: dict[str, tuple[float | None, float | None, float | None]]
     state_bytes: int | None
@@ -153,6 +154,7 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
         records=owned.records,
         explanations=owned.explanations,
         rejected_recently=owned.rejected_recently,
+        alarms=owned.alarms,
         fallbacks=owned.fallbacks,
         losses=owned.losses,
         state_bytes=stored.raw_size if stored else None,

@@ -57,10 +57,8 @@ class Topics:
     @property
     def outputs(self) -> dict[str, str]:
         """Name of each output topic by its setting."""
-        topics = self._settings.topics
-        return {
-            name: getattr(topics, name) for name in ("explanations", "drift", "checkpoints", "dead_letters")
-        }
+        names = (*self._settings.outputs, "checkpoints")
+        return {name: getattr(self._settings.topics, name) for name in names}
 
     def describe(self, *names: str) -> dict[str, Topic]:
         """The topics that are there. Raises ``UserError`` where no broker answers or access is denied."""
@@ -223,7 +221,7 @@ def denied(name: str, error: KafkaException) -> UserError:
 def least_bytes(settings: Settings) -> dict[str, int]:
     """What ``max.message.bytes`` of an output topic must be at least, by its setting, so that every message of the fold fits."""
     largest = settings.emit.max_bytes
-    return {"explanations": largest, "drift": largest, "dead_letters": largest + HEADROOM}
+    return {name: largest + HEADROOM if name == "dead_letters" else largest for name in settings.outputs}
 
 
 def too_small(setting: str, topic: Topic, settings: Settings) -> str | None:

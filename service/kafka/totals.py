@@ -53,6 +53,7 @@ class Totals:
         self.recovery_seconds = 0.0
         self.moved = threading.Event()
         self._topics = topics
+        self._newest = {topics.explanations: self.explanations, topics.drift: self.drift}
         self._first_fold_at = 0.0
         self._last_commit_at = 0.0
         self._cpu_at_first_fold = 0.0
@@ -75,9 +76,8 @@ class Totals:
             if sent.topic == topics.dead_letters:
                 kind = dict(sent.headers)["__explain.errors.class"].decode()
                 self.dead_letters[kind] = self.dead_letters.get(kind, 0) + 1
-            elif sent.value is not None:
-                newest = self.explanations if sent.topic == topics.explanations else self.drift
-                newest[sent.partition] = sent.value
+            elif sent.value is not None and sent.topic in self._newest:
+                self._newest[sent.topic][sent.partition] = sent.value
 
     def stored(self, snapshots: int, seconds: float) -> None:
         """Snapshots, up to Kafka's acknowledgement."""

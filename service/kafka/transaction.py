@@ -119,9 +119,7 @@ class Transaction:
     ) -> None:
         self._connect = partial(transactional_producer, settings, name, errors, kafka)
         self._clock = kafka.clock
-        self._topics: dict[str, str] = {
-            name: getattr(settings.topics, name) for name in ("explanations", "drift", "dead_letters")
-        }
+        self._topics: dict[str, str] = {name: getattr(settings.topics, name) for name in settings.outputs}
         self._alive = alive
         self._instance = settings.instance_id
         self.open = False

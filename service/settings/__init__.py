@@ -17,6 +17,7 @@ from service.settings.join import JoinInputSettings, JoinLabelSettings, JoinSett
 from service.settings.records import Format, FormatSettings, RecordSettings
 from service.settings.sections import (
     TRANSACTION_TIMEOUT_MS,
+    AlarmSettings,
     CheckpointSettings,
     CloudEventsSettings,
     CommitSettings,
@@ -49,6 +50,7 @@ from service.settings.sources import (
 
 __all__ = [
     "TRANSACTION_TIMEOUT_MS",
+    "AlarmSettings",
     "CheckpointSettings",
     "CloudEventsSettings",
     "CommitSettings",
@@ -111,6 +113,7 @@ class Settings(BaseSettings):
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     recovery: RecoverySettings = Field(default_factory=RecoverySettings)
     drift: DriftSettings = Field(default_factory=DriftSettings)
+    alarms: AlarmSettings = Field(default_factory=AlarmSettings)
     cloudevents: CloudEventsSettings = Field(default_factory=CloudEventsSettings)
     registry: RegistrySettings = Field(default_factory=RegistrySettings)
     tracing: TracingSettings = Field(default_factory=TracingSettings)
@@ -180,6 +183,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # The environment is read by load_settings, which knows each value's source and reports unknown names.
         return (init_settings,)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The output topics of the fold, by their setting."""
+        return ("explanations", "drift", *(["alarms"] if self.alarms.enabled else []), "dead_letters")
 
     @property
     def servers(self) -> str:

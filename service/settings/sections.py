@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from explain_core import losses as known_losses
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP
 from explain_core.importance import ESTIMATORS
 from service.settings.sources import SettingPath, refuse
 
@@ -109,6 +110,7 @@ class TopicSettings(Section):
     records: TopicName = Field("records", description="Input: the labelled records.")
     explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
     drift: TopicName = Field("drift", description="Output: drift attributions.")
+    alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")
     checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
     dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
     create: bool = Field(True, description="Create missing output topics with the configuration they need.")
@@ -120,7 +122,7 @@ class TopicSettings(Section):
     def _different(self) -> TopicSettings:
         names = {
             key: getattr(self, key)
-            for key in ("records", "explanations", "drift", "checkpoints", "dead_letters")
+            for key in ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
         }
         first = {name: key for key, name in reversed(names.items())}
         refuse(
@@ -398,6 +400,50 @@ class DriftSettings(Section):
     @model_validator(mode="after")
     def _consistent(self) -> DriftSettings:
         refuse(_group_problems(self.groups))
+        return self
+
+
+Watched = Literal["loss", "gain", "importance", "missing", "rejected"]
+
+
+class AlarmSettings(Section):
+    """Alarms where a loss or an importance changed, with a stated rate of false ones."""
+
+    enabled: bool = Field(
+        False, description="Publish when a mean changed: of the losses, of the increments of each importance."
+    )
+    one_in: int = Field(
+        1_000_000,
+        ge=1_000,
+        description="Records between false alarms, at least, over all subjects of a partition together.",
+    )
+    min_change: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Changes up to this share of the loss without a model are none; of missing values and rejected records, up to this share of the records.",
+    )
+    subjects: list[Watched] = Field(
+        ["loss", "gain", "importance"],
+        min_length=1,
+        description="What is watched: loss, gain (over no model), importance; missing (each feature's share of missing values), rejected.",
+    )
+    warm_up: int = Field(
+        WARM_UP,
+        ge=BLOCK,
+        le=1_000_000,
+        description="Records, of a subject, from which only the spread of its values is taken; anew after each of its alarms.",
+    )
+    baseline: int = Field(
+        BASELINE,
+        ge=BLOCK,
+        le=1_000_000,
+        description="Records after that before which no change can begin.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AlarmSettings:
+        refuse((("subjects",), f"{name!r} is there twice") for name in _duplicates(self.subjects))
         return self
 
 

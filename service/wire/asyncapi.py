@@ -21,7 +21,7 @@ _TRACE_CONTEXT = {
 def document() -> dict[str, Any]:
     """The document, with the default names of the topics; its schemas are the files beside it."""
     topics = Settings().topics.model_dump(
-        include={"records", "explanations", "drift", "checkpoints", "dead_letters"}
+        include={"records", "explanations", "drift", "alarms", "checkpoints", "dead_letters"}
     )
     return {
         "asyncapi": "3.0.0",
@@ -50,6 +50,9 @@ def document() -> dict[str, Any]:
                 "drift",
                 "Why the risk changed from one window to the next, where drift.enabled is set.",
             ),
+            "sendAlarm": _operation(
+                "send", "alarms", "When a loss or an importance changed, where alarms.enabled is set."
+            ),
             "sendDeadLetter": _operation(
                 "send",
                 "dead_letters",
@@ -69,6 +72,7 @@ def _channel(name: str, topic: str) -> dict[str, Any]:
         "records": ["record"],
         "explanations": ["explanation"],
         "drift": ["drift"],
+        "alarms": ["alarm"],
         "checkpoints": ["manifest", "chunk"],
         "dead_letters": ["deadLetter"],
     }[name]
@@ -98,7 +102,7 @@ def _messages() -> dict[str, Any]:
             "required": ["schema"],
             "properties": {"schema": {"const": f"{name}/1"}, **_TRACE_CONTEXT, **_cloudevent(name)},
         }
-        for name in ("explanation", "drift")
+        for name in ("explanation", "drift", "alarm")
     }
     return {
         "record": _message("A labelled record", of_record, payload="record"),
@@ -111,6 +115,7 @@ def _messages() -> dict[str, Any]:
         "drift": _message(
             "A change of risk", of_partition, payload="drift", headers=_draft_07(headers["drift"])
         ),
+        "alarm": _message("An alarm", of_partition, payload="alarm", headers=_draft_07(headers["alarm"])),
         "deadLetter": {
             "title": "A dead letter",
             "summary": "The record's key, value and headers, unchanged, and headers that say what is wrong with it.",
@@ -138,7 +143,7 @@ def _messages() -> dict[str, Any]:
 
 def _cloudevent(name: str) -> dict[str, Any]:
     """Headers of a message where cloudevents.enabled is set."""
-    output = {"explanation": "explanations"}.get(name, name)
+    output = {"explanation": "explanations", "alarm": "alarms"}.get(name, name)
     return {
         "ce_specversion": {"const": "1.0"},
         "ce_id": {

@@ -16,7 +16,7 @@ from service.formats.registry import RegistryClient
 from service.settings import Settings
 from service.wire.avro import teach_fastavro
 
-SCHEMAS = {"explanations": "explanation", "drift": "drift"}
+SCHEMAS = {"explanations": "explanation", "drift": "drift", "alarms": "alarm"}
 """Which schema the messages of a topic have, by the topic's setting."""
 
 
@@ -45,13 +45,15 @@ class Registry:
         self._conf = {"subject.name.strategy": schema_registry.topic_subject_name_strategy}
         texts = avro_schemas() if config.format == "avro" else schemas()
         suffix = "avsc" if config.format == "avro" else "schema.json"
-        topics = {name: getattr(settings.topics, name) for name in SCHEMAS}
+        topics = {name: getattr(settings.topics, name) for name in SCHEMAS if name in settings.outputs}
         self._contexts = {
             name: SerializationContext(topic, MessageField.VALUE) for name, topic in topics.items()
         }
         self._schemas = {
-            name: schema_registry.Schema(texts[f"{schema}.{suffix}"], schema_type=config.format.upper())
-            for name, schema in SCHEMAS.items()
+            name: schema_registry.Schema(
+                texts[f"{SCHEMAS[name]}.{suffix}"], schema_type=config.format.upper()
+            )
+            for name in topics
         }
         self._subjects = {f"{topics[name]}-value": schema for name, schema in self._schemas.items()}
         self._deserializer = AvroDeserializer(self._client, conf=self._conf)

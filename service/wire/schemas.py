@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, RootModel, TypeAdapter
 
-from explain_client.messages import DeadLetterHeaders, Drift, Explanation
+from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation
 from service.snapshots.snapshot import Manifest
 from service.wire.asyncapi import document
 from service.wire.avro import avro_schema
@@ -34,6 +34,7 @@ MODELS: dict[str, type] = {
     "record": LabelledRecord,
     "explanation": Explanation,
     "drift": Drift,
+    "alarm": Alarm,
     "dead-letter-headers": DeadLetterHeaders,
     "checkpoint-manifest": Manifest,
 }
@@ -52,7 +53,8 @@ def documents() -> dict[str, str]:
 def avro_schemas() -> dict[str, str]:
     """File name and text of the Avro schema of each message that a Schema Registry may frame."""
     return {
-        f"{name}.avsc": _text(avro_schema(_schema(name, MODELS[name]))) for name in ("explanation", "drift")
+        f"{name}.avsc": _text(avro_schema(_schema(name, MODELS[name])))
+        for name in ("explanation", "drift", "alarm")
     }
 
 

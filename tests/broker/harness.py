@@ -32,7 +32,6 @@ from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
 from service.wire.envelope import Envelope
 
-OUTPUTS = ("explanations", "drift", "dead_letters")
 SMALL = [
     {"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}},
     {"kind": "isage", "alpha": 0.01, "n_samples": 2, "reservoir": {"size": 20}},
@@ -54,7 +53,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         topics = {
             key: f"{key}-{self.name}"
-            for key in ("records", "explanations", "drift", "checkpoints", "dead_letters")
+            for key in ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
         }
         self.topics = topics
         self.environment = {
@@ -135,7 +134,9 @@ class Pipeline:
 
     def oracle(self, epoch: int = 0, start: int = 0) -> dict[str, dict[int, Published]]:
         """What each output topic must contain, from the input alone."""
-        expected: dict[str, dict[int, Published]] = {name: {p: [] for p in self.inputs} for name in OUTPUTS}
+        expected: dict[str, dict[int, Published]] = {
+            name: {p: [] for p in self.inputs} for name in self.settings.outputs
+        }
         envelope = Envelope(self.settings, self.topic_id)
         for partition, log in self.inputs.items():
             state = PartitionState(self.settings, partition, epoch=epoch, start=start)
@@ -147,7 +148,7 @@ class Pipeline:
     def published(self) -> dict[str, dict[int, Published]]:
         """What the output topics contain, for a reader of committed records."""
         found: dict[str, dict[int, Published]] = {}
-        for name in OUTPUTS:
+        for name in self.settings.outputs:
             found[name] = {partition: [] for partition in self.inputs}
             for message in self.read(self.topics[name]):
                 headers = tuple((key, value) for key, value in message.headers() or ())

@@ -224,7 +224,7 @@ def worker(side: Side) -> Any:
         producer.commit_transaction(SECONDS)
         Worker(side.settings, 0, lambda: None, side.kafka).run(until_caught_up=True)
     topics = side.settings.topics
-    found = {name: side.read(getattr(topics, name), 0) for name in OUTPUTS}
+    found = {name: side.read(getattr(topics, name), 0) for name in side.settings.outputs}
     return {name: [without_time(value) for _, value in stream] for name, stream in found.items()}
 
 

@@ -68,10 +68,11 @@ def test_asyncapis_own_parser_accepts_the_document_and_no_broken_one(tmp_path: P
     files = ["asyncapi.json", *(f"{name}.json" for name in broken)]
     done = node("validate.mjs", *(str(tmp_path / file) for file in files))
     assert done.returncode == len(broken), done.stderr
-    assert done.stdout.split("\n")[:5] == [
+    assert done.stdout.split("\n")[:6] == [
         "receive records",
         "send explanations",
         "send drift",
+        "send alarms",
         "send dead-letters",
         "send checkpoints",
     ]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from explain_core.alarms import kernels
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels
 from explain_core.alarms.causes import Causes, CausesState
 from explain_core.alarms.detector import ChangeDetector, DetectorState, Place
-from explain_core.alarms.kernels import BLOCK, CLIP, PAIRS, SAFETY
+from explain_core.alarms.kernels import CLIP, PAIRS, SAFETY
 from explain_core.state import StateError, block
 
 MEMORY = 100
@@ -31,29 +31,29 @@ def written_out(x, one_in, subjects, min_change, draws=1):
 
     It keeps no sums but the records themselves; only the boundaries that may be tried are those of the exponential histogram.
     """
-    first = x[: kernels.WARM_UP]
+    first = x[:WARM_UP]
     centre, spread = first.mean(), first.std()
-    own = x[kernels.WARM_UP :] - centre
+    own = x[WARM_UP:] - centre
     y = np.clip(own, -CLIP * spread, CLIP * spread)
     h = math.log(subjects * one_in / BLOCK)
-    by_0, by_1, total, noise = kernels.constants_of(MEMORY, draws, kernels.WARM_UP)[
+    by_0, by_1, total, noise = kernels.constants_of(MEMORY, draws, WARM_UP, BASELINE)[
         kernels.BY_0 : kernels.NOISE + 1
     ]
     sizes: list[int] = []
-    for _ in range(kernels.WARM_UP // BLOCK):  # the histogram's boundaries know of the warm-up
+    for _ in range(WARM_UP // BLOCK):  # the histogram's boundaries know of the warm-up
         sizes = merged([*sizes, 1])
     for blocks in range(1, len(y) // BLOCK + 1):
         sizes = merged([*sizes, 1])
         seen = y[: blocks * BLOCK]
         means = seen.reshape(-1, BLOCK).mean(axis=1)
         before_each = np.concatenate([[0.0], means[:-1]])
-        ends = np.cumsum(sizes) - kernels.WARM_UP // BLOCK
+        ends = np.cumsum(sizes) - WARM_UP // BLOCK
         edges = [0, *[int(end) * BLOCK for end in ends if end > 0]]
         buckets = [seen[a:b] for a, b in pairwise(edges)]
         best = None
         evidence = 0.0
         for i, edge in enumerate(edges[1:-1]):
-            if edge < kernels.BASELINE:
+            if edge < BASELINE:
                 continue
             old, new = seen[:edge], seen[edge:]
             n0, n1 = len(old), len(new)
@@ -83,7 +83,7 @@ def written_out(x, one_in, subjects, min_change, draws=1):
             if best is None or gain > best[0]:
                 best = gain, edge
         if evidence > 1.0:
-            return (blocks * BLOCK + kernels.WARM_UP, evidence, best[1] + kernels.WARM_UP)
+            return (blocks * BLOCK + WARM_UP, evidence, best[1] + WARM_UP)
     return None
 
 
@@ -193,9 +193,9 @@ def test_what_is_told_is_the_mean_of_the_values_as_they_came():
     ((noticed, change),) = run(ChangeDetector(1, one_in=100_000), values)
     n = change.onset.offset
     assert change.clipped > 0.001
-    assert change.before.value == pytest.approx(values[kernels.WARM_UP : n].mean(), rel=1e-9)
+    assert change.before.value == pytest.approx(values[WARM_UP:n].mean(), rel=1e-9)
     assert change.after.value == pytest.approx(values[n:noticed].mean(), rel=1e-9)
-    assert (change.before.records, change.after.records) == (n - kernels.WARM_UP, noticed - n)
+    assert (change.before.records, change.after.records) == (n - WARM_UP, noticed - n)
 
 
 def test_after_an_alarm_the_subject_begins_anew_and_nothing_is_said_before_warm_up_and_baseline():
@@ -242,7 +242,7 @@ def test_a_subject_that_comes_late_is_watched_from_its_own_first_whole_block():
     ((_, change),) = run(detector, both, 3_020)
     assert change.subject == 1
     assert abs(change.onset.offset - 8_020) <= BLOCK
-    assert change.before.records == change.onset.offset - 3_050 - kernels.WARM_UP
+    assert change.before.records == change.onset.offset - 3_050 - WARM_UP
     assert change.before.low < 7.0 < change.before.high
 
 

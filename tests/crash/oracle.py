@@ -59,10 +59,7 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
     differences = verdict.differences
     inputs = _read(settings, topics.records, differences)
     committed = _committed(settings, inputs)
-    outputs = {
-        name: _read(settings, getattr(topics, name), differences)
-        for name in ("explanations", "drift", "dead_letters")
-    }
+    outputs = {name: _read(settings, getattr(topics, name), differences) for name in settings.outputs}
     for partition, messages in inputs.items():
         place = committed[partition]
         end = messages[-1].offset() + 1 if messages else 0

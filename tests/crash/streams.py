@@ -56,6 +56,16 @@ MIXED = Stream(_mixed)
 MAX_BYTES, MAX_STRING, MAX_FEATURES = 4_000, 200, 40
 """Limits on records, so low that breaking them is cheap."""
 
+ALARMS = {
+    "enabled": True,
+    "one_in": 1_000,
+    "min_change": 0.0,
+    "warm_up": 50,
+    "baseline": 50,
+    "subjects": ["loss", "gain", "importance", "missing", "rejected"],
+}
+"""So that alarms come within some hundred records, false ones among them."""
+
 SINGLE, SECOND, LATE = 150, 250, 400
 """Records of a partition until a feature gets its second category, another its late one, and another comes up."""
 
@@ -75,6 +85,7 @@ def all_models() -> Stream:
             "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
             "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
             "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
+            "EXPLAIN_ALARMS": json.dumps(ALARMS),
         }
 
     def records(partitions: int, seed: int) -> Iterator[Fed]:
@@ -178,6 +189,7 @@ def default_model(data: Path | None = None, label: str = "class") -> Stream:
         "EXPLAIN_EXPLAINERS": json.dumps([{"kind": "ipfi"}, {"kind": "isage"}]),
         "EXPLAIN_DRIFT__WINDOW": "500",
         "EXPLAIN_EMIT__EVERY": "100",
+        "EXPLAIN_ALARMS": json.dumps(ALARMS),
     }
     return Stream(
         records,

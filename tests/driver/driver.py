@@ -28,7 +28,12 @@ from tests.driver.log import Cluster, Entry, Killed
 from tests.driver.process import Fault, Process
 
 RECORDS = "records"
-OUTPUTS = {"explanations": "explanations", "drift": "drift", "dead_letters": "dead-letters"}
+OUTPUTS = {
+    "explanations": "explanations",
+    "drift": "drift",
+    "alarms": "alarms",
+    "dead_letters": "dead-letters",
+}
 
 TINY: dict[str, Any] = {
     "app_id": "app",
@@ -93,7 +98,7 @@ class Driver:
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.tick)
         self.cluster.create(self.settings.topics.records, self.partitions)
-        for name in OUTPUTS:
+        for name in self.settings.outputs:
             self.cluster.create(getattr(self.settings.topics, name), self.partitions)
         self.cluster.create(self.settings.topics.checkpoints, self.partitions, cleanup_policy="compact")
 
@@ -222,7 +227,7 @@ class Driver:
     def published(self, partition: int) -> dict[str, Stream]:
         """What a reader of committed records gets of each output topic."""
         found: dict[str, Stream] = {}
-        for name in OUTPUTS:
+        for name in self.settings.outputs:
             log = self.cluster.log(getattr(self.settings.topics, name), partition)
             entries = [log.entries[offset] for offset in log.visible(0, committed=True)]
             found[name] = [(one.key, one.value, one.headers) for one in entries]
@@ -232,7 +237,7 @@ class Driver:
         """Each byte in which the committed outputs differ from a plain loop over the fold, in words; transactions that hang."""
         envelope = Envelope(self.settings, self.cluster.topics[self.settings.topics.records].id)
         found = []
-        for name in (*OUTPUTS, "checkpoints"):
+        for name in (*self.settings.outputs, "checkpoints"):
             topic = getattr(self.settings.topics, name)
             found += [f"{name} {p}: a transaction hangs" for p, log in enumerate(self.cluster.topics[topic].logs) if log.open]  # fmt: skip
         for partition in range(self.partitions):

@@ -200,6 +200,7 @@ SAYS = {
         "the model is a Majority for binary",
         "the model is a function for binary",
     ],
+    "docs/how-to/alarms.md": [],
     "docs/how-to/operate.md": [],
     "docs/how-to/consume.md": [],
     "docs/how-to/drift.md": ["error rate "],

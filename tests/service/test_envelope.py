@@ -14,6 +14,7 @@ from service.settings import Settings
 from service.wire.avro import teach_fastavro
 from service.wire.envelope import Envelope
 from service.wire.schemas import avro_schemas
+from tests.crash.streams import ALARMS
 from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
 from tests.service.test_windows import QUICK, stream
 
@@ -138,7 +139,10 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         PartitionState(Settings(drift={**QUICK, "window": 10}, emit={"every": 1}), 0),
         [{"größe 🙂": 0.1, "label": index % 2} for index in range(40)],
     )
-    names = {"explanations": "explanation", "drift": "drift"}
+    outputs += fold(
+        PartitionState(settings(alarms=ALARMS, explainers=SMALL[:1]), 0), stream(400, flips_at=250)
+    )
+    names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm"}
     kinds = set()
     for one in outputs:
         assert in_avro(names[one.destination], one.value) == one.value
@@ -148,4 +152,5 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         ("explanations", "warming", False),
         ("explanations", "ready", False),
         ("drift", None, False),
+        ("alarms", None, False),
     }

@@ -52,6 +52,7 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
         records=80,
         explanations=8,
         rejected_recently=70,
+        alarms=2,
         fallbacks=3,
         losses={"cross_entropy": (0.4, 0.7, 0.75)},
         state_bytes=1000,
@@ -118,7 +119,7 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (10 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
+        == 64 * (11 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]

@@ -1,0 +1,228 @@
+"""Alarms: when losses and importances of a partition changed, from what each record adds to them.
+
+What is watched stands in a few detectors, each with records of its own: all that were folded (losses, missing values), those that an
+estimator explained (importances), all that came (rejected records).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from explain_client.messages import is_date, utc
+from explain_core.alarms.causes import Causes, CausesState
+from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Place
+from explain_core.importance.base import IncrementalEstimator
+from explain_core.models import Row
+from explain_core.models.empty import Performance
+from explain_core.state import State, check
+from explain_core.steadiness import TURNOVER
+from service.settings import Settings
+
+LONGEST_NAME = 80
+"""Characters of a feature's name in a sentence."""
+
+MEMORY = 100
+"""Records that values which no reservoir makes dependent are taken to depend on each other for, at most."""
+
+
+class AlarmsData(State, frozen=True):
+    """The detectors by the name of what they watch, and the causes."""
+
+    detectors: dict[str, DetectorState]
+    causes: CausesState
+
+
+class Subject(NamedTuple):
+    """What a detector's column is; None for what it has nothing to do with."""
+
+    kind: str
+    loss: str | None = None
+    estimator: str | None = None
+    feature: str | None = None
+
+
+class _Watched(NamedTuple):
+    """A detector with its subjects: one for each of ``kinds`` and losses, or one for each feature."""
+
+    detector: ChangeDetector
+    kind: str
+    loss: str | None = None
+    estimator: IncrementalEstimator | None = None
+    row: int = 0
+    name: str | None = None
+
+
+class Alarms:
+    """Watches a partition, whose state its state is part of.
+
+    ``kinds`` are the features met, in their order: a mapping that grows.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        explainers: Mapping[str, IncrementalEstimator],
+        performance: Performance,
+        kinds: Mapping[str, Any],
+    ) -> None:
+        self._settings = settings.alarms
+        self._performance, self._kinds = performance, kinds
+        self._model = settings.model.factory or settings.model.uri
+        self._causes = Causes()
+        subjects = self._settings.subjects
+        self._losses = [loss.name for loss in performance.losses]
+        self._own, self._gain = "loss" in subjects, "gain" in subjects
+        self._watched: dict[str, _Watched] = {}
+        if self._own or self._gain:
+            count = (self._own + self._gain) * len(self._losses)
+            self._watched["performance"] = _Watched(self._detector(count), "performance")
+        if "importance" in subjects:
+            for name, explainer in explainers.items():
+                for row, loss in enumerate(explainer.losses):
+                    detector = self._of_estimator(explainer, settings.explain.every)
+                    key = f"importance/{name}/{loss.name}"
+                    self._watched[key] = _Watched(detector, "importance", loss.name, explainer, row, name)
+        for kind, columns in (("missing", 0), ("rejected", 1)):
+            if kind in subjects:
+                self._watched[kind] = _Watched(self._detector(columns), kind)
+
+    def _detector(self, subjects: int, **dependence: int) -> ChangeDetector:
+        one = self._settings
+        how = {"memory": MEMORY, "warm_up": one.warm_up} | dependence
+        return ChangeDetector(subjects, one_in=one.one_in, baseline=one.baseline, **how)
+
+    def _of_estimator(self, explainer: IncrementalEstimator, every: int) -> ChangeDetector:
+        """The rows of a geometric reservoir stay so many records on average, and those of records before a feature came lack it."""
+        kind, size = getattr(explainer.reservoir, "kind", None), explainer.reservoir.size
+        stay = max(size // every, 2) if kind == "geometric" else MEMORY
+        warm_up = max(self._settings.warm_up, TURNOVER * stay)
+        return self._detector(len(explainer.players), memory=stay, draws=explainer.n_samples, warm_up=warm_up)
+
+    def folded(self, place: Place, x: Row, explained: bool) -> list[dict[str, Any]]:
+        """Take in a record that was folded, and explained or not; what the alarms say that it completes."""
+        said: list[dict[str, Any]] = []
+        for one in self._watched.values():
+            kind, detector = one.kind, one.detector
+            values: Any
+            if kind == "performance":
+                own, empty = self._performance.newest.tolist()
+                values = own if self._own else []
+                if self._gain:
+                    values = values + [b - a for a, b in zip(own, empty, strict=True)]
+            elif kind == "importance":
+                assert one.estimator is not None
+                increments = one.estimator.increments
+                if not explained or increments is None:
+                    continue
+                values = increments[one.row]
+            elif kind == "missing":
+                values = [0.0 if name in x else 1.0 for name in self._kinds]
+            else:
+                values = [0.0]
+            if len(values) != detector.subjects:
+                detector.grow(len(values))
+            if detector.add(values, place):
+                said += self._end(one)
+        return said
+
+    def rejected(self, place: Place) -> list[dict[str, Any]]:
+        """The same for a record that was not folded."""
+        one = self._watched.get("rejected")
+        return self._end(one) if one is not None and one.detector.add([1.0], place) else []
+
+    def _end(self, one: _Watched) -> list[dict[str, Any]]:
+        among = sum(other.detector.subjects for other in self._watched.values())
+        return [self._alarm(one, change) for change in one.detector.end_block(self._limits(one), among)]
+
+    def _limits(self, one: _Watched) -> list[float] | float:
+        """The tolerance: a share of the loss of the labels' frequencies, or of all records."""
+        least = self._settings.min_change
+        if one.loss is not None:
+            return least * abs(self._performance.of(one.loss)[1])
+        if one.kind == "performance":
+            limits = [least * abs(self._performance.of(loss)[1]) for loss in self._losses]
+            return limits * (self._own + self._gain)
+        return least
+
+    def _subject(self, one: _Watched, column: int) -> Subject:
+        if one.kind == "performance":
+            kinds = [kind for kind, wanted in (("loss", self._own), ("gain", self._gain)) if wanted]
+            kind, loss = divmod(column, len(self._losses))
+            return Subject(kinds[kind], self._losses[loss])
+        if one.kind == "importance":
+            assert one.estimator is not None
+            return Subject("importance", one.loss, one.name, one.estimator.players[column].name)
+        return Subject(one.kind, feature=list(self._kinds)[column] if one.kind == "missing" else None)
+
+    def _alarm(self, one: _Watched, change: Change) -> dict[str, Any]:
+        """What the message says besides whose it is."""
+        subject = self._subject(one, change.subject)
+        return {
+            "subject": subject.kind,
+            "feature": subject.feature,
+            "estimator": subject.estimator,
+            "loss": subject.loss,
+            "direction": "up" if change.after.value > change.before.value else "down",
+            "before": change.before._asdict(),
+            "after": change.after._asdict(),
+            "onset": change.onset._asdict(),
+            "earliest": change.earliest._asdict(),
+            "latest": change.latest._asdict(),
+            "evidence": change.evidence,
+            "clipped": change.clipped,
+            "cause": self._causes.of(change.earliest.offset, change.latest.offset),
+            "one_in": self._settings.one_in,
+            "min_change": self._settings.min_change,
+            "model": self._model,
+            "sentence": sentence(subject, change, self._settings.one_in),
+        }
+
+    def state(self) -> AlarmsData:
+        detectors = {name: one.detector.state() for name, one in self._watched.items()}
+        return AlarmsData(detectors, self._causes.state())
+
+    def restore(self, data: AlarmsData) -> None:
+        """Take a stored state on, after the estimators and the features met. Raises ``StateError`` where it is none."""
+        check(list(data.detectors) == list(self._watched), "alarms: of other subjects")
+        for name, one in self._watched.items():
+            most = one.detector.subjects
+            if one.estimator is not None:
+                most = len(one.estimator.players)
+            elif one.kind == "missing":
+                most = len(self._kinds)
+            one.detector.restore(data.detectors[name], most)
+        self._causes.restore(data.causes)
+
+
+_WORDS = {
+    "loss": ("the model's loss rose", "the model's loss fell"),
+    "gain": ("the model's gain over no model rose", "the model's gain over no model fell"),
+    "importance": ("{} matters more", "{} matters less"),
+    "missing": ("{} is missing more often", "{} is missing less often"),
+    "rejected": ("more records are rejected", "fewer records are rejected"),
+}
+
+
+def sentence(subject: Subject, change: Change, one_in: int) -> str:
+    """The alarm in words.
+
+    >>> from explain_core.alarms.detector import Side
+    >>> sides = Side(0.012, 0.010, 0.014, 9000), Side(0.085, 0.075, 0.095, 500)
+    >>> place = Place(9000, 1_368_511_500_000)
+    >>> sentence(Subject("importance", "cross_entropy", "ipfi", "dep_hour"), Change(0, place, place, place, *sides, 1.2, 0.0), 10**6)
+    'Since 2013-05-14 06:05 UTC dep_hour matters more: 0.012 → 0.085 ± 0.010 (ipfi, cross_entropy). False alarms: at most one in 1,000,000 records.'
+    """
+    at = change.onset
+    since = f"{utc(at.timestamp):%Y-%m-%d %H:%M} UTC" if is_date(at.timestamp) else f"offset {at.offset}"
+    name = subject.feature or ""
+    name = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
+    what = _WORDS[subject.kind][change.after.value < change.before.value].format(name)
+    half = (change.after.high - change.after.low) / 2.0
+    places = min(max(1 - math.floor(math.log10(half)), 0), 9) if half > 0.0 else 3
+    how = ", ".join(filter(None, (subject.estimator, subject.loss)))
+    return (
+        f"Since {since} {what}: {change.before.value:.{places}f} → {change.after.value:.{places}f} ± {half:.{places}f}"
+        f"{f' ({how})' if how else ''}. False alarms: at most one in {one_in:,} records."
+    )

@@ -1,0 +1,50 @@
+"""Alarms on the in-memory cluster: whatever happens to the workers, the same ones are published, each once."""
+
+import json
+import random
+
+import pytest
+
+from service.settings import Settings
+from tests.crash.streams import ALARMS
+from tests.driver.driver import TINY, Driver
+from tests.driver.test_schedules import FAULTS
+
+COUNT, TURN = 420, 250
+
+
+def records(seed):
+    """The label follows a, from the 250th record on the opposite of it; one in ten is no record, and then six in ten."""
+    rng = random.Random(seed)
+    made = []
+    for i in range(COUNT):
+        a = rng.randrange(2)
+        y = int((a == 1) != (i >= TURN)) if rng.random() < 0.9 else rng.randrange(2)
+        bad = rng.random() < (0.1 if i < TURN else 0.6)
+        made.append(b"{" if bad else json.dumps({"a": a, "b": rng.random(), "label": y}).encode())
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
+    rng = random.Random(seed)
+    driver = Driver(Settings(**{**TINY, "alarms": ALARMS}), partitions=2, tick=1e-3)
+    left = {partition: records(10 * seed + partition) for partition in range(2)}
+    while any(left.values()):
+        for partition, rows in left.items():
+            driver.feed(partition, rows[:35])
+            left[partition] = rows[35:]
+        slot = rng.randrange(2)
+        if slot not in driver.workers:
+            driver.start(slot)
+        else:
+            process = driver.workers[slot].process
+            process.faults[len(process.calls) + rng.randrange(60)] = rng.choice(list(FAULTS.values()))(driver)
+        for one in range(2):
+            driver.turn(one, rng.randrange(1, 8))
+    driver.settle()
+    assert driver.differences() == []
+    for partition in range(2):
+        found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]
+        assert {one["subject"] for one in found} >= {"loss", "rejected"}
+        assert [one["seq"] for one in found] == list(range(len(found)))

@@ -1,0 +1,186 @@
+"""Alarms in the fold: what they say of whom, and that they are the same after every restart."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+
+from explain_client.chain import next_link
+from explain_client.messages import Alarm
+from explain_core.state import StateError
+from service.fold.partition import PartitionState, fold_settings
+from service.snapshots.snapshot import encode
+from tests.folds import fold, messages, new_state, restored, settings
+from tests.service.test_windows import stream
+
+EARLY = {"enabled": True, "one_in": 10_000, "warm_up": 100, "baseline": 300}
+STATIC = {"factory": "tests.models:fitted", "static": True}
+ONE = [{"kind": "ipfi", "alpha": 0.05, "reservoir": {"size": 20}}]
+
+
+def alarms(outputs):
+    return [Alarm.from_json(one.value) for one in outputs if one.destination == "alarms"]
+
+
+def subjects(found):
+    return {(one.subject, one.feature, one.direction) for one in found}
+
+
+@pytest.fixture(scope="module")
+def flipped():
+    """The concept turns over under a static model, at record 1,000 of 1,300."""
+    return fold(new_state(alarms=EARLY, model=STATIC, emit={"every": 500}), stream(1_300, flips_at=1_000))
+
+
+def test_a_change_of_the_concept_raises_alarms_of_one_cause_on_the_risk_and_what_the_model_uses(flipped):
+    found = alarms(flipped)
+    assert subjects(found) == {("loss", None, "up"), ("gain", None, "down"), ("importance", "a", "down")}
+    assert {one.estimator for one in found} == {None, "ipfi", "isage"}
+    assert {one.cause for one in found} == {1}
+    assert {one.loss for one in found} == {"cross_entropy"}
+    for one in found:
+        assert 1_000 <= one.offset < 1_250
+        assert one.earliest.offset <= 1_000 <= one.latest.offset
+        assert one.onset.timestamp == 1_700_000_000_000 + one.onset.offset
+        assert one.before.low < one.before.value < one.before.high
+        assert (one.after.value > one.before.value) == (one.direction == "up")
+        assert one.one_in == 10_000 and one.model == "tests.models:fitted" and one.evidence > 1.0
+
+
+def test_the_message_says_it_in_words_and_is_of_a_chain_of_its_own(flipped):
+    found, link = alarms(flipped), None
+    for number, one in enumerate(found):
+        link = next_link(link, one)
+        assert (link.seq, one.schema) == (number, "alarm/1")
+    (loss,) = (one for one in found if one.subject == "loss")
+    half = (loss.after.high - loss.after.low) / 2.0
+    said = f"Since 2023-11-14 22:13 UTC the model's loss rose: {loss.before.value:.1f} → {loss.after.value:.1f} ± {half:.1f}"
+    assert loss.sentence == f"{said} (cross_entropy). False alarms: at most one in 10,000 records."
+    matters = next(one for one in found if one.subject == "importance")
+    assert (
+        "a matters less: " in matters.sentence and f"({matters.estimator}, cross_entropy)" in matters.sentence
+    )
+
+
+def test_without_a_change_and_where_they_are_off_nothing_is_published():
+    quiet = new_state(alarms=EARLY, model=STATIC, explainers=ONE, emit={"every": 500})
+    assert not alarms(fold(quiet, stream(2_600, seed=5)))
+    off = new_state(model=STATIC, explainers=ONE, emit={"every": 500})
+    outputs = fold(off, stream(1_300, flips_at=1_000))
+    assert {one.destination for one in outputs} == {"explanations"}
+    assert "alarms" not in off.chains and "alarms" not in fold_settings(settings())
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
+    known = {"alarms": {**EARLY, "subjects": ["loss", "gain", "importance", "missing", "rejected"]}}
+    sections = {
+        "model": STATIC,
+        "emit": {"every": 500},
+        "explainers": ONE,
+        "explain": {"every": every},
+        **known,
+    }
+    rows = [b"{" if i % 50 == 7 else row for i, row in enumerate(stream(1_400, flips_at=1_000))]
+    expected = fold(new_state(**sections), rows)
+    assert alarms(expected)
+    state, found, start = new_state(**sections), [], 0
+    for cut in (33, 450, 501, 999, 1_030, 1_071, 1_400):
+        found += fold(state, rows[start:cut])
+        state = restored(encode(state), settings(**sections))
+        start = cut
+    assert found == expected
+
+
+def test_compiled_and_generic_evaluators_raise_the_same_alarms():
+    rows = stream(1_400, flips_at=1_100)
+    found = []
+    for evaluator in ("arrays", "generic"):
+        sections = {
+            "alarms": EARLY,
+            "explain": {"evaluator": evaluator},
+            "explainers": ONE,
+            "emit": {"every": 700},
+        }
+        found.append([one.value for one in fold(new_state(**sections), rows) if one.destination == "alarms"])
+    assert found[0] and found[0] == found[1]
+
+
+def test_missing_values_and_rejected_records_are_watched_where_that_is_asked_for():
+    watched = {**EARLY, "subjects": ["missing", "rejected"]}
+    rng = np.random.default_rng(0)
+    rows = stream(1_800)
+    for i, row in enumerate(rows):
+        if i >= 1_000 and rng.random() < 0.4:
+            del row["b"]
+        if i >= 1_200 and rng.random() < 0.4:
+            row["label"] = None
+    found = alarms(fold(new_state(alarms=watched, model=STATIC, explainers=ONE, emit={"every": 500}), rows))
+    assert subjects(found) == {("missing", "b", "up"), ("rejected", None, "up")}
+    missing, rejected = (
+        next(one for one in found if one.subject == kind) for kind in ("missing", "rejected")
+    )
+    assert missing.earliest.offset <= 1_000 <= missing.latest.offset
+    assert rejected.earliest.offset <= 1_200 <= rejected.latest.offset
+    assert missing.cause != rejected.cause and missing.loss is None
+    assert "b is missing more often: 0.00 → 0." in missing.sentence
+    assert "more records are rejected: 0.00 → 0." in rejected.sentence
+
+
+def test_a_feature_that_comes_late_is_watched_too():
+    rows = [
+        {**row, "c": row["a"]} if i >= 300 else row for i, row in enumerate(stream(1_500, flips_at=1_200))
+    ]
+    known = {
+        "alarms": {**EARLY, "subjects": ["importance", "missing"]},
+        "explainers": ONE,
+        "emit": {"every": 500},
+    }
+    state = new_state(**known)
+    assert alarms(fold(state, rows))
+    detectors = restored(encode(state), settings(**known)).state(bytes).alarms.detectors
+    counts = {name: one.cells.shape[1] for name, one in detectors.items()}
+    assert counts == {"importance/ipfi/cross_entropy": 3, "missing": 3}
+
+
+@pytest.mark.parametrize(("min_change", "noticed"), [(0.05, {"loss", "gain"}), (1.0, set())])
+def test_a_change_up_to_the_tolerance_is_none(min_change, noticed):
+    """The error rate rises by .4, and without a model it is .5."""
+    one, rows = [{**ONE[0], "losses": ["zero_one"]}], stream(1_600, flips_at=1_000)
+    known = {"model": STATIC, "explainers": one, "emit": {"every": 500}}
+    found = alarms(
+        fold(
+            new_state(**known, alarms={**EARLY, "min_change": min_change, "subjects": ["loss", "gain"]}), rows
+        )
+    )
+    assert {one.subject for one in found} == noticed
+
+
+def test_a_state_of_other_subjects_is_refused():
+    state = new_state(alarms=EARLY, explainers=ONE)
+    data = state.state(bytes)
+    fewer = msgspec.structs.replace(data.alarms, detectors={})
+    for changed in (None, fewer):
+        with pytest.raises(StateError):
+            new_state(alarms=EARLY, explainers=ONE).restore(
+                msgspec.structs.replace(data, alarms=changed), bytes
+            )
+
+
+def test_a_snapshot_of_a_version_without_alarms_is_restored():
+    state = PartitionState(settings(), 3)
+    fold(state, stream(30))
+    raw = msgspec.msgpack.decode(encode(state))
+    del raw["alarms"]
+    assert restored(msgspec.msgpack.encode(raw), settings()).records == 30
+
+
+def test_each_message_is_of_its_schema(flipped):
+    from jsonschema import Draft202012Validator
+
+    from service.wire.schemas import schemas
+
+    validator = Draft202012Validator(json.loads(schemas()["alarm.schema.json"]))
+    for message in messages(flipped, "alarms"):
+        validator.validate(message)
