@@ -33,6 +33,9 @@ DEFAULT_LEFT, CATEGORICAL, NAN_IS_ZERO, ZERO_IS_MISSING = 1, 2, 4, 8
 ROOT, OUTPUT = range(2)
 """Of a tree: its first node, and the first of the outputs that its leaves add to."""
 
+BEGIN, END, STRIDE, LEAF = range(4)
+"""Of a segment of rows; see ``add``."""
+
 LINK, SINGLE, CLASSES = range(3)
 """Of the head: the link function, whether sums are those of 32-bit floats, and the numbers of a prediction."""
 
@@ -103,15 +106,28 @@ def rounded(value: float, single: int) -> Any:
 
 
 @inner
-def add(sums: Any, first: int, leaves: Any, reached: Any, single: int) -> None:
-    """Add a tree to the sums, outputs × rows: the leaves that the rows have reached, by their rows of ``leaves``."""
+def add(sums: Any, first: int, leaves: Any, segments: Any, n: int, values: Any, single: int) -> None:
+    """Add a tree to the sums, outputs × rows.
+
+    A segment (begin, end, step, leaf) says that the rows of this range have reached a leaf; a later one overrides those before.
+    """
     for i in range(leaves.shape[1]):
+        for k in range(n):
+            value = leaves[segments[k, LEAF], i]
+            for c in range(segments[k, BEGIN], segments[k, END], segments[k, STRIDE]):
+                values[0, c] = value
         if single != 0:  # two loops, so that each becomes vector instructions
             for c in range(sums.shape[1]):
-                sums[first + i, c] = float(np.float32(sums[first + i, c] + leaves[reached[0, c], i]))
+                sums[first + i, c] = float(np.float32(sums[first + i, c] + values[0, c]))
         else:
             for c in range(sums.shape[1]):
-                sums[first + i, c] += leaves[reached[0, c], i]
+                sums[first + i, c] += values[0, c]
+
+
+@inner
+def put_segment(segments: Any, n: int, begin: int, end: int, step: int, leaf: int) -> None:
+    """Write a segment; see ``add``."""
+    segments[n, BEGIN], segments[n, END], segments[n, STRIDE], segments[n, LEAF] = begin, end, step, leaf
 
 
 @inner
@@ -173,25 +189,21 @@ def finish(table: Any, sums: Any, out: Any) -> None:
 
 
 @inner
-def row_sums(table: Any, own_rows: Any, own_sums: Any, own_reached: Any) -> None:
+def row_sums(table: Any, own_rows: Any, own_sums: Any, own_values: Any, own_segments: Any) -> None:
     """Sums over the trees for each of the rows."""
     trees, leaves = i4(table, TREES), f8(table, LEAVES)
-    single, rows, sums, reached = (
-        i8(table, HEAD)[0, SINGLE],
-        held(own_rows),
-        held(own_sums),
-        held_integers(own_reached),
-    )
+    single, rows, sums = i8(table, HEAD)[0, SINGLE], held(own_rows), held(own_sums)
+    values, segments = held(own_values), held_integers(own_segments)
     begin(table, sums)
     for tree in range(len(trees)):
         for c in range(len(rows)):
-            reached[0, c] = leaf_below(table, trees[tree, ROOT], rows, c)
-        add(sums, trees[tree, OUTPUT], leaves, reached, single)
+            put_segment(segments, c, c, c + 1, 1, leaf_below(table, trees[tree, ROOT], rows, c))
+        add(sums, trees[tree, OUTPUT], leaves, segments, len(rows), values, single)
 
 
 @compiled
 def predict_rows(table: Any, rows: Any, out: Any) -> None:
     """Predictions of the rows into ``out``, rows × numbers of a prediction."""
     sums = np.empty((f8(table, BASE).shape[1], len(rows)))
-    row_sums(table, rows, sums, np.empty((1, len(rows)), np.int64))
+    row_sums(table, rows, sums, np.empty((1, len(rows))), np.empty((len(rows), 4), np.int64))
     finish(table, sums, out)

@@ -25,6 +25,7 @@ from explain_core.artefacts.kernels import (
     finish,
     goes_right,
     leaf_below,
+    put_segment,
 )
 from explain_core.compiling import compiled, inner
 from explain_core.evaluation.learned_kernels import (
@@ -44,7 +45,7 @@ from explain_core.learners.arrays import f8, held, held_integers, i4, i8
 
 @inner
 def replaced_sums(
-    plan: Any, table: Any, own_copies: Any, own_sums: Any, own_reached: Any, own_places: Any
+    plan: Any, table: Any, own_copies: Any, own_sums: Any, own_values: Any, own_segments: Any, own_places: Any
 ) -> None:
     """Sums over the trees for a record and iPFI's copies of it.
 
@@ -54,36 +55,31 @@ def replaced_sums(
     nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
     leaves = f8(table, LEAVES)
     single, m = i8(table, HEAD)[0, SINGLE], i8(plan, COUNTS)[0, PFI_DRAWS]
-    copies, sums, reached, places = (
-        held(own_copies),
-        held(own_sums),
-        held_integers(own_reached),
-        held_integers(own_places),
-    )
+    copies, sums, values = held(own_copies), held(own_sums), held(own_values)
+    segments, places = held_integers(own_segments), held_integers(own_places)
     starts, members = i8(plan, STARTS), i8(plan, MEMBERS)
-    places[:, :] = 0  # the first copy in which a column is replaced, and the one after the last
+    # By column: the first copy in which it is replaced, and the one after the last. By copy: the tree in which it left, from 1.
+    places[:, :] = 0
     for p in range(starts.shape[1] - 1 if len(copies) > 1 else 0):
         for i in range(starts[0, p], starts[0, p + 1]):
             places[0, members[0, i]] = 1 + p * m
             places[1, members[0, i]] = 1 + (p + 1) * m
     begin(table, sums)
     for tree in range(len(trees)):
-        for c in range(len(copies)):
-            reached[0, c] = -1
-        node = trees[tree, ROOT]
+        node, n = trees[tree, ROOT], 1
         while nodes[node, COLUMN] >= 0:
             column, threshold, child = nodes[node, COLUMN], thresholds[node, 0], nodes[node, CHILD]
             j = column >> FLAG_BITS
             right = goes_right(table, column, threshold, copies[0, j])
             for c in range(places[0, j], places[1, j]):
                 other = goes_right(table, column, threshold, copies[c, j])
-                if other != right and reached[0, c] < 0:
-                    reached[0, c] = leaf_below(table, child + other, copies, c)
+                if other != right and places[2, c] != tree + 1:
+                    places[2, c] = tree + 1
+                    put_segment(segments, n, c, c + 1, 1, leaf_below(table, child + other, copies, c))
+                    n += 1
             node = child + right
-        for c in range(len(copies)):
-            if reached[0, c] < 0:
-                reached[0, c] = nodes[node, CHILD]
-        add(sums, trees[tree, OUTPUT], leaves, reached, single)
+        put_segment(segments, 0, 0, len(copies), 1, nodes[node, CHILD])
+        add(sums, trees[tree, OUTPUT], leaves, segments, n, values, single)
 
 
 @inner
@@ -93,7 +89,8 @@ def joining_sums(
     own_row: Any,
     own_copies: Any,
     own_sums: Any,
-    own_reached: Any,
+    own_values: Any,
+    own_segments: Any,
     own_places: Any,
     own_waiting: Any,
 ) -> None:
@@ -105,9 +102,9 @@ def joining_sums(
     nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
     leaves = f8(table, LEAVES)
     single, m = i8(table, HEAD)[0, SINGLE], i8(plan, COUNTS)[0, SAGE_DRAWS]
-    row, copies, sums = held(own_row), held(own_copies), held(own_sums)
-    reached, joins, waiting = (
-        held_integers(own_reached),
+    row, copies, sums, values = held(own_row), held(own_copies), held(own_sums), held(own_values)
+    segments, joins, waiting = (
+        held_integers(own_segments),
         held_integers(own_places),
         held_integers(own_waiting),
     )
@@ -119,6 +116,7 @@ def joining_sums(
             joins[0, members[0, i]] = place + 1 - since
     begin(table, sums)
     for tree in range(len(trees)):
+        found = 0
         for k in range(m):
             waiting[0, 0], waiting[0, 1], waiting[0, 2], n = trees[tree, ROOT], 0, steps, 1
             while n > 0:
@@ -135,9 +133,9 @@ def joining_sums(
                         n += 1
                         b = step
                     node = child + (after if step <= a else before)
-                for step in range(a, b):
-                    reached[0, step * m + k] = nodes[node, CHILD]
-        add(sums, trees[tree, OUTPUT], leaves, reached, single)
+                put_segment(segments, found, a * m + k, b * m, m, nodes[node, CHILD])
+                found += 1
+        add(sums, trees[tree, OUTPUT], leaves, segments, found, values, single)
 
 
 @compiled
@@ -145,17 +143,15 @@ def explain_ensemble(plan: Any, table: Any, x: Any, y: float) -> Any:
     """iPFI and iSAGE of an ensemble; see ``explain_core.evaluation.learned_kernels.explained``."""
     copies, joining = replaced_copies(plan, x), joining_copies(plan, x)
     n, outputs = i8(table, HEAD)[0, CLASSES], f8(table, BASE).shape[1]
-    first, second, places = (
-        np.empty((len(copies), n)),
-        np.empty((len(joining), n)),
-        np.empty((2, len(x)), np.int64),
-    )
-    sums, row = np.empty((outputs, len(copies))), x.reshape((1, len(x)))
-    replaced_sums(plan, table, copies, sums, np.empty((1, len(copies)), np.int64), places)
+    most = max(len(copies), len(joining))
+    first, second = np.empty((len(copies), n)), np.empty((len(joining), n))
+    values, segments = np.empty((1, most)), np.empty((most + 1, 4), np.int64)
+    places, row = np.empty((3, max(len(x), most)), np.int64), x.reshape((1, len(x)))
+    sums = np.empty((outputs, len(copies)))
+    replaced_sums(plan, table, copies, sums, values, segments, places)
     finish(table, sums, first)
     if len(joining) > 0:
-        sums, reached = np.empty((outputs, len(joining))), np.empty((1, len(joining)), np.int64)
-        waiting = np.empty((len(joining) + 1, 3), np.int64)
-        joining_sums(plan, table, row, joining, sums, reached, places, waiting)
+        sums, waiting = np.empty((outputs, len(joining))), np.empty((len(joining) + 1, 3), np.int64)
+        joining_sums(plan, table, row, joining, sums, values, segments, places, waiting)
         finish(table, sums, second)
     return explained(plan, first, second, y)
