@@ -129,7 +129,7 @@ def loose_tree(field, value):
     """A forest whose first tree has a node that points outside of it."""
 
     def make():
-        import skops.io
+        skops = pytest.importorskip("skops.io")
         from sklearn.ensemble import RandomForestClassifier
 
         model = RandomForestClassifier(2, max_depth=3, random_state=0).fit(trained.WHOLE, trained.NAMED)
