@@ -100,8 +100,6 @@ class Workers(Collector):
     def _per_join(self) -> Iterator[Metric]:
         """What the join has made of its two inputs; nothing where there is none."""
         joins = [one for report in self._reports for one in report.join]
-        if not joins:
-            return
         families = (
             (CounterMetricFamily, "join_events_total", "Events that the join has read; those of every outcome and those pending.", ("events",)),
             (CounterMetricFamily, "join_outcomes_total", "Events by their outcome.", ("matched", "expired", "dropped")),

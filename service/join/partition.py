@@ -107,6 +107,7 @@ class JoinPartition:
         """As they were committed."""
         self.time: int | None = None
         self.restore_left = 0
+        self._restoring_since = self.since
         self._who = f"{cluster.topics[EVENTS]} partition {partition}"
         self._extra = {"partition": partition, "offset": None}
         self._delay = ""
@@ -187,6 +188,7 @@ class JoinPartition:
             self._next, self._saved = place.next_offset, place.saved
         self._end = high
         self.restore_left = max(0, high - self._next)
+        self._restoring_since = cluster.clock.monotonic()
         if self.restore_left:
             log.info("restoring: %d offsets of the changelog", self.restore_left, extra=self._extra)
         cluster.reader.assign([TopicPartition(cluster.changelog, self.partition, self._next)])
@@ -276,7 +278,8 @@ class JoinPartition:
         self._committed_offsets = list(saved.offsets)
         self._count()
         self.phase = "running"
-        log.info("running from offsets %s", self.offsets, extra=self._extra)
+        seconds = cluster.clock.monotonic() - self._restoring_since
+        log.info("running from offsets %s, restored in %.3f s", self.offsets, seconds, extra=self._extra)
 
     def _remedy(self) -> str:
         settings = self._cluster.settings

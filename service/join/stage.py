@@ -59,7 +59,11 @@ class JoinTotals(Totals):
     """What the join has done, for the line at its end."""
 
     def __str__(self) -> str:
-        return f"took in {self.records} records; {self.commits.seconds:.3f} s committing, {self.recovery_seconds:.3f} s recovering"
+        elapsed, on_cpu = self.elapsed()
+        return (
+            f"joined {self.records} records; {elapsed:.3f} s, {on_cpu:.3f} s of them on the CPU, from the first of them to the last commit: "
+            f"{self.commits.seconds:.3f} s committing"
+        )
 
 
 class JoinCommits(Timing):
@@ -134,7 +138,7 @@ class JoinCommits(Timing):
         started = self._clock.monotonic()
         offsets = [place for one in moved for place in one.places()]
         self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
-        self._totals.commits.observe(self._clock.monotonic() - started)
+        self._totals.committed(self._clock.monotonic() - started, [])
         self._records = 0
         for one in moved:
             one.committed(ends[one.partition].last)
@@ -236,7 +240,7 @@ class JoinStage(Member[JoinPartition]):
         """Take in what can be, about a tenth of a second's worth."""
         until = self._clock.monotonic() + SLICE_SECONDS
         while (published := owned.take_in()) is not None:
-            self.totals.records += 1
+            self.totals.folded(0.0, "running")
             self._publish(owned.partition, published)
             now = self._clock.monotonic()
             if now > until or self._commits.full(now):

@@ -100,9 +100,13 @@ class Totals:
         self.drift.pop(partition, None)
         self.moved.set()
 
-    def __str__(self) -> str:
+    def elapsed(self) -> tuple[float, float]:
+        """Seconds from the first record to the last commit, and how many of them this thread was on the CPU."""
         elapsed = max(0.0, self._last_commit_at - self._first_fold_at) if self.records else 0.0
-        on_cpu = self._cpu_at_last_commit - self._cpu_at_first_fold if elapsed else 0.0
+        return elapsed, self._cpu_at_last_commit - self._cpu_at_first_fold if elapsed else 0.0
+
+    def __str__(self) -> str:
+        elapsed, on_cpu = self.elapsed()
         folding = sum(histogram.seconds for histogram in self.steps.values())
         return (
             f"folded {self.records} records; {elapsed:.3f} s, {on_cpu:.3f} s of them on the CPU, from the first of them to the last commit: "

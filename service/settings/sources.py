@@ -188,14 +188,14 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _parse(text: str, path: list[str]) -> Any:
-    """JSON where it is a mapping or a list, or a model's parameter; else the text; nothing at all is null."""
+    """JSON where it is a mapping or a list, or a parameter of a model, or a label; else the text; nothing at all is null."""
     if text[:1] in ("[", "{"):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
             shown = "it" if path[0] in ("kafka", "http") else _short(text)
             raise ValueError(f"{shown} is not JSON: {error}; write a mapping or list as JSON") from None
-    if path[:2] == ["model", "params"]:
+    if path[:2] in (["model", "params"], ["join", "unlabelled"]):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:

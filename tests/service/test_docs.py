@@ -206,6 +206,7 @@ SAYS = {
     "docs/how-to/drift.md": ["error rate "],
     "docs/how-to/secure.md": ["sasl.mechanism", "http.token"],
     "docs/how-to/cost.md": ["settings are valid"],
+    "docs/how-to/late-labels.md": ["settings are valid; the model is a Pipeline for binary"],
     "docs/how-to/formats.md": ["settings are valid; the model is a Pipeline for binary"],
 }
 """What the commands of a page must have said."""

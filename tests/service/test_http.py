@@ -28,7 +28,8 @@ from service.http.metrics import PREFIX, TOP, exposition
 from service.http.server import bind, serving
 from service.http.site import beside_workers
 from service.http.workers import Workers
-from service.kafka.report import Buckets, PartitionReport, Report, decode, report_each_second
+from service.join.entries import Counts
+from service.kafka.report import Buckets, JoinReport, PartitionReport, Report, decode, report_each_second
 from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
 from service.settings import load_settings
 from service.settings.sections import HttpSettings
@@ -167,7 +168,8 @@ def test_the_change_of_the_last_window_is_the_sum_of_its_causes() -> None:
 def complete_exposition() -> bytes:
     """Every metric there is, of two partitions."""
     partitions = {number: partition(number, features=50) for number in range(2)}
-    return exposition([report(*partitions.values())], partitions, {0: 100}, importance=True)
+    joins = [JoinReport(0, "running", 0, Counts().by_name())]
+    return exposition([report(*partitions.values(), join=joins)], partitions, {0: 100}, importance=True)
 
 
 def lint(text: bytes) -> list[str]:

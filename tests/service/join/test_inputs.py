@@ -9,7 +9,7 @@ from service.formats.errors import BadRecord
 from service.join.entries import Event, Label
 from service.join.inputs import SOURCE_HEADER, EventInput, LabelInput, Tombstone, record_value
 from service.join.partitioner import partition_of
-from service.settings import Settings
+from service.settings import Settings, load_settings
 
 SETTINGS = Settings(
     record={"label": "clicked"},
@@ -93,3 +93,9 @@ def test_keys_are_hashed_as_by_the_java_client() -> None:
     }
     for key, value in hashes.items():
         assert partition_of(key, 2**31) == value & 0x7FFFFFFF
+
+
+def test_a_label_in_the_environment_is_the_number_that_it_looks_like() -> None:
+    for text, value in (("0", 0), ("no", "no"), ("drop", "drop"), ("false", False)):
+        found = load_settings(environ={"EXPLAIN_JOIN__UNLABELLED": text}).join.unlabelled
+        assert (found, type(found)) == (value, type(value))

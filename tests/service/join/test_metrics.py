@@ -1,0 +1,40 @@
+"""What the join has committed, as metrics."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.http.metrics import PREFIX, exposition
+from service.join.entries import Counts
+from service.kafka.report import Buckets, JoinReport, Report
+
+NO_TIMES = Buckets((), (0,), 0.0)
+
+
+def test_the_outcomes_and_what_is_pending_add_up_to_the_events() -> None:
+    counts = Counts(
+        events=20, matched=7, expired=5, pending=2, unlabelled=3, duplicates=2, bad_events=1, evicted=4
+    )
+    report = Report(
+        alive_at=0.0,
+        joined=True,
+        rebalances=1,
+        transactions={},
+        dead_letters={},
+        steps={"replaying": NO_TIMES, "running": NO_TIMES},
+        commits=NO_TIMES,
+        partitions=[],
+        join=[JoinReport(3, "restoring", 12, counts.by_name())],
+    )
+    text = exposition([report], {}, {}, importance=False).decode()
+    found = {
+        (sample.name.removeprefix(PREFIX), sample.labels.get("outcome")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.labels.get("partition") == "3"
+    }
+    outcomes = {name: found["join_outcomes_total", name] for name in ("matched", "expired", "dropped")}
+    assert outcomes == {"matched": 7, "expired": 5, "dropped": 6}
+    assert found["join_events_total", None] == sum(outcomes.values()) + found["join_pending", None] == 20
+    assert found["join_evicted_total", None] == 4
+    assert found["join_restore_remaining_records", None] == 12
