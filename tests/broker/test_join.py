@@ -1,0 +1,93 @@
+"""The join of events and late labels on a real broker, with processes that are killed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from tests.broker.harness import Factory, Pipeline
+
+EVENTS = 3_000
+
+
+def joining(pipeline: Factory, folder: Path, labels: int = 2, **environment: str) -> Pipeline:
+    line = pipeline(2)
+    names = {"events": f"{line.name}-in", "labels": f"{line.name}-late"}
+    line.create(names["events"])
+    line.create(names["labels"], labels)
+    line.environment |= {f"EXPLAIN_JOIN__{side.upper()}__TOPIC": name for side, name in names.items()}
+    line.environment |= {
+        "EXPLAIN_JOIN__EVENTS__TIMESTAMP": "at",
+        "EXPLAIN_JOIN__LABELS__TIMESTAMP": "at",
+        "EXPLAIN_JOIN__UNLABELLED": "0",
+        "EXPLAIN_JOIN__WAIT": "100",
+        "EXPLAIN_JOIN__STATE_DIR": str(folder),
+        "EXPLAIN_COMMIT__MAX_RECORDS": "500",
+        **environment,
+    }
+    return line
+
+
+def give(line: Pipeline, numbers: Sequence[int], partition_of_label: int = 2) -> None:
+    """Events a second apart, each to the partition of its number; two in three with a label, 50 s later."""
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers, "enable.idempotence": True})
+    topic = line.environment["EXPLAIN_JOIN__EVENTS__TOPIC"], line.environment["EXPLAIN_JOIN__LABELS__TOPIC"]
+    for n in numbers:
+        event, label = {"at": 1_000 * n, "n": n}, {"at": 1_000 * n + 50_000, "label": 1}
+        producer.produce(topic[0], json.dumps(event), b"%d" % n, partition=n % 2)
+        if n % 3:
+            producer.produce(topic[1], json.dumps(label), b"%d" % n, partition=n % partition_of_label)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def outcomes(line: Pipeline) -> dict[int, list[tuple[int, str, int]]]:
+    found: dict[int, list[tuple[int, str, int]]] = {}
+    for message in line.read(line.topics["records"]):
+        data = json.loads(message.value() or b"")
+        headers = dict(message.headers() or [])  # type: ignore[arg-type]
+        one = (message.partition() or 0, headers["outcome"].decode(), data["label"])
+        found.setdefault(data["n"], []).append(one)
+    return found
+
+
+def test_every_event_has_one_outcome_after_kills_and_a_lost_disk(pipeline: Factory, tmp_path: Path) -> None:
+    line = joining(pipeline, tmp_path)
+    give(line, range(EVENTS))
+    line.cli("join", "--until-caught-up", SIDECAR_CRASH_POINT="commit.after:2", status=1)
+    line.cli("join", "--until-caught-up", SIDECAR_CRASH_POINT="commit.before:2", status=1)
+    give(line, range(EVENTS, EVENTS + 300))
+    (tmp_path / f"{line.name}-join").rename(tmp_path / "lost")
+    line.cli("join", "--until-caught-up")
+    (rows_0, rows_1) = json.loads(line.cli("join", "show", "--json").stdout)
+    assert rows_0["events"] + rows_1["events"] == EVENTS + 300
+    assert rows_0["pending"] and rows_1["pending"]
+    found = outcomes(line)
+    pending = rows_0["pending"] + rows_1["pending"]
+    assert len(found) == EVENTS + 300 - pending
+    wrong = {
+        n: one
+        for n, one in found.items()
+        if one != [(n % 2, "matched", 1) if n % 3 else (n % 2, "expired", 0)]
+    }
+    assert wrong == {}
+    kinds = Counter(one[0][1] for one in found.values())
+    assert kinds["matched"] == rows_0["matched"] + rows_1["matched"]
+
+
+def test_topics_that_are_partitioned_in_different_ways_are_refused_or_copied(
+    pipeline: Factory, tmp_path: Path
+) -> None:
+    line = joining(pipeline, tmp_path, labels=3)
+    give(line, range(300), 3)
+    said = line.cli("join", "--until-caught-up", status=1).stderr
+    assert f"'{line.name}-in' has 2 partitions and '{line.name}-late' has 3" in said
+    assert "join.repartition" in said and "Traceback" not in said
+    line.cli("join", "--until-caught-up", EXPLAIN_JOIN__REPARTITION="true", EXPLAIN_JOIN__WAIT="100000")
+    found = outcomes(line)
+    matched = {n for n, one in found.items() if one == [(n % 2, "matched", 1)]}
+    assert matched == {n for n in range(300) if n % 3}
