@@ -216,7 +216,7 @@ def _sample(
     schemas, fetch = Schemas(), schema_source(settings)
     decoder = Decoder(record_settings(settings), settings.model.task, schemas)
     bad: dict[str, tuple[int, str]] = {}
-    good = 0
+    good = skipped = 0
     consumer = reading_consumer(settings)
     try:
         for partition, record in _newest(consumer, topic):
@@ -227,6 +227,9 @@ def _sample(
                     error.error_class, (0, f"partition {partition} offset {record.offset}: {error}")
                 )
                 bad[error.error_class] = count + 1, first
+                continue
+            if sample is None:
+                skipped += 1
                 continue
             good += 1
             labels[str(sample.y)] += 1
@@ -239,10 +242,11 @@ def _sample(
     finally:
         consumer.close()
     total = good + sum(count for count, _ in bad.values())
-    if not total:
+    if not total + skipped:
         yield Finding("sample", None, f"{topic.name} holds no records yet")
         return
-    yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded")
+    some = f"; {skipped} others are skipped, as record.where and record.deletes say" if skipped else ""
+    yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded{some}")
     for kind, (count, first) in bad.items():
         yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
     for remark in remarks({name: seen.markers for name, seen in features.items()}, "set record.missing"):

@@ -78,6 +78,7 @@ class PartitionData(State, frozen=True):
     windows: WindowsData | None
     schemas: list[StoredSchema] = msgspec.field(default_factory=list)
     alarms: AlarmsData | None = None
+    skipped: Count = 0
 
 
 class FoldError(UserError):
@@ -125,6 +126,7 @@ class PartitionState:
         self.next_offset = start
         self.records = 0
         self.rejections = Rejections()
+        self.skipped = 0
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
@@ -186,6 +188,10 @@ class PartitionState:
             raise AssertionError(f"offset {record.offset} after {self.next_offset}: the fold never goes back")
         try:
             sample = self._decoder.decode(record)
+            if sample is None:
+                self.next_offset = record.offset + 1
+                self.skipped += 1
+                return []
             y = self._accept(sample)
         except BadRecord as error:
             return self._reject(record, error)
@@ -445,6 +451,7 @@ class PartitionState:
             windows=None if self.windows is None else self.windows.state(),
             schemas=self.schemas.state(),
             alarms=None if self.alarms is None else self.alarms.state(),
+            skipped=self.skipped,
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -481,6 +488,7 @@ class PartitionState:
             self.alarms.restore(data.alarms)
         self._teams = teams(self.explainers.values())
         self.schemas.restore(data.schemas)
+        self.skipped = data.skipped
 
 
 def _alpha(explainer: ExplainerSettings | None) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from service.fold.selection import Selection
 from service.formats.errors import BadRecord, Headers
 from service.formats.json_schema import json_type
+from service.formats.paths import ABSENT, find, path_of
 from service.formats.reading import ValueReader
 from service.formats.schemas import Schemas
 from service.settings import RecordSettings
@@ -16,9 +17,6 @@ Task = Literal["binary", "multiclass", "regression"]
 
 MAX_NUMBER = 1e30
 """Of larger features, labels and weights, products, squares and variances overflow in models and losses, records later."""
-
-ABSENT: Any = object()
-"""What ``find`` returns where there is nothing."""
 
 
 class InputRecord(NamedTuple):
@@ -68,27 +66,34 @@ class Decoder:
         self._timestamp = path_of(settings.timestamp)
         self._id = path_of(settings.id)
         named = (self._label, self._weight, self._timestamp, self._id)
-        self._reserved = tuple(path[0] for path in named if path)
+        self._selection = Selection(settings)
+        self._reserved = (*(path[0] for path in named if path), *self._selection.reserved)
         self._features = (
             None if settings.features is None else [(name, path_of(name)) for name in settings.features]
         )
         self._missing = frozenset(settings.missing)
         self._names: tuple[str, ...] | None = None  # those of the last record with good ones
 
-    def decode(self, record: InputRecord) -> Sample:
+    def decode(self, record: InputRecord) -> Sample | None:
+        """What to learn from; None where the record is none of those that are meant (``record.where``, ``record.deletes``)."""
         value, settings = record.value, self._settings
         if record.unreadable_headers:
             raise BadRecord(
                 "bad_header",
                 f"{record.unreadable_headers} of the record's headers have names that are not UTF-8; the dead letter has the others",
             )
+        if not self._selection.has_headers(record.headers):
+            return None
         if value is None:
-            raise BadRecord("null_value", "the record has no value; a labelled record is an object")
+            self._selection.delete("the record has no value")
+            return None
         if len(value) > settings.max_bytes:
             raise BadRecord(
                 "too_large", f"the value has {len(value)} bytes; record.max_bytes is {settings.max_bytes}"
             )
-        data, _ = self._read(value, record.headers)
+        data = self._selection.object_of(*self._read(value, record.headers))
+        if data is None:
+            return None
         y = self._decode_label(find(data, self._label))
         x = self._decode_features(data)
         weight, timestamp, identity = 1.0, record.timestamp, None
@@ -222,25 +227,6 @@ def milliseconds(value: Any, name: str | None) -> int:
             "it must be milliseconds since 1970 or ISO 8601",
         ) from None
     return found
-
-
-def path_of(name: str | None) -> Any:
-    return None if name is None else tuple(name.split("."))
-
-
-def find(data: dict[str, Any], path: Sequence[str]) -> Any:
-    """The value at a field path; a field whose own name has the dots in it is found first."""
-    if len(path) == 1:
-        return data.get(path[0], ABSENT)
-    whole = data.get(".".join(path), ABSENT)
-    if whole is not ABSENT:
-        return whole
-    value: Any = data
-    for part in path:
-        if type(value) is not dict:
-            return ABSENT
-        value = value.get(part, ABSENT)
-    return value
 
 
 def short(value: Any) -> str:

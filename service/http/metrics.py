@@ -169,6 +169,11 @@ class Workers(Collector):
             [(one, one.rejected_recently) for one in partitions],
         )
         yield gauge(
+            "skipped_records",
+            "Records of this epoch that record.where does not mean, and deletes.",
+            [(one, one.skipped) for one in partitions],
+        )
+        yield gauge(
             "consumer_lag_records",
             "Records not yet processed: last stable offset of the records topic minus the position of the fold.",
             [

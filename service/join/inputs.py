@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from service.fold.records import ABSENT, InputRecord, find, milliseconds, path_of, short
+from service.fold.records import InputRecord, milliseconds, short
 from service.formats.errors import BadRecord
+from service.formats.paths import ABSENT, find, path_of
 from service.formats.reading import ValueReader
 from service.formats.schemas import Schemas
 from service.formats.source import schema_source

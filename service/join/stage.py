@@ -11,7 +11,7 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.fold.messages import Output
-from service.fold.records import ABSENT, find, path_of
+from service.formats.paths import ABSENT, find, path_of
 from service.join.entries import Joined
 from service.join.inputs import record_value
 from service.join.joiner import Rules

@@ -44,6 +44,7 @@ class OwnedPartition:
         self.records = 0
         self.rejected_recently = 0
         self.explanations = self.alarms = 0
+        self.skipped = 0
         self.losses: dict[str, tuple[float | None, float | None, float | None]] = {}
         self.fallbacks = 0
         self.caught_up_at = -1
@@ -216,6 +217,7 @@ class OwnedPartition:
             chains = self.state.chains
             self.explanations = chains["explanations"].seq
             self.alarms = chains["alarms"].seq if "alarms" in chains else 0
+            self.skipped = self.state.skipped
             self.fallbacks = self.state.evaluator.fallbacks
             performance = self.state.performance
             self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}

@@ -51,6 +51,7 @@ class PartitionReport:
     explanations: int
     rejected_recently: int
     alarms: int
+    skipped: int
     fallbacks: int
     losses: dict[str, tuple[float | None, float | None, float | None]]
     state_bytes: int | None
@@ -155,6 +156,7 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
         explanations=owned.explanations,
         rejected_recently=owned.rejected_recently,
         alarms=owned.alarms,
+        skipped=owned.skipped,
         fallbacks=owned.fallbacks,
         losses=owned.losses,
         state_bytes=stored.raw_size if stored else None,

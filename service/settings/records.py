@@ -14,6 +14,10 @@ Format = Literal["json", "avro", "protobuf", "json_schema"]
 Framing = Literal["registry", "none"]
 
 
+HEADER, SCHEMA = "header:", "schema:"
+"""What begins a name in `record.where` that is no field path."""
+
+
 class FormatSettings(Section):
     """What the values of a topic are written in."""
 
@@ -73,6 +77,19 @@ class RecordSettings(FormatSettings):
         min_length=1,
         description="Field paths of the features; by default every top-level field that has no other role.",
     )
+    where: dict[str, list[str | bool | int | float]] = Field(
+        default_factory=dict,
+        description="Only records with one of these values, by field path; by header as `header:NAME`, and by the type's full name in its schema as `schema:name`. All others are skipped and counted. Paths begin at the value, outside of `record.root`.",
+    )
+    root: str | None = Field(
+        None,
+        min_length=1,
+        description="Path to the object that has the fields: payload.after of Debezium, data of CloudEvents.",
+    )
+    deletes: Literal["skip", "dead_letter"] = Field(
+        "skip",
+        description="What to do with a record without a value (a tombstone), or with null at `record.root` (a delete of Debezium).",
+    )
     label: str = Field("label", min_length=1, description="Field path of the label.")
     timestamp: str | None = Field(
         None,
@@ -94,10 +111,20 @@ class RecordSettings(FormatSettings):
     )
 
     @model_validator(mode="after")
-    def _label_is_no_feature(self) -> RecordSettings:
+    def _roles_fit(self) -> RecordSettings:
         features = self.features or []
         problems: list[tuple[SettingPath, str]] = [
             (("features",), f"names {name!r} twice; take one out") for name in _duplicates(features)
+        ]
+        problems += [
+            (("where", name), "has no values; name at least one, or take it out")
+            for name, values in self.where.items()
+            if not values
+        ]
+        problems += [
+            (("where", name), "names nothing; it is a field path, header: and a name, or schema:name")
+            for name in self.where
+            if name in ("", HEADER) or (name.startswith(SCHEMA) and name != f"{SCHEMA}name")
         ]
         if self.label in features:
             problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))

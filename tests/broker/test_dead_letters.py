@@ -10,7 +10,7 @@ BAD = (b"{", b"[1]", None, b'{"a": 1}', b"{")
 
 
 def with_letters(pipeline: Factory) -> Pipeline:
-    line = pipeline(2)
+    line = pipeline(2, EXPLAIN_RECORD__DELETES="dead_letter")
     line.feed(((i % 2, value) for i, value in enumerate(BAD)), headers=[("own", b"1"), ("empty", b"")])
     line.run_to_end()
     return line

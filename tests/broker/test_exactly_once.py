@@ -41,7 +41,7 @@ def test_a_second_run_publishes_nothing(pipeline: Factory) -> None:
 
 
 def test_bad_records_go_to_dead_letters_and_leave_the_others_as_they_are(pipeline: Factory) -> None:
-    line = pipeline(1)
+    line = pipeline(1, EXPLAIN_RECORD__DELETES="dead_letter")
     good = [value for _, value in mixed_records(1, 200)]
     bad = [
         b"",

@@ -20,7 +20,7 @@ def records(count):
 
 
 def test_what_comes_out_is_what_the_fold_publishes():
-    driver = FoldDriver(COUNTING)
+    driver = FoldDriver({**COUNTING, "record.deletes": "dead_letter"})
     driver.send(records(10))
     driver.send([b"{", None])
     driver.send(records(6))

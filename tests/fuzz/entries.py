@@ -29,7 +29,12 @@ RECORD = {"weight": "weight", "timestamp": "when", "id": "id"}
 EXPLAINERS = [{"kind": "ipfi", "alpha": 0.1, "reservoir": {"size": 3}}]
 MAX_BYTES = 50_000
 KNOWN = {
-    task: fold_settings(task, record=record, explainers=EXPLAINERS, emit={"every": 1, "max_bytes": MAX_BYTES})
+    task: fold_settings(
+        task,
+        record={**record, "deletes": "dead_letter"},
+        explainers=EXPLAINERS,
+        emit={"every": 1, "max_bytes": MAX_BYTES},
+    )
     for task, record in (("binary", {}), ("multiclass", {"id": "id"}), ("regression", {"timestamp": "when"}))
 }
 

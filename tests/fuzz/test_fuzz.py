@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import entries
+from service.settings import Format
+from tests.evolving import FORMATS
+from tests.fuzz import entries, formats
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "20000"))
 BATCH = 20
@@ -209,3 +211,9 @@ def test_any_offset_metadata_is_a_pointer_or_is_not_ours(found: list[str | int])
 
 def test_as_many_inputs_were_tried_as_were_asked_for() -> None:
     assert sum(entries.tried.values()) >= 0.97 * INPUTS, entries.tried
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_formats(format: Format) -> None:
+    found = formats.run(format, 3_000)
+    assert found["dead letters"] > 1_000  # the full run: python -m tests.fuzz.formats

@@ -54,6 +54,7 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
         explanations=8,
         rejected_recently=70,
         alarms=2,
+        skipped=3,
         fallbacks=3,
         losses={"cross_entropy": (0.4, 0.7, 0.75)},
         state_bytes=1000,
@@ -109,6 +110,7 @@ def test_the_numbers_of_all_workers_are_one_exposition() -> None:
     assert ("consumer_lag_records", frozenset({("partition", "1")})) not in merged
     assert merged["evaluator_fallbacks_total", frozenset({("partition", "1")})] == 3
     assert merged["rejected_recently", frozenset({("partition", "1")})] == 70
+    assert merged["skipped_records", frozenset({("partition", "1")})] == 3
     states = {state: merged["partition_state", frozenset({("partition", "1"), ("state", state)})]
               for state in ("waiting", "restoring", "replaying", "running")}  # fmt: skip
     assert states == {"waiting": 0, "restoring": 0, "replaying": 0, "running": 1}
@@ -120,7 +122,7 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (11 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
+        == 64 * (12 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]

@@ -55,11 +55,22 @@ def without_position(state):
     return msgspec.structs.replace(data, next_offset=0, rejected=0, recently=b"", chains=chains)
 
 
+def test_a_record_that_is_not_meant_moves_the_offset_and_a_count_alone():
+    state = new_state(record={"where": {"header:trace": [1]}})
+    fold(state, values(5))
+    before = msgspec.structs.replace(state.state(dumps), next_offset=0, skipped=0)
+    assert state.step(record(5, None)) == [] and state.step(record(6, b"{")._replace(headers=())) == []
+    after = state.state(dumps)
+    assert msgspec.structs.replace(after, next_offset=0, skipped=0) == before
+    assert (after.next_offset, after.skipped) == (7, 2)
+    known = settings(record={"where": {"header:trace": [1]}})
+    assert restored(encode(state), known).skipped == 2
+
+
 # --- bad records -------------------------------------------------------------------------------------------------
 
 BAD = {
     "not_json": b"{",
-    "null_value": None,
     "not_object": [1],
     "missing_label": {"a": 1},
     "bad_label": {"a": 1, "label": []},

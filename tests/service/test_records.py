@@ -19,6 +19,15 @@ def decode(value, task="binary", **settings):
     return Decoder(RecordSettings(**settings), task, Schemas()).decode(InputRecord(7, 1_000, None, value))
 
 
+def skipped(value, headers=(), **settings):
+    return (
+        Decoder(RecordSettings(**settings), "binary", Schemas()).decode(
+            InputRecord(7, 1_000, None, None if value is None else json.dumps(value).encode(), headers)
+        )
+        is None
+    )
+
+
 def refusal(value, task="binary", **settings):
     with pytest.raises(BadRecord) as caught:
         decode(value, task, **settings)
@@ -31,7 +40,6 @@ GOOD = {"a": 1, "label": 1}
 @pytest.mark.parametrize(
     ("value", "error_class", "words"),
     [
-        (None, "null_value", ["no value"]),
         (b"", "not_json", []),
         (b"{", "not_json", []),
         (b"\xff\xfe", "not_json", []),
@@ -194,3 +202,56 @@ def test_whatever_the_bytes_there_is_a_sample_within_the_bounds_or_a_reason(valu
     assert (
         type(sample.y) is float and math.isfinite(sample.y) if task == "regression" else sample.y is not None
     )
+
+
+def test_where_skips_records_by_field_header_and_type():
+    where = {"type": ["order", 1, True], "header:kind": ["new", 7]}
+    good = (("kind", b"old"), ("kind", b"new"))
+    for value, headers, expected in [
+        ({**GOOD, "type": "order"}, good, False),
+        ({**GOOD, "type": 1.0}, (("kind", b"7"),), False),
+        ({**GOOD, "type": True}, good, False),
+        ({**GOOD, "type": "refund"}, good, True),
+        ({**GOOD, "type": ["order"]}, good, True),
+        ({**GOOD, "type": None}, good, True),
+        (GOOD, good, True),
+        ({**GOOD, "type": "order"}, (), True),
+        ({**GOOD, "type": "order"}, (("kind", None), ("kind", b"\xff")), True),
+        ("not an object, and not to be read", (("kind", b"old"),), True),
+        (None, (("kind", b"old"),), True),
+    ]:
+        assert skipped(value, headers, where=where, deletes="dead_letter") == expected, (value, headers)
+    # What selects has a role, and is no feature.
+    assert decode({**GOOD, "type": 1}, where={"type": [1]}).x == {"a": 1}
+    assert skipped({**GOOD, "type": True}, where={"type": [1]})
+    assert skipped(GOOD, where={"schema:name": ["air.Flight"]})
+
+
+def test_root_is_where_the_fields_are():
+    change = {"payload": {"op": "u", "before": None, "after": GOOD}}
+    settings = {"root": "payload.after", "where": {"payload.op": ["c", "u"]}}
+    assert decode(change, **settings).x == {"a": 1}
+    assert skipped({"payload": {"op": "d", "after": None}}, **settings)
+    assert skipped({"payload": {"op": "u", "after": None}}, **settings)
+    for value, error_class in [({"payload": {}}, "no_root"), ({"payload": {"after": [1]}}, "not_object")]:
+        assert refusal(value, root="payload.after").error_class == error_class
+    assert "which record.root names" in str(refusal({"payload": 1}, root="payload.after"))
+
+
+def test_deletes_are_skipped_or_dead_letters():
+    assert skipped(None) and skipped({"after": None}, root="after")
+    assert refusal(None, deletes="dead_letter").error_class == "null_value"
+    assert refusal({"after": None}, root="after", deletes="dead_letter").error_class == "null_value"
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ({"a": []}, "name at least one"),
+        ({"schema:id": [1]}, "schema:name"),
+        ({"header:": [1]}, "names nothing"),
+    ],
+)
+def test_a_selection_that_means_nothing_is_refused(where, text):
+    with pytest.raises(ValueError, match=text):
+        RecordSettings(where=where)

@@ -1,0 +1,76 @@
+"""Which records of a topic are meant, and where in them the fields are: ``record.where``, ``record.root``, ``record.deletes``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.formats.errors import BadRecord, Headers
+from service.formats.json_schema import json_type
+from service.formats.paths import ABSENT, find, path_of
+from service.settings import RecordSettings
+from service.settings.records import HEADER, SCHEMA
+
+
+class Selection:
+    """Decides which records are meant. ``reserved``: fields that have a role here, and are no features by default."""
+
+    def __init__(self, settings: RecordSettings) -> None:
+        self._headers: list[tuple[str, frozenset[str]]] = []
+        self._fields: list[tuple[tuple[str, ...], frozenset[Any]]] = []
+        self._types: frozenset[str] | None = None
+        self._root = None if settings.root is None else path_of(settings.root)
+        self._dead_letters = settings.deletes == "dead_letter"
+        for name, values in settings.where.items():
+            if name.startswith(HEADER):
+                self._headers.append((name.removeprefix(HEADER), frozenset(map(_text, values))))
+            elif name.startswith(SCHEMA):
+                self._types = frozenset(map(_text, values))
+            else:
+                self._fields.append((path_of(name), frozenset(map(_comparable, values))))
+        self.reserved = tuple(path[0] for path, _ in self._fields) if self._root is None else ()
+
+    def has_headers(self, headers: Headers) -> bool:
+        """Whether a record is meant as far as its headers say; nothing else of one that is not has to be readable."""
+        for name, wanted in self._headers:
+            found = (
+                value.decode(errors="replace") for key, value in headers if key == name and value is not None
+            )
+            if wanted.isdisjoint(found):
+                return False
+        return True
+
+    def object_of(self, data: dict[str, Any], schema: str | None) -> dict[str, Any] | None:
+        """The object with the fields; None where the record is to be skipped. Raises ``BadRecord``."""
+        if self._types is not None and schema not in self._types:
+            return None
+        for path, wanted in self._fields:
+            if _comparable(find(data, path)) not in wanted:
+                return None
+        if self._root is None:
+            return data
+        found = find(data, self._root)
+        if found is None:
+            self.delete("the object at record.root is null")
+            return None
+        if found is ABSENT:
+            raise BadRecord("no_root", f"there is no {'.'.join(self._root)}, which record.root names")
+        if type(found) is not dict:
+            raise BadRecord(
+                "not_object",
+                f"the value at record.root is a JSON {json_type(found)}; fields are in an object",
+            )
+        return found
+
+    def delete(self, why: str) -> None:
+        """Raise ``BadRecord`` where a record that deletes is to be a dead letter, and not skipped."""
+        if self._dead_letters:
+            raise BadRecord("null_value", f"{why}; a labelled record is an object")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _comparable(value: Any) -> Any:
+    """What equal values of JSON have in common: true is not 1, and 1 is 1.0. Lists and objects are equal to nothing asked for."""
+    return (type(value) is bool, value) if isinstance(value, str | bool | int | float) else ABSENT

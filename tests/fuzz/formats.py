@@ -1,0 +1,102 @@
+"""``python -m tests.fuzz.formats``: bad bytes in each format with a schema, among good records that they must not touch."""
+
+import argparse
+import random
+import resource
+import sys
+import time
+
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
+from service.settings import Format, Settings
+from tests.evolving import FORMATS, Registry, encoded, record
+
+EACH = 100
+"""Bad values from one good record to the next."""
+
+MAX_GROWTH = 200_000
+"""Kilobytes of resident memory that all of them may take at most."""
+
+EXPLAINERS = [{"kind": "ipfi", "reservoir": {"size": 3}}]
+
+
+def settings_of(format: Format) -> Settings:
+    return Settings(
+        record={"format": format},
+        registry={"url": "http://127.0.0.1:1", "format": "none"},
+        model={"factory": "tests.driver.model:Counting"},
+        explainers=EXPLAINERS,
+        checkpoint={"allow_unsigned": True},
+    )
+
+
+def bad_value(format: Format, rng: random.Random) -> bytes:
+    """Random bytes, behind a good frame or none, or a good value with some of its bytes lost, doubled or changed."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return rng.randbytes(rng.randrange(60))
+    if kind == 1:
+        path = b"\0" * (format == "protobuf")
+        return b"\0" + rng.randrange(4).to_bytes(4, "big") + path + rng.randbytes(rng.randrange(60))
+    body = bytearray(encoded(format, rng.randrange(3), record(rng)))
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(len(body) + 1)
+        change = rng.randrange(4)
+        if change == 0:
+            del body[at : at + rng.choice([1, 1, 8])]
+        elif change == 1:
+            body[at:at] = rng.randbytes(rng.choice([1, 4, 9]))
+        elif change == 2:
+            body[at:at] = b"\xff" * rng.choice([1, 9, 40])
+        elif at < len(body):
+            body[at] ^= 1 << rng.randrange(8)
+    return bytes(body)
+
+
+def run(format: Format, inputs: int, seed: int = 0) -> dict[str, int]:
+    """Fold bad values among good ones; returns how many were dead letters and how many were records after all.
+
+    Raises ``AssertionError`` where one is neither, where good records give anything else than without them, or where memory grows.
+    """
+    rng, fetch = random.Random(seed), Registry(format).fetch
+    known = settings_of(format)
+    state, alone = PartitionState(known, 0), PartitionState(known, 0)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    letters = folded = 0
+    for offset in range(inputs):
+        good = offset % EACH == 0
+        value = encoded(format, rng.randrange(3), record(rng)) if good else bad_value(format, rng)
+        given = InputRecord(offset, 1_700_000_000_000 + offset, b"k", value)
+        count, digest = state.records, state.fold_digest
+        outputs = state.schemas.supply(state.step, given, fetch)
+        if state.records == count:
+            (letter,) = outputs
+            assert letter.destination == "dead_letters" and letter.value == value and not good, value
+            assert state.fold_digest == digest
+            letters += 1
+        else:
+            alone.schemas.supply(alone.step, given, fetch)
+            folded += not good
+        assert state.next_offset == offset + 1
+    assert state.fold_digest == alone.fold_digest
+    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert growth < MAX_GROWTH, f"{growth} kB"
+    return {"dead letters": letters, "folded after all": folded, "grown by kB": growth}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="values for each format")
+    parser.add_argument("--format", choices=FORMATS, action="append")
+    arguments = parser.parse_args()
+    for format in arguments.format or FORMATS:
+        started = time.thread_time()
+        found = run(format, arguments.inputs)
+        said = ", ".join(f"{name} {count:,}" for name, count in found.items())
+        seconds = time.thread_time() - started
+        sys.stdout.write(f"{format}: {arguments.inputs:,} values, {said}, {seconds:.0f} s of CPU\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
