@@ -17,6 +17,9 @@ Prediction = Probabilities | float
 Reads = Literal["label", "probabilities", "number"]
 Task = Literal["classification", "regression"]
 
+LARGEST = 1e45
+"""Largest absolute value of a prediction: the third powers of losses, squares at most, are finite in what is learnt of them."""
+
 EPSILON = 1e-15
 """Probabilities are clipped to [EPSILON, 1] before a logarithm."""
 

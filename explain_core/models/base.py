@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explain_core.losses import Prediction, Task
+from explain_core.losses import LARGEST, Prediction, Task
 
 Row = Mapping[str, Any]
 Labels = Sequence[Any]
@@ -69,8 +69,10 @@ def check_prediction(prediction: Prediction, task: Task) -> None:
     ValueError: model: predicted {'up': 0.5, 'down': nan}; probabilities must be finite numbers
     """
     if task == "regression":
-        if not _finite(prediction):
-            raise ValueError(f"model: predicted {prediction!r}; a regression model returns a finite number")
+        if not _in_range(prediction):
+            raise ValueError(
+                f"model: predicted {prediction!r}; a regression model returns a number between ±{LARGEST:g}"
+            )
     elif type(prediction) is not dict and not isinstance(prediction, Mapping):
         raise ValueError(
             f"model: predicted {prediction!r}; a classifier returns a mapping from label to probability"
@@ -80,12 +82,12 @@ def check_prediction(prediction: Prediction, task: Task) -> None:
             total = sum(prediction.values())
         except TypeError:
             total = math.nan
-        if not _finite(total):
+        if not _in_range(total):
             raise ValueError(f"model: predicted {dict(prediction)!r}; probabilities must be finite numbers")
 
 
-def _finite(value: Any) -> bool:
+def _in_range(value: Any) -> bool:
     try:
-        return math.isfinite(value)
+        return bool(abs(value) <= LARGEST)
     except TypeError:
         return False

@@ -109,7 +109,10 @@ class Broker:
             raise UserError(f"port {self.port} is in use; name another one, or none for a free one")
         java = _java()
         class_path = os.pathsep.join(map(str, kafka_jars(self._version)))
-        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--data {self.data}: cannot be made: {error.strerror}") from None
         properties = self.data / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
         command = [java, *_JVM, "-cp", class_path]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,8 @@ def kafka_jars(version: str = KAFKA_VERSION, cache: Path | None = None) -> list[
 
     Raises ``UserError`` where a jar cannot be downloaded or is not the one that is pinned.
     """
+    if not re.fullmatch(r"[\w.-]+", version):
+        raise UserError(f"--kafka-version {version!r}: it is not a version such as {KAFKA_VERSION}")
     cache = cache or cache_folder()
     folder = cache / f"kafka-{version}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from rich.table import Table
 from service.commands.printing import console
 from service.settings import Effective, Settings, effective
 from service.settings.sources import DEFAULT
+from service.snapshots.signatures import read_keys
 
 
 def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
@@ -35,6 +36,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     # Some models print what they think of their parameters; stdout is for our data.
     with redirect_stdout(sys.stderr):
         model = load_model(settings.model, settings.seed)
+    read_keys(settings.checkpoint)
     how = (
         "is explained as it is"
         if settings.model.static

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,15 +19,22 @@ def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[d
 
     Raises ``UserError`` that begins with the argument, the file's name and the row.
     """
+    how: Any = {"newline": "", "encoding": "utf-8-sig"}
     try:
-        with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as text:
-            for number, row in enumerate(islice(csv.DictReader(text), limit), start=2):
+        with gzip.open(file, "rt", **how) if file.suffix == ".gz" else file.open(**how) as text:
+            reader = csv.DictReader(text)
+            names = list(reader.fieldnames or ())
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise UserError(
+                    f"{argument} {file}: the header has {', '.join(sorted(twice))} more than once; rename one"
+                )
+            for number, row in enumerate(islice(reader, limit), start=2):
                 if None in row or None in row.values():
                     raise UserError(
                         f"{argument} {file}: row {number} has not as many cells as the header has columns"
                     )
                 yield row
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
         raise UserError(f"{argument} {file}: cannot be read as CSV: {error}") from None
 
 
@@ -43,7 +51,7 @@ def converters_of(
     for row in rows:
         count += 1
         for name, cell in row.items():
-            left = kinds.setdefault(name, [int, _finite, _boolean, str])
+            left = kinds.setdefault(name, [_whole, _finite, _boolean, str])
             while cell not in missing and not _fits(left[0], cell):
                 left.pop(0)
     return {name: left[0] for name, left in kinds.items()}, count
@@ -55,6 +63,13 @@ def _fits(convert: Callable[[str], Any], cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _whole(cell: str) -> int:
+    value = int(cell)
+    if not -(2**63) <= value < 2**64:
+        raise ValueError(cell)
+    return value
 
 
 def _finite(cell: str) -> float:

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def _json_lines(argument: str, file: Path) -> Iterator[Mapping[str, Any]]:
                 yield record
     except orjson.JSONDecodeError as error:
         raise UserError(f"{argument} {file}: line {number} is no JSON: {error}") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{argument} {file}: cannot be read: {error}") from None
 
 

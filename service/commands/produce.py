@@ -59,6 +59,11 @@ def produce(
                 markers.add(row[name])
     for remark in remarks(texts, "produce it anew with --missing"):
         sys.stderr.write(f"column {remark}\n")
+    if label != settings.record.label and settings.record.label in converters:
+        raise UserError(
+            f"--label {label}: it would be written as record.label, {settings.record.label!r}, and {file.name} has another column "
+            "of that name; rename that one, or set record.label to the label's own name"
+        )
     names = {name: settings.record.label if name == label else name for name in converters}
     rows = (
         (row, {names[name]: converters[name](cell) for name, cell in row.items() if cell not in absent})

@@ -182,7 +182,7 @@ def _import(factory: str) -> Any:
         raise UserError(
             f"model.factory: {factory!r} cannot be imported: {error}; install its package beside the sidecar"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"model.factory: importing {module_name!r} failed: {type(error).__name__}: {error}"
         ) from error
@@ -212,7 +212,7 @@ def _make(factory: str, given: dict[str, Any], seed: int) -> Any:
             raise UserError(f"model.params: {factory} {error}; it takes {known}") from None
     try:
         return make(**params)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"model.params: {factory} failed with {given!r}: {type(error).__name__}: {error}"
         ) from error

@@ -203,7 +203,8 @@ class PartitionState:
             raise FoldError(
                 f"{self._topic} partition {self.partition} offset {record.offset}: the model ({kind}) failed: "
                 f"{type(error).__name__}: {error}; nothing of this record was published. Correct model.factory or "
-                "model.params, or remove what the record has that the model cannot take"
+                "model.params; or name in record.features those that the model can take; or begin a new epoch behind the record: "
+                f"explain-sidecar reset --partition {self.partition} --from latest --yes"
             ) from error
         self.next_offset = record.offset + 1
         outputs = [self._message(*one, record, sample.timestamp, sample.id) for one in found]

@@ -177,7 +177,12 @@ class Decoder:
                 )
             return float(label)
         if kind is float and label.is_integer():
-            return int(label)
+            label, kind = int(label), int
+        if kind is int and not -(2**63) <= label < 2**64:
+            raise BadRecord(
+                "bad_label",
+                f"the label {name!r} is {label:.0e}; a class that is a whole number has at most 64 bits",
+            )
         if kind is not str and kind is not int and kind is not bool:
             raise BadRecord(
                 "bad_label",
@@ -190,10 +195,10 @@ class Decoder:
     def _decode_weight(self, weight: Any) -> float:
         if weight is ABSENT or weight is None:
             return 1.0
-        if type(weight) not in (int, float) or not 0.0 < weight <= MAX_NUMBER:
+        if type(weight) not in (int, float) or not 1 / MAX_NUMBER <= weight <= MAX_NUMBER:
             raise BadRecord(
                 "bad_weight",
-                f"the weight {self._settings.weight!r} is {short(weight)}; it must be a number above 0, at most {MAX_NUMBER:g}",
+                f"the weight {self._settings.weight!r} is {short(weight)}; it must be a number between {1 / MAX_NUMBER:g} and {MAX_NUMBER:g}",
             )
         return float(weight)
 

@@ -7,12 +7,13 @@ machine. Such a request has that name as its Host, so a Host must be an IP addre
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 import socket
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import URL, Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -61,7 +62,7 @@ class Guard:
                 f"Host {', '.join(hosts)[:100]!r} is not this server; add its name to http.allowed_hosts\n",
                 421,
             )
-        if self._token is None or request.url.path in OPEN or self._carries_token(request.headers):
+        if self._token is None or request.scope["path"] in OPEN or self._carries_token(request.headers):
             return None
         if "token" in request.query_params:
             return self._sign_in(request)
@@ -83,12 +84,14 @@ class Guard:
         """A browser cannot send the header: it gives the token once, and a cookie that no script can read carries it on."""
         if not secrets.compare_digest(request.query_params["token"].encode(), (self._token or "").encode()):
             return PlainTextResponse("this is not the token; it is http.token\n", 401)
-        answer = RedirectResponse(URL(request.url.path), 303)
+        answer = RedirectResponse("/" + request.scope["path"].lstrip("/"), 303)
         answer.set_cookie(COOKIE, self._token or "", httponly=True, samesite="strict")
         return answer
 
 
 def _is_ours(host: str, names: Iterable[str]) -> bool:
+    if not re.fullmatch(r"[\w.:\[\]%-]+", host, re.ASCII):
+        return False
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:

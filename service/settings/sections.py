@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from explain_core import losses as known_losses
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP
@@ -477,6 +477,15 @@ class HttpSettings(Section):
     show_payloads: bool = Field(
         False, description="Show keys, values and error messages of dead letters in the dashboard."
     )
+
+    @field_validator("token")
+    @classmethod
+    def _sendable(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not re.fullmatch(r"[!-~]+", token.get_secret_value()):
+            raise ValueError(
+                "a token has at least one character, and none but printable ASCII without spaces"
+            )
+        return token
 
 
 class CloudEventsSettings(Section):

@@ -69,7 +69,7 @@ class Manifest(BaseModel):
         examples=["J8p3nJrHQZ2v0n8nq1d2Wg"],
     )
     partition: int = Field(ge=0, description="Partition of the records topic.", examples=[0])
-    epoch: int = Field(ge=0, description="Epoch of the state.", examples=[0])
+    epoch: int = Field(ge=0, lt=2**53, description="Epoch of the state.", examples=[0])
     next_offset: int = Field(
         ge=0, description="Offset of the first record that the state has not folded.", examples=[5750]
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from river import compose, linear_model, naive_bayes, preprocessing, tree
 
-from explain_core.models import OnnxModel, wrap
+from explain_core.models import OnnxModel, check_prediction, wrap
 from explain_core.tables import labels, records, transfer
 
 FEATURES = ["a", "b", "c"]
@@ -267,3 +267,10 @@ def test_absence_is_transferred_as_a_value():
     copy = {"a": 1, "b": 2}
     transfer(["a", "b"], {"a": 9}, copy)
     assert copy == {"a": 9}
+
+
+@pytest.mark.parametrize("prediction", [1e46, -1e46])
+def test_a_prediction_whose_losses_have_no_finite_moments_is_refused(prediction):
+    with pytest.raises(ValueError, match="between ±1e\\+45"):
+        check_prediction(prediction, "regression")
+    check_prediction(prediction / 10, "regression")

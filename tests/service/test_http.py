@@ -22,7 +22,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from explain_core.drift import dbshap
-from service.errors import UserError
+from service.errors import SettingsError, UserError
 from service.http.app import make_app
 from service.http.metrics import PREFIX, TOP, exposition
 from service.http.server import bind, serving
@@ -323,6 +323,8 @@ def test_only_our_own_names_and_ip_addresses_are_answered() -> None:
             "",
             "[::1",
             "a@127.0.0.1 b",
+            "127.0.0.1/healthz?",
+            "127.0.0.1#",
         ):
             assert get(Host=host).status in (400, 421), host
 
@@ -348,6 +350,19 @@ def test_a_token_is_asked_for_where_it_is_set_but_not_from_probes() -> None:
         assert "HttpOnly" in cookie and "SameSite=strict" in cookie
         assert get(Cookie=cookie.partition(";")[0]).status == 200
         assert get(Cookie="explain-sidecar-token=wrong").status == 401
+
+
+@pytest.mark.parametrize("token", ["", " ", "a b", "€", "ü", "a\n"])
+def test_a_token_that_no_request_can_carry_is_refused(token: str) -> None:
+    with pytest.raises(SettingsError, match=r"http\.token .*printable ASCII"):
+        load_settings(None, {"EXPLAIN_HTTP__TOKEN": token})
+    with pytest.raises(ValueError, match="printable ASCII"):
+        HttpSettings(token=token)
+
+
+def test_a_browser_that_signs_in_stays_on_this_server() -> None:
+    with served(token="s3cret") as get:
+        assert get("//evil.example/x?token=s3cret").headers["Location"] == "/evil.example/x"
 
 
 def test_a_taken_port_and_a_foreign_address_are_named() -> None:

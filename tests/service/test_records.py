@@ -56,6 +56,8 @@ GOOD = {"a": 1, "label": 1}
         ({"a": 1, "label": None}, "missing_label", ["null"]),
         ({"a": 1, "label": [1]}, "bad_label", ["a JSON array"]),
         ({"a": 1, "label": {}}, "bad_label", ["a JSON object"]),
+        ({"a": 1, "label": 1e300}, "bad_label", ["1e+300", "64 bits"]),
+        ({"a": 1, "label": -(2.0**64)}, "bad_label", ["64 bits"]),
         ({"a": 1, "label": 0.5}, "bad_label", ["0.5", "whole number"]),
         ({"a": 1, "label": "x" * 1_001}, "string_too_long", ["1001 characters"]),
         ({"label": 1}, "no_features", []),
@@ -92,7 +94,7 @@ def test_a_regression_needs_a_number(label, error_class):
     assert refusal({"a": 1, "label": label}, "regression").error_class == error_class
 
 
-@pytest.mark.parametrize("weight", [0, -1, "2", True, [], 1e31])
+@pytest.mark.parametrize("weight", [0, -1, "2", True, [], 1e31, 5e-324, 1e-31])
 def test_a_weight_that_is_no_number_above_zero_is_refused(weight):
     error = refusal({**GOOD, "w": weight}, weight="w")
     assert error.error_class == "bad_weight"
