@@ -17,8 +17,11 @@ Prediction = Probabilities | float
 Reads = Literal["label", "probabilities", "number"]
 Task = Literal["classification", "regression"]
 
-LARGEST = 1e45
-"""Largest absolute value of a prediction: the third powers of losses, squares at most, are finite in what is learnt of them."""
+LARGEST = 1e72
+"""Largest absolute value of a prediction: squares of losses that are squares themselves are finite."""
+
+HUGE = 1e95
+"""A difference of losses beyond it counts as it: sums of its third powers are finite."""
 
 EPSILON = 1e-15
 """Probabilities are clipped to [EPSILON, 1] before a logarithm."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from explain_core.compiling import AVAILABLE
 from explain_core.evaluation import kernels
+from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 
 Array = NDArray[np.float64]
@@ -81,10 +82,11 @@ class Smoother:
         """What W, that of G, and S keep of themselves at each step; −1 for no memory."""
 
     def update(self, delta: Array) -> None:
-        """Take in one observation per cell."""
+        """Take in one observation per cell, between ±``losses.HUGE``."""
         if AVAILABLE and delta.ndim == 2:
             kernels.smoothed(self.cells, self.sums, self.rates, delta)
             return
+        delta = np.clip(delta, -HUGE, HUGE)
         n, weights, squares, slow_weights, slow_squares = (self.sums[k, ...] for k in range(5))
         decay, slow_decay, keep = self.rates.tolist()
         value, variance, covariance, recent, third = (self.cells[k, ...] for k in range(5))

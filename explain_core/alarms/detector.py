@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels
+from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 
 Array = NDArray[np.float64]
@@ -154,6 +155,7 @@ class ChangeDetector:
         """
         limits = np.empty(self.subjects)
         limits[:] = min_change
+        np.clip(self._pending, -HUGE, HUGE, out=self._pending)
         self._constants[kernels.H] = kernels.h_of(among or self.subjects, self.one_in)
         self._n = kernels.end_block(
             self._pending, limits, self._constants, self._cells, self._buckets, self._sizes, self._starts, self._found

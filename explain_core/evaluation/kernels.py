@@ -21,7 +21,7 @@ _STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
 _30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
 EPSILON = losses.EPSILON
-LARGEST = losses.LARGEST
+LARGEST, HUGE = losses.LARGEST, losses.HUGE
 _CROSS_ENTROPY, _ZERO_ONE, _BRIER, _HINGE, _SQUARED, _ABSOLUTE, _HUBER = range(7)
 _COMPILED = {
     "cross_entropy": _CROSS_ENTROPY,
@@ -254,14 +254,14 @@ def smooth(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
         sums[2, j] = rest * rest * sums[2, j] + step * step
         if first:
             for i in range(cells.shape[1]):
-                cells[0, i, j] = delta[i, j]
+                cells[0, i, j] = min(max(delta[i, j], -HUGE), HUGE)
             continue
         if keep >= 0.0:
             sums[3, j] = 1.0 + slow_decay * sums[3, j]
             slow = 1.0 / sums[3, j]
             sums[4, j] = (1.0 - slow) * (1.0 - slow) * sums[4, j] + slow * slow
         for i in range(cells.shape[1]):
-            r, variance = delta[i, j] - cells[0, i, j], cells[1, i, j]
+            r, variance = min(max(delta[i, j], -HUGE), HUGE) - cells[0, i, j], cells[1, i, j]
             cells[0, i, j] += step * r
             cells[1, i, j] = (variance + step * r * r) * rest
             cells[4, i, j] = (

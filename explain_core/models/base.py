@@ -71,7 +71,7 @@ def check_prediction(prediction: Prediction, task: Task) -> None:
     if task == "regression":
         if not _in_range(prediction):
             raise ValueError(
-                f"model: predicted {prediction!r}; a regression model returns a number between ±{LARGEST:g}"
+                f"model: predicted {prediction!r}; a regression model returns a finite number between ±{LARGEST:g}"
             )
     elif type(prediction) is not dict and not isinstance(prediction, Mapping):
         raise ValueError(

@@ -72,7 +72,17 @@ def test_bad_records_go_to_dead_letters_and_leave_the_others_as_they_are(pipelin
     ]  # fmt: skip
     alone = pipeline(1)
     alone.feed([(0, value) for value in good])
-    drop = ("app_id", "topic", "offset", "timestamp", "rejected", "digest", "importance", "performance")
+    drop = (
+        "app_id",
+        "topic",
+        "offset",
+        "timestamp",
+        "rejected",
+        "rejected_recently",
+        "digest",
+        "importance",
+        "performance",
+    )
     kept = [{k: v for k, v in m.items() if k not in drop} for m in line.explanations()]
     alone.run_to_end()
     assert kept == [{k: v for k, v in m.items() if k not in drop} for m in alone.explanations()]

@@ -101,7 +101,7 @@ def test_more_draws_leave_the_value_and_narrow_the_band():
     one, ten = (
         follow(
             IncrementalPFI(linear, task="regression", alpha=None, n_samples=m, seed=m),
-            linear_stream(1_500),
+            linear_stream(4_000),
         ).explanation
         for m in (1, 10)
     )

@@ -232,7 +232,12 @@ def test_the_largest_numbers_and_weights_let_the_fold_go_on_to_finite_results(ta
         "regression": lambda i: large[i * 3 % 7],
     }[task]
     given = [
-        {"a": large[i % 7], "b": large[i * 5 % 6], "weight": abs(large[i * 2 % 7]) or 1, "label": label(i)}
+        {
+            "a": large[i % 7],
+            "b": large[i * 5 % 6],
+            "weight": max(abs(large[i * 2 % 7]), 1e-30),
+            "label": label(i),
+        }
         for i in range(150)
     ]
     model = {"factory": "river.tree:HoeffdingTreeRegressor"} if task == "regression" else {}
