@@ -8,6 +8,7 @@ os.environ.update(PINNED)
 
 from river import forest, linear_model, naive_bayes, tree
 
+from explain_core.alarms import detector
 from explain_core.evaluation.choice import warm
 from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
@@ -34,3 +35,4 @@ for task, models in MODELS.items():
     for model in models:
         warm(learner_of(model, task) or wrap(model, task))
 conditional.warm()
+detector.warm()

@@ -28,6 +28,10 @@ def warm_up(settings: Settings) -> None:
 
             rows = [({"a": i / 50}, i % 2) for i in range(50)]
             dbshap(rows, rows, hypothesis=lambda x: {1: x["a"]}, factorisation="joint")
+        if settings.alarms.enabled:
+            from explain_core.alarms.detector import warm as warm_alarms
+
+            warm_alarms()
         if AVAILABLE and any(one.removal == "conditional" for one in settings.explainers):
             from explain_core.removal import conditional
 

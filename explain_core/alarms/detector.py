@@ -234,3 +234,11 @@ class ChangeDetector:
         self._buckets, self._n = np.zeros((subjects, 8, room)), n
         self._sizes, self._starts = np.zeros(room, np.int64), np.zeros((room, 2), np.int64)
         self._buckets[:, :, :n], self._sizes[:n], self._starts[: n + 1] = buckets, sizes, starts
+
+
+def warm() -> None:
+    """Compile what a detector runs, or load it from numba's cache."""
+    detector = ChangeDetector(1, one_in=1_000_000, warm_up=BLOCK, baseline=BLOCK)
+    for offset in range(10 * BLOCK):
+        if detector.add([float(offset % 2 + 9 * (offset > 6 * BLOCK))], Place(offset, 0)):
+            detector.end_block()
