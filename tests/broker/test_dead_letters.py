@@ -67,7 +67,7 @@ def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None
 
 
 def test_of_two_replays_at_the_same_time_one_gives_the_records_back(pipeline: Factory) -> None:
-    line = pipeline(1)
+    line = pipeline(1, EXPLAIN_RECORD__DELETES="dead_letter")
     line.feed((0, value) for value in BAD)
     line.run_to_end()
     stop = {"SIDECAR_CRASH_POINT": "dead_letters.read:1:stop"}

@@ -61,7 +61,7 @@ class Sidecar(Process):
 
 
 def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(pipeline: Factory) -> None:
-    line = pipeline(4, **HTTP)
+    line = pipeline(4, **HTTP, EXPLAIN_RECORD__DELETES="dead_letter")
     line.feed(mixed_records(4, 800, bad_every=20))
     first = Sidecar(line, "--workers", "2")
 
