@@ -9,8 +9,9 @@ from service.commands.run import PINNED
 
 # The oracle computes in this process what the workers compute in theirs: with the same instructions.
 os.environ.update(PINNED)
-# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
+# A shell starts what runs in its background deaf to Ctrl-C, nohup deaf to a hang-up, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same examples in every run of CI; no deadline, for the machines are noisy.
 settings.register_profile("local", deadline=None)

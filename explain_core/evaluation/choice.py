@@ -6,12 +6,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from explain_core import losses
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.compiling import AVAILABLE
 from explain_core.evaluation.batch import BatchEvaluator
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.learners.base import Learner
 from explain_core.models import Model
+from explain_core.models.empty import Performance
 from explain_core.smoothing import Smoother
 
 Name = Literal["auto", "generic", "batch", "arrays"]
@@ -57,6 +59,9 @@ def warm(model: Model) -> None:
     """
     if not AVAILABLE:
         return
+    performance = Performance([losses.get(losses.DEFAULT[model.task])], None)
+    for y in (0, 1, 0):
+        performance.update(y, {0: 0.5, 1: 0.5} if model.task == "classification" else 0.5)
     if not isinstance(model, Learner | TreeEnsemble):
         Smoother((1, 1)).update(np.zeros((1, 1)))
         return
