@@ -93,19 +93,37 @@ class Importances(dict[str, Importance]):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """What drives the model of one input partition after a record."""
+class _Message:
+    """What every message begins with; each says anew what its schema, offset and timestamp are."""
 
-    schema: Literal["explanation/1"] = _wire("Name and version of this schema.", "explanation/1")
+    schema: str = _wire("Name and version of this schema.", "")
     app_id: str = _wire("The sidecar's app_id.", "explanation-sidecar")
     topic: str = _wire("Records topic.", "records")
     partition: int = _wire("Partition of the records topic, and of this message.", 0, ge=0)
+    offset: int = _wire("Offset of a record.", 0, ge=0)
+    timestamp: int = _wire("Event time of that record.", 0, unit="milliseconds")
+    id: str | None = _wire("Id of that record, where `record.id` is set.", None)
+    epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
+    seq: int = _wire("Number of this message in its partition and epoch, from 0.", 0, ge=0)
+
+    @property
+    def time(self) -> datetime:
+        """Event time of the record that the offset names, in UTC.
+
+        A ``timestamp`` outside the years 1 to 9999, such as one in nanoseconds, gives ``datetime.min`` or ``datetime.max``.
+        """
+        return utc(self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(_Message):
+    """What drives the model of one input partition after a record."""
+
+    schema: Literal["explanation/1"] = _wire("Name and version of this schema.", "explanation/1")
     offset: int = _wire("Offset of the last record folded.", 5749, ge=0)
     timestamp: int = _wire(
         "Event time of that record, since 1970-01-01T00:00Z.", 1387576800000, unit="milliseconds"
     )
-    id: str | None = _wire("Id of that record, where `record.id` is set.", None)
-    epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
     seq: int = _wire("Number of this message in its partition and epoch, from 0.", 22, ge=0)
     records: int = _wire("Records folded in this epoch.", 5750, ge=1, unit="records")
     explained: int = _wire("Records explained in this epoch.", 5650, ge=0, unit="records")
@@ -139,14 +157,6 @@ class Explanation:
     raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
     """The message's JSON as it was on the topic, without a schema registry's framing."""
 
-    @property
-    def time(self) -> datetime:
-        """Event time of the last record folded, in UTC.
-
-        A ``timestamp`` outside the years 1 to 9999, such as one in nanoseconds, gives ``datetime.min`` or ``datetime.max``.
-        """
-        return utc(self.timestamp)
-
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
         return Importances(_pick(_pick(self.importances, estimator, "estimator"), loss, "loss"))
@@ -160,10 +170,9 @@ class Explanation:
         data = _decoded(value, "explanation/1", "an explanation", "explanations")
         try:
             data.setdefault("rejected_recently", 0)
-            _require(data, int, "partition", "offset", "timestamp", "epoch", "seq", *_COUNTS)
-            _require(data, str, "app_id", "topic", "status")
-            _require_digest(data)
-            _require_id(data)
+            _require_head(data)
+            _require(data, int, *_COUNTS)
+            _require(data, str, "status")
             data["performance"] = {
                 loss: Losses(*_figures(one["model"], one["empty"], one.get("mean_prediction")))
                 for loss, one in data["performance"].items()
@@ -222,19 +231,14 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(_Message):
     """Why the risk of one input partition's model changed from one window to the next."""
 
     schema: Literal["drift/1"] = _wire("Name and version of this schema.", "drift/1")
-    app_id: str = _wire("The sidecar's app_id.", "explanation-sidecar")
-    topic: str = _wire("Records topic.", "records")
-    partition: int = _wire("Partition of the records topic, and of this message.", 0, ge=0)
     offset: int = _wire("Offset of the record that ended the target window.", 34999, ge=0)
     timestamp: int = _wire(
         "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
     )
-    id: str | None = _wire("Id of that record, where `record.id` is set.", None)
-    epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
     seq: int = _wire("Number of this message in its partition and epoch, from 0.", 4, ge=0)
     baseline: Window = _wire("The window before.", _WINDOWS[0])  # noqa: RUF009
     target: Window = _wire("The window that ended.", _WINDOWS[1])  # noqa: RUF009
@@ -256,11 +260,6 @@ class Drift:
     """The message's JSON as it was on the topic, without a schema registry's framing."""
 
     @property
-    def time(self) -> datetime:
-        """Event time of the last record of the target window, in UTC; outside the years 1 to 9999 as for ``Explanation``."""
-        return utc(self.timestamp)
-
-    @property
     def causes(self) -> tuple[str, ...]:
         """What the change is attributed to: "concept", "inputs", both or nothing."""
         return tuple(self.change["causes"]) if self.change else ()
@@ -270,10 +269,8 @@ class Drift:
         """Decode a message. Raises ``SchemaError`` for another schema and for what is no drift message."""
         data = _decoded(value, "drift/1", "a drift message", "drift")
         try:
-            _require(data, int, "partition", "offset", "timestamp", "epoch", "seq")
-            _require(data, str, "app_id", "topic", "sentence")
-            _require_digest(data)
-            _require_id(data)
+            _require_head(data)
+            _require(data, str, "sentence")
             _require(data, dict, "baseline", "target")
             for end in ("baseline", "target"):
                 _require(data[end], int, *_WINDOW)
@@ -322,19 +319,14 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(_Message):
     """The mean of something changed: of a loss, of an importance's increments, of missing values or rejected records."""
 
     schema: Literal["alarm/1"] = _wire("Name and version of this schema.", "alarm/1")
-    app_id: str = _wire("The sidecar's app_id.", "explanation-sidecar")
-    topic: str = _wire("Records topic.", "records")
-    partition: int = _wire("Partition of the records topic, and of this message.", 0, ge=0)
     offset: int = _wire("Offset of the record with which the change was noticed.", 30599, ge=0)
     timestamp: int = _wire(
         "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
     )
-    id: str | None = _wire("Id of that record, where `record.id` is set.", None)
-    epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
     seq: int = _wire("Number of this message in its partition and epoch, from 0.", 3, ge=0)
     subject: Literal["loss", "gain", "importance", "missing", "rejected"] = _wire(
         "What changed: the model's loss, its gain over no model, a feature's importance, its share of missing values, the share of rejected records.",
@@ -380,20 +372,14 @@ class Alarm:
     raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
     """The message's JSON as it was on the topic, without a schema registry's framing."""
 
-    @property
-    def time(self) -> datetime:
-        """Event time of the record with which it was noticed, in UTC; outside the years 1 to 9999 as for ``Explanation``."""
-        return utc(self.timestamp)
-
     @classmethod
     def from_json(cls, value: bytes) -> Alarm:
         """Decode a message. Raises ``SchemaError`` for another schema and for what is no alarm."""
         data = _decoded(value, "alarm/1", "an alarm", "alarms")
         try:
-            _require(data, int, "partition", "offset", "timestamp", "epoch", "seq", "cause", "one_in")
-            _require(data, str, "app_id", "topic", "subject", "direction", "sentence")
-            _require_digest(data)
-            _require_id(data)
+            _require_head(data)
+            _require(data, int, "cause", "one_in")
+            _require(data, str, "subject", "direction", "sentence")
             for name in ("feature", "estimator", "loss", "model"):
                 if data[name] is not None:
                     _require(data, str, name)
@@ -504,13 +490,12 @@ def _require(data: Mapping[Any, Any], kind: type, *names: Any) -> None:
             raise TypeError(f"{name} is {data[name]!r:.60}, and has to be of type {kind.__name__}")
 
 
-def _require_digest(data: Mapping[str, Any]) -> None:
-    _require(data, str, "digest")
+def _require_head(data: Mapping[str, Any]) -> None:
+    """What every message begins and ends with."""
+    _require(data, int, "partition", "offset", "timestamp", "epoch", "seq")
+    _require(data, str, "app_id", "topic", "digest")
     if not _DIGEST.match(data["digest"]):
         raise TypeError(f"digest is {data['digest']!r:.60}, and has to be 32 hexadecimal digits")
-
-
-def _require_id(data: Mapping[str, Any]) -> None:
     if data["id"] is not None:
         _require(data, str, "id")
 
