@@ -23,7 +23,7 @@ from service.formats.errors import BadRecord
 from service.formats.schemas import Schemas
 from service.formats.source import schema_source
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
-from service.kafka.headers import read_headers
+from service.kafka.headers import record_of
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
 from service.settings import Settings
 from service.snapshots.signatures import RISK, check_trust, read_keys
@@ -280,12 +280,7 @@ def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord
                 if error.code() == KafkaError._PARTITION_EOF:
                     break
                 raise UserError(f"{topic.name} partition {partition}: {error.str()}")
-            offset: int = message.offset()  # type: ignore[assignment]
-            timestamp = message.timestamp()[1]
-            yield (
-                partition,
-                InputRecord(offset, timestamp, message.key(), message.value(), *read_headers(message)),
-            )
+            yield partition, record_of(message)
             left -= 1
 
 

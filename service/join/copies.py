@@ -8,17 +8,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
 from service.join.inputs import SOURCE_HEADER, EventInput, LabelInput
 from service.join.partitioner import partition_of
 from service.join.stage import JoinStage, Open
 from service.join.topics import join_settings, prepare
-from service.kafka.checkpoints import offset_of
 from service.kafka.clients import KAFKA, ErrorLog, Kafka, group_consumer, reading_consumer, worker_name
 from service.kafka.clock import Clock
 from service.kafka.commits import Timing
-from service.kafka.headers import read_headers
+from service.kafka.headers import offset_of, record_of
 from service.kafka.member import Member
 from service.kafka.recovery import SLICE_SECONDS
 from service.kafka.report import Report
@@ -152,11 +150,8 @@ class Copier(Member[CopiedPartition]):
         return bool(self._backlog)
 
     def _take_in(self, owned: CopiedPartition, message: Message) -> None:
-        offset = offset_of(message)
-        record = InputRecord(
-            offset, message.timestamp()[1], message.key(), message.value(), *read_headers(message)
-        )
-        owned.offset = offset + 1
+        record = record_of(message)
+        owned.offset = record.offset + 1
         count = self._target.partitions
         try:
             to = partition_of(self._input.id_of(record), count)

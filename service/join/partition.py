@@ -21,9 +21,9 @@ from service.join.entries import Counts, Event, Joined, Label
 from service.join.inputs import EventInput, LabelInput, Tombstone
 from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
 from service.join.store import Local, Store, restore
-from service.kafka.checkpoints import Superseded, offset_of, read
+from service.kafka.checkpoints import Superseded, read
 from service.kafka.clock import Clock
-from service.kafka.headers import read_headers
+from service.kafka.headers import offset_of, record_of
 from service.kafka.recovery import BEHIND_SECONDS, SLICE_SECONDS, RecoveryError
 from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed
@@ -318,9 +318,7 @@ class JoinPartition:
     def receive(self, message: Message) -> None:
         """Put a record of one input behind those that wait for their turn."""
         which = EVENTS if message.topic() == self._cluster.topics[EVENTS] else LABELS
-        record = InputRecord(
-            offset_of(message), message.timestamp()[1], message.key(), message.value(), *read_headers(message)
-        )
+        record = record_of(message)
         self._at_end[which] = False
         try:
             read: Any = self._readers[which].read(record, self.partition)

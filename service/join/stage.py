@@ -81,7 +81,6 @@ class JoinCommits(Timing):
     ) -> None:
         super().__init__(settings.commit, transaction, clock)
         self._changelog = topics.changelog.name
-        self._records = 0
         self._topic = topics.records
         self._label = settings.record.label
         self._key = path_of(settings.join.key)

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from service.errors import SnapshotError, UserError
 from service.fold.partition import PartitionState
-from service.kafka.headers import read_headers
+from service.kafka.headers import offset_of, read_headers
 from service.kafka.transaction import Ends, Keyed
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest, Snapshot
@@ -189,12 +189,6 @@ class SnapshotReader:
 
 def signature_of(message: Message) -> bytes | None:
     return dict(read_headers(message).headers).get(SIGNATURE_HEADER)
-
-
-def offset_of(message: Message) -> int:
-    """The offset of a message that was read, or of the end that it stands for; such a one always has it."""
-    offset: int = message.offset()  # type: ignore[assignment]
-    return offset
 
 
 def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Message]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
+from service.fold.records import InputRecord
 from service.formats.errors import Headers
 
 
@@ -36,3 +37,15 @@ def read_headers(message: Message) -> Read:
         readable = [pair for pair in found if len(gc.get_referents(pair)) == 2]
         message.set_headers(readable)
         return Read(tuple(readable), len(found) - len(readable))
+
+
+def offset_of(message: Message) -> int:
+    """The offset of a message that was read, or of the end that it stands for; such a one always has it."""
+    offset: int = message.offset()  # type: ignore[assignment]
+    return offset
+
+
+def record_of(message: Message) -> InputRecord:
+    """A message of the input as the fold and the join take it in."""
+    timestamp = message.timestamp()[1]
+    return InputRecord(offset_of(message), timestamp, message.key(), message.value(), *read_headers(message))

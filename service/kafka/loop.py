@@ -14,7 +14,6 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from service.errors import UserError
 from service.fold.models import foreign_code
-from service.fold.records import InputRecord
 from service.formats.source import schema_source
 from service.kafka.clients import (
     CONNECT_SECONDS,
@@ -26,7 +25,7 @@ from service.kafka.clients import (
     worker_name,
 )
 from service.kafka.commits import Commits
-from service.kafka.headers import read_headers
+from service.kafka.headers import record_of
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.member import Member
 from service.kafka.recovery import Cluster
@@ -124,14 +123,7 @@ class Worker(Member[OwnedPartition]):
                 self._reader.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
 
     def _take_in(self, owned: OwnedPartition, message: Message) -> None:
-        offset: int = message.offset()  # type: ignore[assignment]
-        record = InputRecord(
-            offset,
-            message.timestamp()[1],
-            message.key(),
-            message.value(),
-            *read_headers(message),
-        )
+        record = record_of(message)
         running = owned.phase == "running"
         before = owned.fold_seconds
         outputs = owned.fold(record)

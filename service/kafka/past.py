@@ -17,12 +17,11 @@ from service.kafka.checkpoints import (
     MANIFEST,
     Pointer,
     key_prefix,
-    offset_of,
     read,
     signature_of,
     undecided,
 )
-from service.kafka.headers import read_headers
+from service.kafka.headers import offset_of, read_headers
 from service.settings import Settings
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest
