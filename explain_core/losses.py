@@ -6,10 +6,10 @@ probability 0) or a float (regression).
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any, Literal
 
 Probabilities = Mapping[Any, float]
@@ -213,9 +213,7 @@ def get(
 
 
 def _imported(place: str) -> Loss | Callable[[Any, Any], float]:
-    module, _, name = place.partition(":")
     try:
-        found: Loss | Callable[[Any, Any], float] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        return resolve_name(place)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"loss: {place!r} cannot be imported: {error}") from None
-    return found

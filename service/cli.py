@@ -19,6 +19,18 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _COUNT = click.IntRange(min=1)
 _as_json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, for programs.")
+_workers = click.option(
+    "--workers",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Worker processes; they share the partitions.",
+)
+_until_caught_up = click.option(
+    "--until-caught-up",
+    is_flag=True,
+    help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
+)
 
 
 def main() -> None:
@@ -59,18 +71,8 @@ def cli(context: click.Context, config: Path | None) -> None:
 
 
 @cli.command()
-@click.option(
-    "--workers",
-    type=_COUNT,
-    default=1,
-    show_default=True,
-    help="Worker processes; they share the partitions.",
-)
-@click.option(
-    "--until-caught-up",
-    is_flag=True,
-    help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
-)
+@_workers
+@_until_caught_up
 @click.option(
     "--with-join", is_flag=True, help="Run the join of events and labels beside it, with as many workers."
 )
@@ -96,18 +98,8 @@ def run(context: click.Context, workers: int, until_caught_up: bool, with_join: 
 
 
 @cli.group(invoke_without_command=True)
-@click.option(
-    "--workers",
-    type=_COUNT,
-    default=1,
-    show_default=True,
-    help="Worker processes; they share the partitions.",
-)
-@click.option(
-    "--until-caught-up",
-    is_flag=True,
-    help="Stop cleanly at the end offsets seen at the start; by default run until stopped.",
-)
+@_workers
+@_until_caught_up
 @click.pass_context
 def join(context: click.Context, workers: int, until_caught_up: bool) -> int | None:
     """Join events and late labels into records.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ def estimator(kind: str) -> type[IncrementalEstimator]:
     """
     from explain_core.importance.base import IncrementalEstimator
 
-    module, colon, name = ESTIMATORS.get(kind, kind).partition(":")
-    if not colon:
+    place = ESTIMATORS.get(kind, kind)
+    if ":" not in place:
         raise ValueError(f"{kind!r} is not one of {', '.join(ESTIMATORS)}, nor a class as module:Class")
-    found = getattr(importlib.import_module(module), name, None)
+    try:
+        found = resolve_name(place)
+    except AttributeError:
+        found = None
     if not (isinstance(found, type) and issubclass(found, IncrementalEstimator)):
         raise ValueError(f"{kind!r} names no class that extends explain_core's IncrementalEstimator")
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from pkgutil import resolve_name
 from typing import Any
 
 from explain_core.compiling import AVAILABLE
@@ -28,8 +28,7 @@ def learner_of(model: Any, task: Task) -> Learner | None:
     """
     if AVAILABLE:
         for place in FAMILIES:
-            module, _, name = place.partition(":")
-            learner: Learner | None = getattr(importlib.import_module(module), name)(model, task)
+            learner: Learner | None = resolve_name(place)(model, task)
             if learner is not None:
                 return learner
     return None

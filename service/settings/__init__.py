@@ -152,23 +152,20 @@ class Settings(BaseSettings):
                 known_losses.get(loss or known_losses.DEFAULT[task], task)
             except ValueError as error:
                 problems.append((path, f"{error} (model.task is {self.model.task})"))
-        if self.registry.url is None:
-            problems += [
-                (
-                    ("join", name, "format"),
-                    f"is {one.format}, whose schemas are a registry's; set registry.url, or schema_file and framing: none",
-                )
-                for name, one in (("events", self.join.events), ("labels", self.join.labels))
-                if one.needs_registry
-            ]
-        if self.record.needs_registry and self.registry.url is None:
-            problems.append(
-                (
-                    ("record", "format"),
-                    f"{self.record.format} is read by schemas of a registry, and registry.url is not set; set it, "
-                    "or record.framing none and record.schema_file",
-                )
+        inputs = {
+            ("record",): self.record,
+            ("join", "events"): self.join.events,
+            ("join", "labels"): self.join.labels,
+        }
+        problems += [
+            (
+                (*path, "format"),
+                f"{one.format} is read by schemas of a registry, and registry.url is not set; set it, "
+                f"or {dotted(path)}.framing none and {dotted(path)}.schema_file",
             )
+            for path, one in inputs.items()
+            if one.needs_registry and self.registry.url is None
+        ]
         refuse(problems)
         return self
 
