@@ -1,15 +1,18 @@
-"""The join of events and late labels on a real broker, with processes that are killed."""
+"""The join of events and late labels on a real broker, with processes that are killed; and its page, typed in."""
 
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tests.broker.harness import Factory, Pipeline
+from service.broker.embedded import Broker
+from tests.broker.harness import Factory, Pipeline, Process
+from tests.broker.test_docs import Reader
 
 EVENTS = 3_000
 
@@ -91,3 +94,21 @@ def test_topics_that_are_partitioned_in_different_ways_are_refused_or_copied(
     found = outcomes(line)
     matched = {n for n, one in found.items() if one == [(n % 2, "matched", 1)]}
     assert matched == {n for n in range(300) if n % 3}
+
+
+def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path) -> None:
+    line = joining(pipeline, tmp_path)
+    give(line, range(600))
+    process = Process(["-m", "service.cli", "run", "--with-join"], line.environment)
+    line.wait_for(lambda: len(line.read(line.topics["explanations"])) >= 20)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+
+
+def test_who_follows_the_page_gets_explanations(broker: Broker, tmp_path: Path) -> None:
+    reader = Reader(broker, tmp_path)
+    try:
+        said = "\n".join(reader.read("docs/how-to/late-labels.md"))
+    finally:
+        reader.stop()
+    assert "matched" in said and "position" in said
