@@ -219,11 +219,9 @@ class JoinStage(Member[JoinPartition]):
 
     def _take_in(self, owned: JoinPartition, message: Message) -> None:
         owned.receive(message)
-        self._join(owned)
 
     def _at_end(self, owned: JoinPartition, message: Message) -> None:
         owned.at_end(message)
-        self._join(owned)
 
     def _take_in_waiting(self) -> None:
         self._left = False

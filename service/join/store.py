@@ -56,6 +56,8 @@ class Store:
         self._local = local
         self._changed: dict[bytes, Entry | None] = {}
         self._queues = [_Queue(kind, local) for kind in KINDS]
+        self._quiet = _LEAST
+        """Before this time nothing is due."""
 
     def get(self, id: bytes) -> Entry | None:
         if id in self._changed:
@@ -66,6 +68,16 @@ class Store:
     def put(self, id: bytes, entry: Entry) -> None:
         self._changed[id] = entry
         self._queues[entry.kind].add(row_of(entry.due, id))
+        self._quiet = min(self._quiet, entry.due)
+
+    def quiet(self, time: int) -> bool:
+        """Whether nothing can be due before a time, to be asked for each record: most of them find nothing."""
+        return time <= self._quiet
+
+    def settled(self) -> None:
+        """What is due was taken out: nothing is before the first that is left."""
+        firsts = [row for queue in self._queues if (row := queue.first()) is not None]
+        self._quiet = int.from_bytes(min(firsts)[:8], "big") + _LEAST if firsts else 2**63
 
     def delete(self, id: bytes) -> None:
         self._changed[id] = None
@@ -122,21 +134,23 @@ class _Queue:
         heappush(self._heap, row)
         self.passed = min(self.passed, row)
 
-    def pop(self, limit: bytes | None) -> bytes | None:
-        """The first row if it is below ``limit``."""
+    def first(self) -> bytes | None:
         heap, ahead = self._heap, self._ahead
         if not ahead and self._unread is not None and not (heap and heap[0] < self._unread):
             self._read()
-        use_heap = bool(heap) and not (ahead and ahead[0] < heap[0])
-        if not use_heap and not ahead:
+        if heap and not (ahead and ahead[0] < heap[0]):
+            return heap[0]
+        return ahead[0] if ahead else None
+
+    def pop(self, limit: bytes | None) -> bytes | None:
+        """The first row if it is below ``limit``."""
+        row = self.first()
+        if row is None or (limit is not None and row >= limit):
             return None
-        row = heap[0] if use_heap else ahead[0]
-        if limit is not None and row >= limit:
-            return None
-        if use_heap:
-            heappop(heap)
+        if self._heap and self._heap[0] == row:
+            heappop(self._heap)
         else:
-            ahead.popleft()
+            self._ahead.popleft()
         self.passed = row + b"\0"
         return row
 
