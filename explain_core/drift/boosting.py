@@ -28,7 +28,7 @@ SHRINKAGE = 2.0
 """Weight by which the value of a leaf is shrunk to 0."""
 
 
-class TrainingSet(NamedTuple):
+class Part(NamedTuple):
     """n × k codes, n targets and weights."""
 
     codes: Codes
@@ -37,12 +37,7 @@ class TrainingSet(NamedTuple):
 
 
 def boosted(
-    learnt: TrainingSet,
-    tested: TrainingSet,
-    more: Codes,
-    sizes: Sequence[int],
-    unordered: Sequence[int],
-    odds: bool,
+    learnt: Part, tested: Part, more: Codes, sizes: Sequence[int], unordered: Sequence[int], odds: bool
 ) -> tuple[Values, Values]:
     """Predictions at ``tested`` and at ``more``, of trees that learn from ``learnt`` and are as many as fit ``tested`` best.
 

@@ -1,1 +1,1 @@
-"""What the commands do, one file each; ``service.cli`` declares them."""
+"""The commands, one file each; ``service.cli`` only registers them."""
