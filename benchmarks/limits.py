@@ -24,11 +24,11 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.pipeline import Pipeline, Process
 from benchmarks.processes import TOTALS
 from service.broker.embedded import Broker
 from service.broker.jars import KAFKA_VERSION
 from service.commands.run import worker_environment
-from tests.broker.harness import Pipeline, Process
 
 SECONDS = 1_500
 """No row may take longer."""
@@ -139,10 +139,10 @@ def measure(broker: Broker, name: str, limit: Limit) -> list[str]:
     process = line.worker(until_caught_up=True)
     if process.wait(SECONDS):
         return ["–", "–", "–", "failed: " + process.log().strip().splitlines()[-2][:200]]
-    said = process.log()
-    found = TOTALS.search(said)
+    log = process.log()
+    found = TOTALS.search(log)
     assert found is not None
-    own = json.loads(said.strip().splitlines()[-1])
+    own = json.loads(log.strip().splitlines()[-1])
     return [
         f"{own['resident'] / 1e6:,.0f} MB",
         f"{int(found[1]) / float(found[2]):,.0f}/s of {total:,}",
@@ -160,16 +160,16 @@ def _counted(line: Line) -> str:
 def _compared(line: Line) -> str:
     # In a process of its own: the last bits are those of the environment that the service's workers have.
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.oracle"],
+        [sys.executable, "-m", "benchmarks.oracle"],
         env={**worker_environment(), **line.environment},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
-    said = json.loads(done.stdout)
-    if said["differences"]:
-        return f"DIFFERS: {said['differences'][0][:100]}"
-    return f"{said['messages']:,} messages, {said['bytes']:,} bytes: those of the oracle"
+    verdict = json.loads(done.stdout)
+    if verdict["differences"]:
+        return f"DIFFERS: {verdict['differences'][0][:100]}"
+    return f"{verdict['messages']:,} messages, {verdict['bytes']:,} bytes: those of the oracle"
 
 
 @click.command(help=__doc__)

@@ -7,23 +7,20 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import click
 import orjson
 from confluent_kafka import Consumer, TopicPartition
 
+from benchmarks.visitor import Visitor, address_of, cpu_seconds, stream
 from service.broker.embedded import Broker
 from service.commands.produce import write
 from service.commands.run import worker_environment
@@ -37,7 +34,6 @@ TOTALS = re.compile(
 )
 RESTORED = re.compile(r"restored a snapshot of (\d+) bytes; (\d+) offsets to replay")
 SAMPLES_PER_SECOND = 250
-SCRAPE_SECONDS = 2.0
 HTTP = {"EXPLAIN_HTTP__ENABLED": "true", "EXPLAIN_HTTP__PORT": "0"}
 KILL_AT = 0.8
 """Share of the records after whose commit a worker is killed."""
@@ -180,10 +176,10 @@ class Bench:
     def stop_with_streams(self, environment: dict[str, str], command: str, streams: int) -> float:
         """Seconds from SIGTERM to the end of ``run`` or ``dashboard`` with so many open event streams."""
         with self.supervisor(environment | HTTP, command=command) as (process, log):
-            address = _address(process, log)
+            address = address_of(process, log)
             while command == "run" and "running from" not in log.read_text():
                 time.sleep(0.1)
-            opened = [_stream(address) for _ in range(streams)]
+            opened = [stream(address) for _ in range(streams)]
             started = time.monotonic()
             process.terminate()
             if process.wait(60):
@@ -306,60 +302,6 @@ def _ended_with(process: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
-
-
-class Visitor:
-    """Prometheus and a browser: scrapes every ``SCRAPE_SECONDS``, and keeps an event stream of the dashboard open."""
-
-    def __init__(self, pid: int, log: Path) -> None:
-        self._pid = pid
-        self._begun: tuple[float, float] | None = None
-        for target in (self._scrape, self._look):
-            threading.Thread(target=target, args=(log,), daemon=True).start()
-
-    def share(self) -> float:
-        """What the process, which has ended, spent on the CPU since the first scrape, as a share of a core."""
-        if self._begun is None:
-            raise click.ClickException("it ended before it could be scraped")
-        moment, spent = self._begun
-        return (cpu_seconds(self._pid) - spent) / (time.monotonic() - moment)
-
-    def _scrape(self, log: Path) -> None:
-        address = _address(None, log)
-        with suppress(OSError, HTTPException):
-            while True:
-                with urlopen(f"{address}metrics", timeout=10) as answer:
-                    answer.read()
-                self._begun = self._begun or (time.monotonic(), cpu_seconds(self._pid))
-                time.sleep(SCRAPE_SECONDS)
-
-    def _look(self, log: Path) -> None:
-        with suppress(OSError, HTTPException):
-            _stream(_address(None, log)).read()
-
-
-def _address(process: subprocess.Popen[bytes] | None, log: Path) -> str:
-    """Where it says that it serves."""
-    while (found := re.search(r"http://[\d.:]+/", log.read_text())) is None:
-        if process is not None and process.poll() is not None:
-            raise click.ClickException(f"it ended before it served:\n{log.read_text()}")
-        time.sleep(0.05)
-    return found.group()
-
-
-def _stream(address: str) -> HTTPResponse:
-    """An event stream of the dashboard, after its first line."""
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=600)
-    connection.request("GET", "/events")
-    answer = connection.getresponse()
-    answer.readline()
-    return answer
-
-
-def cpu_seconds(pid: int) -> float:
-    """What a process, be it one that has ended and was not waited for, has spent on the CPU."""
-    spent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
 
 
 def _run(process: subprocess.Popen[bytes], log: Path) -> Run:

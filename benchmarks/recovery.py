@@ -31,14 +31,14 @@ from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import machine, p99, table_of
 from benchmarks.processes import CASES, RESTORED, Bench, _committed
-from benchmarks.service import _machine, _records, _table
+from benchmarks.service import _records
 from service.broker.embedded import Broker
 from service.commands.run import worker_environment
 from service.kafka.clients import plain_producer, reading_consumer
 from service.kafka.topics import Topics
 from service.settings import Settings, load_settings
-from tests.crash.report import p99
 
 PARTITIONS = 8
 PATIENCE = 300.0
@@ -312,7 +312,7 @@ def main(
 ) -> None:
     name, records = _records(data)
     console = Console(width=240)
-    console.print(_machine())
+    console.print(machine())
     console.print(
         f"{name}, {rate:g} records/s on {PARTITIONS} partitions after {warm:,} at once; ARF of 10 trees"
     )
@@ -329,14 +329,14 @@ def main(
         if replay is not None:
             environment["EXPLAIN_CHECKPOINT__MAX_REPLAY_SECONDS"] = str(replay)
         recoveries, size = kills(processes, settings, environment, number, rate, settle)
-        table = _table(
+        table = table_of(
             f"SIGKILL, {number} times each; a snapshot has {size / 1e3:.0f} kB", "", "until assigned, s: p50", "p99",
             "restore, s: p50", "p99", "replay, s: p50", "p99", "restore and replay, s: p50", "p99", "of it CPU, s: p50", "p99", "records replayed", "goal",
         )  # fmt: skip
         _row(table, "sidecar", recoveries, "≤ 2 s")
         console.print(table)
         dark = moves(processes, settings, environment, max(2, number // 3), rate)
-        moved = _table("A second worker joins: dark for", "partitions", "p50, s", "p99, s", "goal")
+        moved = table_of("A second worker joins: dark for", "partitions", "p50, s", "p99, s", "goal")
         moved.add_row(str(len(dark)), f"{median(dark):.2f}", f"{p99(dark):.2f}", "≤ 1.5 s")
         console.print(moved)
         for lost in (False, True) if quix is not None else ():

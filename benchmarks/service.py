@@ -8,28 +8,22 @@ the process, the join, and what a worker spends on finding the past of its parti
 
 from __future__ import annotations
 
-import os
-import platform
-import re
 import tempfile
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
-from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 from river.datasets import Phishing
 
+from benchmarks.figures import machine, table_of
 from benchmarks.processes import CASES, ONE_DRAW, Bench, Case, Run
 from experiments.data import load
 from service.broker.embedded import Broker
-from service.broker.jars import KAFKA_VERSION
 
 PARTS = (
     ("explaining", "explain_one "),
@@ -51,7 +45,7 @@ OWN = ("consuming and producing", "decoding", "encoding")
 
 def throughput(bench: Bench, quick: bool) -> Table:
     """The service against the plain loop."""
-    table = _table(
+    table = table_of(
         "Throughput of one worker", "model", "partitions", "records", "loop, 1/s", "service, 1/s", "ratio", "goal",
         "ratio of CPU", "folding", "committing",
     )  # fmt: skip
@@ -76,7 +70,7 @@ def throughput(bench: Bench, quick: bool) -> Table:
 
 def snapshots(bench: Bench, quick: bool) -> Table:
     """What storing the state of four partitions takes, with the default cadence."""
-    table = _table(
+    table = table_of(
         "Snapshots of four partitions", "model", "records", "seconds", "snapshots", "time of one, ms", "share", "goal"
     )  # fmt: skip
     for case in CASES:
@@ -96,7 +90,7 @@ def snapshots(bench: Bench, quick: bool) -> Table:
 
 def recovery(bench: Bench, quick: bool) -> Table:
     """A worker that is killed, and its successor."""
-    table = _table(
+    table = table_of(
         "kill -9 near the end, one partition", "model", "snapshot, kB", "replayed records", "restore, s", "replay, s"
     )  # fmt: skip
     for case in CASES:
@@ -114,7 +108,7 @@ def recovery(bench: Bench, quick: bool) -> Table:
 
 def memory(bench: Bench, quick: bool) -> Table:
     """What a partition takes once it has seen every record."""
-    table = _table(
+    table = table_of(
         "A partition", "model", "after records", "resident, MB", "snapshot, kB", "taking it, ms", "loading it, ms"
     )  # fmt: skip
     for case in CASES:
@@ -154,7 +148,7 @@ def _pairs(
 def profile(bench: Bench, quick: bool) -> Table:
     """Where the CPU time of a worker goes; explaining every 50th record alone shows what is the service's own."""
     case, records, runs = CASES[0], 4_000 if quick else 30_000, 1 if quick else 4
-    table = _table(
+    table = table_of(
         f"CPU time of a worker, µs per record (py-spy, least of {runs} runs; {case.name}, each 50th record explained)",
         "part", "µs", "goal",
     )  # fmt: skip
@@ -181,7 +175,7 @@ def profile(bench: Bench, quick: bool) -> Table:
 def workers(bench: Bench, quick: bool) -> Table:
     """One and two workers on the eight partitions of a backlog."""
     case, records, blocks = CASES[2], 1_600 if quick else 16_000, 1 if quick else 2
-    table = _table(
+    table = table_of(
         "Workers on 8 partitions", "model", "records", "1 worker, 1/s", "2 workers, 1/s", "ratio", "goal", "broker's CPU"
     )  # fmt: skip
     rates: dict[int, list[float]] = {1: [], 2: []}
@@ -217,7 +211,7 @@ def rivals(bench: Bench, quick: bool, quix: str | None) -> Table:
         "service, m = 1",
         "service, default m",
     ]
-    table = _table(title, *columns, "m = 1 against Quix", "goal")
+    table = table_of(title, *columns, "m = 1 against Quix", "goal")
     for case in CASES:
         records = case.quick_records // 2 if quick else case.rival_records
         rates: dict[str, list[float]] = {"loop": [], "quix": [], "one": [], "default": []}
@@ -241,7 +235,7 @@ def watched(bench: Bench, quick: bool) -> Table:
     """``run`` with HTTP, metrics that are scraped and a dashboard that is looked at, against ``run`` without."""
     case, partitions = CASES[0], 4
     records, blocks = (case.quick_records, 1) if quick else (case.many_records, 10)
-    table = _table(
+    table = table_of(
         "Metrics and dashboard", "model", "records", "without, 1/s", "with, 1/s", "ratio of time", "ratio of the worker's CPU",
         "goal", "supervisor's CPU",
     )  # fmt: skip
@@ -267,7 +261,7 @@ def watched(bench: Bench, quick: bool) -> Table:
 
 def stopping(bench: Bench, quick: bool) -> Table:
     """SIGTERM with ten open event streams."""
-    table = _table("SIGTERM with ten open event streams", "command", "seconds to its end", "goal")
+    table = table_of("SIGTERM with ten open event streams", "command", "seconds to its end", "goal")
     for command in ("run", "dashboard"):
         seconds = [
             bench.stop_with_streams(bench.environment(CASES[0], 4, 2_000), command, 10)
@@ -287,26 +281,6 @@ def _seconds(bench: Bench, case: Case, records: int, name: str, quix: str | None
 def _spread(values: list[float], digits: int = 2) -> str:
     middle, least, most = (f"{value:.{digits}f}" for value in (median(values), min(values), max(values)))
     return f"{middle} ({least}–{most})" if len(values) > 1 else middle
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", caption_justify="left", box=MARKDOWN)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index else "left", no_wrap=True)
-    return table
-
-
-def _machine() -> str:
-    info = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []
-    packages = ", ".join(
-        f"{name} {version(name)}" for name in ("river", "numpy", "confluent-kafka", "explanation-sidecar")
-    )
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}, {len(names)} × {names[0] if names else platform.machine()}, "
-        f"load {os.getloadavg()[0]:.1f} at the start, "
-        f"Python {platform.python_version()}, {packages}, Apache Kafka {KAFKA_VERSION}"
-    )
 
 
 def _records(data: Path | None) -> tuple[str, list[dict[str, Any]]]:
@@ -340,7 +314,7 @@ SECTIONS: dict[str, Callable[..., Table]] = {
 def main(sections: tuple[str, ...], data: Path | None, quick: bool, quix: str | None) -> None:
     console = Console(width=180)
     name, records = _records(data)
-    console.print(_machine())
+    console.print(machine())
     console.print(f"{name}; medians (least–most) of rotated blocks")
     with tempfile.TemporaryDirectory() as folder, Broker() as broker:
         bench = Bench(broker, records, Path(folder))

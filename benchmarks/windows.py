@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 from rich.console import Console
 
-from benchmarks.service import _table
+from benchmarks.figures import table_of
 from experiments.data import load
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
@@ -62,7 +62,7 @@ def main() -> None:
     labels = data.y.tolist()
     values = [orjson.dumps({**x, "label": y}) for x, y in zip(data.rows(), labels, strict=True)][:limit]
     title = f"{len(values):,} records of elec2, windows of {window:,}"
-    table = _table(
+    table = table_of(
         title, "model", "µs per record", "with windows", "adds", "longest attribution", "attributions"
     )
     for name, model in MODELS.items():

@@ -133,7 +133,7 @@ class Load:
             problems.append(f"the group still has {self._members()} members after they all left")
         self.fleet.inspect()
         done = subprocess.run(
-            [sys.executable, "-m", "tests.crash.oracle"],
+            [sys.executable, "-m", "benchmarks.oracle"],
             env={**worker_environment(), **self.pipeline.environment},
             capture_output=True,
             text=True,

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.figures import p99
 from service.broker.jars import KAFKA_VERSION
 from service.crash_points import POINTS
 from tests.crash.campaign import Done
@@ -109,12 +110,6 @@ def restarts(verdict: Verdict) -> str:
     """Which workers ended by themselves."""
     ended = ", ".join(f"{reason} ({count})" for reason, count in verdict.ended.items())
     return f"Workers that ended by themselves and were started again: {ended or 'none'}."
-
-
-def p99(values: Sequence[float]) -> float:
-    """The 99th percentile."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
 
 def _table(*header: str, rows: Sequence[Sequence[object]]) -> list[str]:

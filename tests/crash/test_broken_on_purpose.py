@@ -11,11 +11,11 @@ import zstandard
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from benchmarks import oracle
+from benchmarks.oracle import check
 from service.broker.embedded import Broker
 from service.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
-from tests.crash import oracle
-from tests.crash.oracle import check
 from tests.crash.sabotage import SABOTAGE
 from tests.crash.worker import SABOTAGE_VARIABLE
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from benchmarks.oracle import Stream, chain, compare
 from service.errors import UserError
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
@@ -22,7 +23,6 @@ from service.kafka.loop import Worker
 from service.kafka.member import Member
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 from service.wire.envelope import Envelope
-from tests.crash.oracle import Stream, chain, compare
 from tests.driver.clients import kafka_of
 from tests.driver.log import Cluster, Entry, Killed
 from tests.driver.process import Fault, Process

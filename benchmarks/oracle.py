@@ -1,6 +1,6 @@
 """The oracle: what the output topics must contain, from the input up to the committed offset, in a plain loop over the fold.
 
-``python -m tests.crash.oracle`` reads the settings of a sidecar from its environment, and its topics from their first byte. It
+``python -m benchmarks.oracle`` reads the settings of a sidecar from its environment, and its topics from their first byte. It
 shares nothing with the service but the fold and the headers around its messages: no consumer, no loop, no checkpoint. It prints what it compared as JSON, and its
 exit status is 1 where a byte differs.
 """
