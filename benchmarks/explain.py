@@ -21,7 +21,7 @@ from typing import Any
 
 from explain_core import losses
 from explain_core.evaluation.choice import choose
-from explain_core.importance.base import Together
+from explain_core.importance.group import EstimatorGroup
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.choice import learner_of
@@ -131,7 +131,7 @@ def ours(model: Model, n_samples: int | None = 1) -> Step:
         for one in (IncrementalPFI, IncrementalSAGE)
     )
 
-    together = Together([pfi, sage])
+    together = EstimatorGroup([pfi, sage])
 
     def step(x: dict[str, float], y: int) -> None:
         model.hold(x)

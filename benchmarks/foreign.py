@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from explain_core.evaluation.choice import choose
-from explain_core.importance.base import Together
+from explain_core.importance.group import EstimatorGroup
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.choice import learner_of
@@ -72,7 +72,7 @@ def measured(name: str, block: int, blocks: int, warm_up: int) -> dict[str, Any]
     task, make = families()[name]
     model = learner_of(make(), task) or wrap(make(), task)
     evaluator, reservoir = choose(model), make_reservoir("geometric", 100, 1)
-    both = Together([
+    both = EstimatorGroup([
         one(model, task=task, n_samples=1, reservoir=reservoir, seed=1, evaluator=evaluator)
         for one in (IncrementalPFI, IncrementalSAGE)
     ])  # fmt: skip

@@ -113,7 +113,7 @@ class Library:
         from river.datasets import synth
         from river.tree import HoeffdingTreeClassifier
 
-        from explain_core.importance.base import Together
+        from explain_core.importance.group import EstimatorGroup
         from explain_core.importance.ipfi import IncrementalPFI
         from explain_core.importance.isage import IncrementalSAGE
         from explain_core.learners.choice import learner_of
@@ -126,7 +126,7 @@ class Library:
         self._sage = IncrementalSAGE(
             learner, reservoir=self._pfi.reservoir, evaluator=self._pfi.evaluator, seed=number
         )
-        self._both = Together([self._pfi, self._sage])
+        self._both = EstimatorGroup([self._pfi, self._sage])
         self(2 * SIZE)
 
     def __call__(self, n: int) -> Array:

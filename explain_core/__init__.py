@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from explain_core.artefacts.load import load_artefact, load_model
     from explain_core.drift import RiskChange, dbshap
     from explain_core.explanation import Explanation, Importance
-    from explain_core.importance.base import Together
     from explain_core.importance.batch.intervals import IntervalPFI
     from explain_core.importance.batch.mdi import mean_decrease_impurity
     from explain_core.importance.batch.permutation import PermutationImportance
     from explain_core.importance.batch.sage import SAGE, SlidingWindowSAGE
+    from explain_core.importance.group import EstimatorGroup
     from explain_core.importance.ipfi import IncrementalPFI
     from explain_core.importance.isage import IncrementalSAGE
     from explain_core.learners.choice import learner_of
@@ -48,7 +48,7 @@ _HOMES = {
     "RiskChange": "drift",
     "SAGE": "importance.batch.sage",
     "SlidingWindowSAGE": "importance.batch.sage",
-    "Together": "importance.base",
+    "EstimatorGroup": "importance.group",
     "UniformReservoir": "reservoirs",
     "alpha_of": "smoothing",
     "dbshap": "drift",
@@ -61,6 +61,7 @@ _HOMES = {
 
 __all__ = [
     "SAGE",
+    "EstimatorGroup",
     "Explanation",
     "GeometricReservoir",
     "Importance",
@@ -73,7 +74,6 @@ __all__ = [
     "PermutationImportance",
     "RiskChange",
     "SlidingWindowSAGE",
-    "Together",
     "UniformReservoir",
     "alpha_of",
     "dbshap",

@@ -21,12 +21,12 @@ class Player(NamedTuple):
 class Players:
     """A partition of the features: each group is one player, every other feature is its own.
 
-    ``features`` fixes them and their order; without it they are met in the stream, in order of appearance.
+    ``features`` fixes them and their order; without it they come from the stream, in order of appearance.
     Raises ``ValueError`` for a feature named twice and for a group that is empty, overlaps another, has the name of a
     feature outside it, or names an unknown feature where ``features`` fixes them.
 
     >>> players = Players(groups={"location": ["lat", "lon"]})
-    >>> players.meet({"lat": 1.0, "lon": 2.0, "size": 3})
+    >>> players.observe({"lat": 1.0, "lon": 2.0, "size": 3})
     >>> [player.name for player in players]
     ['location', 'size']
     """
@@ -44,10 +44,10 @@ class Players:
             if names is not None and len(set(names)) < len(names):
                 raise ValueError(f"{argument}: {', '.join(names)} names a feature twice; name each once")
         self._group_of: dict[str, str] = {}
-        for name, members in groups.items():
-            if not members:
+        for name, grouped in groups.items():
+            if not grouped:
                 raise ValueError(f"groups: {name!r} is empty; name at least one feature")
-            for feature in members:
+            for feature in grouped:
                 if feature in self._group_of:
                     raise ValueError(
                         f"groups: feature {feature!r} is in {self._group_of[feature]!r} and {name!r}; groups must be disjoint"
@@ -57,25 +57,29 @@ class Players:
                         f"groups: {name!r} names the unknown feature {feature!r}; known are {', '.join(features)}"
                     )
                 self._group_of[feature] = name
-        self._groups = {name: tuple(members) for name, members in groups.items()}
+        self._groups = {name: tuple(grouped) for name, grouped in groups.items()}
         self.fixed = features is not None
         self._seen: dict[str, None] = {}
         self._players: list[Player] = []
-        self._met: dict[str, None] = {}
+        self._seen_groups: dict[str, None] = {}
         self._add(features or ())
 
-    def meet(self, row: Mapping[str, object]) -> None:
-        """Take in the features of a record that were not met before (none where they are fixed)."""
+    def observe(self, row: Mapping[str, object]) -> None:
+        """Add the features of a record that are new (none where they are fixed)."""
         if not self.fixed:
             self._add(self.outside(row))
 
     def after(self, row: Mapping[str, object]) -> Self:
-        """These players once they have met the record: themselves where it has no new feature, else others."""
+        """These players after observing the record: themselves if it has no new feature, else a copy."""
         if self.fixed or row.keys() <= self._seen.keys():
             return self
         new = copy.copy(self)
-        new._seen, new._players, new._met = dict(self._seen), list(self._players), dict(self._met)
-        new.meet(row)
+        new._seen, new._players, new._seen_groups = (
+            dict(self._seen),
+            list(self._players),
+            dict(self._seen_groups),
+        )
+        new.observe(row)
         return new
 
     def outside(self, features: Iterable[str]) -> tuple[str, ...]:
@@ -94,12 +98,12 @@ class Players:
             name = self._group_of.get(feature)
             if name is None:
                 self._players.append(Player(feature, (feature,)))
-            elif name not in self._met:
-                self._met[name] = None
+            elif name not in self._seen_groups:
+                self._seen_groups[name] = None
                 self._players.append(Player(name, self._groups[name]))
 
     def seen(self) -> list[str]:
-        """The features met so far, in order of appearance: with the arguments, the whole state."""
+        """The features seen so far, in order of appearance: with the arguments, the whole state."""
         return list(self._seen)
 
     def __eq__(self, other: object) -> bool:

@@ -19,7 +19,7 @@ from service.settings import Settings, load_settings
 def warm_up(settings: Settings) -> None:
     """Compile what these settings need, once for all processes that ask at the same time."""
     with _turn(cache_folder()):
-        from explain_core.evaluation.choice import warm
+        from explain_core.importance.warm import warm
         from service.fold.models import load_model
 
         warm(load_model(settings.model, seed=0))

@@ -28,7 +28,7 @@ SHRINKAGE = 2.0
 """Weight by which the value of a leaf is shrunk to 0."""
 
 
-class Part(NamedTuple):
+class TrainingSet(NamedTuple):
     """n × k codes, n targets and weights."""
 
     codes: Codes
@@ -37,7 +37,12 @@ class Part(NamedTuple):
 
 
 def boosted(
-    learnt: Part, tested: Part, more: Codes, sizes: Sequence[int], unordered: Sequence[int], odds: bool
+    learnt: TrainingSet,
+    tested: TrainingSet,
+    more: Codes,
+    sizes: Sequence[int],
+    unordered: Sequence[int],
+    odds: bool,
 ) -> tuple[Values, Values]:
     """Predictions at ``tested`` and at ``more``, of trees that learn from ``learnt`` and are as many as fit ``tested`` best.
 

@@ -25,7 +25,7 @@ import numpy as np
 from explain_core.drift.arrays import Codes, Flags, Values
 from explain_core.drift.binned import Binned
 from explain_core.drift.binning import make_bins
-from explain_core.drift.boosting import Part, boosted
+from explain_core.drift.boosting import TrainingSet, boosted
 from explain_core.drift.conditional import CellIndex, Pair
 from explain_core.drift.windows import Window
 
@@ -149,15 +149,15 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
         learnt = [np.flatnonzero(one != half) for one in halves]
         served = [np.flatnonzero(one == half) for one in halves]
 
-        def fit(learnt: Part, tested: Part, more: Codes, odds: bool) -> tuple[Values, Values]:
+        def fit(learnt: TrainingSet, tested: TrainingSet, more: Codes, odds: bool) -> tuple[Values, Values]:
             return boosted(learnt, tested, more, columns.sizes, columns.unordered, odds)
 
-        def both(rows: list[Codes]) -> Part:
+        def both(rows: list[Codes]) -> TrainingSet:
             """The rows of both windows, which weigh the same: odds are then the ratio of their densities."""
             of = np.repeat([0.0, 1.0], [len(one) for one in rows])
             least = min(map(len, rows))  # what the shorter window tells is what is known
             weights = np.repeat([least / len(one) for one in rows], [len(one) for one in rows])
-            return Part(
+            return TrainingSet(
                 np.concatenate([part[one] for part, one in zip(codes, rows, strict=True)]), of, weights
             )
 
@@ -166,7 +166,7 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
         for w in (0, 1):
             for h, loss in enumerate(losses[w]):
                 part, tested = (
-                    Part(codes[w][one], loss[one], np.ones(len(one))) for one in (learnt[w], served[w])
+                    TrainingSet(codes[w][one], loss[one], np.ones(len(one))) for one in (learnt[w], served[w])
                 )
                 own, other = fit(part, tested, codes[1 - w][served[1 - w]], False)
                 means[w][w, h, served[w]], means[1 - w][w, h, served[1 - w]] = own, other

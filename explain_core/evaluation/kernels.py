@@ -342,7 +342,7 @@ def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
 
 
 @inner
-def settle(
+def update_smoothers(
     m: int, delta: Any, cells: Any, sums: Any, rates: Any,
     sage_m: int, sage_delta: Any, sage_cells: Any, sage_sums: Any, sage_rates: Any, empty: Any, after: Any,
 ) -> bool:  # fmt: skip

@@ -17,7 +17,7 @@ from explain_core.evaluation.kernels import (
     joined_delta,
     put,
     replaced_delta,
-    settle,
+    update_smoothers,
 )
 from explain_core.learners.arrays import f8, held, i8, u8
 from explain_core.learners.layout import HEAD, N_CLASSES
@@ -100,7 +100,7 @@ def settled(plan: Any, first: Any, second: Any, y: float) -> Any:
             return False
     cells = f8(plan, CELLS).reshape((5, n_losses, players))
     sage_cells = f8(plan, SAGE_CELLS).reshape((5, n_losses, counts[SAGE_PLAYERS]))
-    return settle(
+    return update_smoothers(
         m, delta, cells, f8(plan, SUMS), rates,
         sage_m, sage_delta, sage_cells, f8(plan, SAGE_SUMS), sage_rates, empty, after,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from explain_core.smoothing import Array, Smoother
 
 
 @dataclass
-class Part:
+class PlanEntry:
     """What one estimator brings to a plan: its draws, and what takes its Δ in; of no draws where it is absent.
 
     ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, which an evaluator keeps
@@ -39,7 +39,7 @@ class Plan:
     """iPFI and iSAGE, or one of them, of the same players, losses and reservoir, also as arrays for compiled kernels."""
 
     def __init__(
-        self, players: Players, losses: Sequence[Loss], reservoir: Reservoir, pfi: Part, sage: Part
+        self, players: Players, losses: Sequence[Loss], reservoir: Reservoir, pfi: PlanEntry, sage: PlanEntry
     ) -> None:
         self.players, self.reservoir = players, reservoir
         self.pfi, self.sage = pfi, sage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -11,10 +11,11 @@ import numpy as np
 from explain_core import losses as known_losses
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
-from explain_core.evaluation.plan import Part, Plan
+from explain_core.evaluation.plan import PlanEntry
 from explain_core.explanation import Explanation
+from explain_core.importance.group import EstimatorGroup
 from explain_core.losses import Loss, Prediction, Task
-from explain_core.models import Model, Row, check_prediction, wrap
+from explain_core.models import Model, Row, wrap
 from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
@@ -22,11 +23,11 @@ from explain_core.removal.conditional import ConditionalState
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
 from explain_core.smoothing import Array, Band, Smoother, SmootherState, half_width
 from explain_core.state import Count, State, StateError, check
-from explain_core.steadiness import BLOCK, Steadiness, SteadinessState
+from explain_core.steadiness import Steadiness, SteadinessState
 
 
 class EstimatorState(State, frozen=True):
-    """Features met, generator and smoothed values; what is None belongs to other estimators."""
+    """Features seen, generator and smoothed values; what is None belongs to other estimators."""
 
     features: list[str]
     rng: Count
@@ -147,13 +148,13 @@ class IncrementalEstimator:
         self._alone.explain_one(x, y, prediction)
         return self
 
-    def meet(self, x: Row) -> None:
-        """Take notice of a record that is not explained."""
-        self._alone.meet(x)
+    def observe(self, x: Row) -> None:
+        """Take in the features of a record that is not explained."""
+        self._alone.observe(x)
 
     @cached_property
-    def _alone(self) -> Together:
-        return Together([self])
+    def _alone(self) -> EstimatorGroup:
+        return EstimatorGroup([self])
 
     def state(self) -> EstimatorState:
         """What a snapshot holds, but for model and shared reservoir."""
@@ -254,9 +255,9 @@ class IncrementalEstimator:
         """Whether compiled code may explain; else only Python does."""
         return self.copies is not None
 
-    def _part(self) -> Part:
+    def _plan_entry(self) -> PlanEntry:
         """What compiled code needs to know."""
-        return Part(self._rng, self.n_samples, self._smoother)
+        return PlanEntry(self._rng, self.n_samples, self._smoother)
 
     @property
     def _empty_model(self) -> EmptyModel | None:
@@ -285,11 +286,11 @@ class IncrementalEstimator:
     def _check(self, x: Row) -> None:
         """Raise ``ValueError`` for a record that cannot be taken in."""
 
-    def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
-        """Change the state besides the smoother that an explained record changes; ``part`` is that of compiled code. Does not fail."""
+    def _explained(self, y: Any, base: Prediction, entry: PlanEntry | None, delta: Array) -> None:
+        """Change the state besides the smoother that an explained record changes; ``entry`` is that of compiled code. Does not fail."""
 
     def _learn(self, x: Row) -> None:
-        """Take in a record that was met. Does not fail."""
+        """Take in an observed record. Does not fail."""
 
     def _estimate(self) -> tuple[Array, Array]:
         """Values and their standard errors, losses × players."""
@@ -297,135 +298,6 @@ class IncrementalEstimator:
 
     def _checked_samples(self, n_samples: int | None) -> int:
         raise NotImplementedError
-
-
-class Together:
-    """Estimators that explain the same records in one evaluation: the values are those that each finds alone.
-
-    They must have one model, evaluator, reservoir, warm-up, losses and players, and be of different kinds. Raises
-    ``ValueError`` where they have not. ``explain_one`` changes the state of all of them, or of none where it raises.
-
-    >>> from explain_core.importance.ipfi import IncrementalPFI
-    >>> from explain_core.importance.isage import IncrementalSAGE
-    >>> from explain_core.reservoirs import make_reservoir
-    >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", reservoir=make_reservoir("geometric", 10))
-    >>> sage = IncrementalSAGE(pfi.model, task="regression", reservoir=pfi.reservoir, evaluator=pfi.evaluator)
-    >>> both = Together([pfi, sage])
-    >>> for i in range(50):
-    ...     x = {"a": float(i % 7), "b": 1.0}
-    ...     both.explain_one(x, 2.0 * x["a"])
-    ...     pfi.reservoir.add(x)
-    >>> pfi.explanation.n, sage.explanation.n
-    (40, 40)
-    """
-
-    def __init__(self, estimators: Sequence[IncrementalEstimator]) -> None:
-        first = estimators[0]
-        if len({one.name for one in estimators}) < len(estimators) or not all(map(first._shares, estimators)):
-            names = [one.name for one in estimators]
-            raise ValueError(
-                f"estimators: {names} differ in model, evaluator, reservoir, warm_up, losses, features, groups or removal, or are of one kind"
-            )
-        for one in estimators:
-            one.players = first.players
-        self.estimators = tuple(estimators)
-        self._plan: Plan | None = None
-        self._parts: list[tuple[IncrementalEstimator, Part]] = []
-        self._names: tuple[str, ...] | None = None
-        """The features of a record that compiled code has explained: another one with them teaches the players nothing."""
-
-    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> None:
-        """``IncrementalEstimator.explain_one`` of each."""
-        first = self.estimators[0]
-        if first._owns_reservoir:
-            x = dict(x)
-        names, players = tuple(x), first.players
-        known = names == self._names
-        if not known:
-            for one in self.estimators:
-                one._check(x)
-            players = players.after(x)
-        if first.ready:
-            base = first.model.predict(x) if prediction is None else prediction
-            if players is not first.players or not self._compiled(players, x, y, base):
-                check_prediction(base, first.task)
-                self._evaluated(players, x, y, base)
-            elif not known:
-                self._names = names
-            for one in self.estimators:
-                one._n += 1
-                if one._n % BLOCK == 0:
-                    one._end_block()
-        if not known:
-            self._met(players, x)
-        if first._owns_reservoir:
-            first.reservoir.add(x)
-
-    def meet(self, x: Row) -> None:
-        """``IncrementalEstimator.meet`` of each."""
-        first = self.estimators[0]
-        for one in self.estimators:
-            one._check(x)
-        self._met(first.players.after(x), x)
-
-    def _met(self, players: Players, x: Row) -> None:
-        for one in self.estimators:
-            one._take(players)
-            one._learn(x)
-
-    def _compiled(self, players: Players, x: Row, y: Any, base: Prediction) -> bool:
-        plan, first = self._plan, self.estimators[0]
-        if not first._compilable or not players:
-            return False
-        if plan is None or plan.players is not players:
-            self._parts = [(one, one._part()) for one in self.estimators]
-            of = {one.copies: part for one, part in self._parts}
-            replaced, joining = of.get("replaced") or Part(), of.get("joining") or Part()
-            plan = self._plan = Plan(players, first.losses, first.reservoir, replaced, joining)
-        for one, part in self._parts:
-            part.empty = one._empty_model
-        if not first.evaluator.explain(plan, x, y, base):
-            return False
-        for one, part in self._parts:
-            one.increments = part.delta
-            one._explained(y, base, part, part.delta)
-        return True
-
-    def _evaluated(self, players: Players, x: Row, y: Any, base: Prediction) -> None:
-        states = [one._rng.state for one in self.estimators]
-        try:
-            deltas = [one._contributions(players, x, y, base) for one in self.estimators]
-            for delta in deltas:
-                if not np.isfinite(delta).all():
-                    names = [loss.name for loss in self.estimators[0].losses]
-                    raise ValueError(f"losses: a loss of {names} is not finite for y = {y!r}")
-        except BaseException:
-            for one, state in zip(self.estimators, states, strict=True):
-                one._rng.state = state
-            raise
-        for one, delta in zip(self.estimators, deltas, strict=True):
-            one._take(players)
-            one._smoother.update(delta)
-            one.increments = delta
-            one._explained(y, base, None, delta)
-
-
-def teams(estimators: Iterable[IncrementalEstimator]) -> list[Together]:
-    """The estimators in as few evaluations as they need.
-
-    >>> from explain_core.importance.ipfi import IncrementalPFI
-    >>> [len(team.estimators) for team in teams([IncrementalPFI(lambda x: 1.0), IncrementalPFI(lambda x: 1.0)])]
-    [1, 1]
-    """
-    found: list[list[IncrementalEstimator]] = []
-    for one in estimators:
-        for team in found:
-            if team[0]._shares(one) and all(one.name != other.name for other in team):
-                team.append(one)
-                break
-        else:
-            found.append([one])
-    return list(map(Together, found))
 
 
 def at_least_one(n_samples: int) -> int:

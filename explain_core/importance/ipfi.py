@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from explain_core.evaluation.plan import Part
+from explain_core.evaluation.plan import PlanEntry
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row
@@ -93,7 +93,7 @@ class IncrementalPFI(IncrementalEstimator):
             self._switched.grow(len(players))
             self._own.grow(len(players))
 
-    def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
+    def _explained(self, y: Any, base: Prediction, entry: PlanEntry | None, delta: Array) -> None:
         if self.kind == "ratio":
             own = np.array([[loss(y, base)] for loss in self.losses])
             self._own.update(np.broadcast_to(own, delta.shape).copy())

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from explain_core.evaluation.plan import Part
+from explain_core.evaluation.plan import PlanEntry
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
 from explain_core.models import Row, check_prediction
@@ -153,8 +153,8 @@ class IncrementalSAGE(IncrementalEstimator):
     def _compilable(self) -> bool:
         return not self._trees and super()._compilable
 
-    def _part(self) -> Part:
-        return Part(self._rng, self.n_samples, self._smoother, self._pairs)
+    def _plan_entry(self) -> PlanEntry:
+        return PlanEntry(self._rng, self.n_samples, self._smoother, self._pairs)
 
     @property
     def _empty_model(self) -> EmptyModel | None:
@@ -171,11 +171,11 @@ class IncrementalSAGE(IncrementalEstimator):
             losses.append(value)
         return losses
 
-    def _explained(self, y: Any, base: Prediction, part: Part | None, delta: Array) -> None:
-        if part is None or part.empty is None:
+    def _explained(self, y: Any, base: Prediction, entry: PlanEntry | None, delta: Array) -> None:
+        if entry is None or entry.empty is None:
             self._y0, self._after = self._after or self._y0.after(base), None
         else:
-            self._y0 = part.empty
+            self._y0 = entry.empty
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_after": None, "_y0": self._y0.alone()}

@@ -186,7 +186,7 @@ def _missing(value: Any) -> bool:
 
 
 def warm() -> None:
-    """Compile what the trees take, or load it from numba's cache; see ``explain_core.evaluation.choice.warm``."""
+    """Compile what the trees take, or load it from numba's cache; see ``explain_core.importance.warm.warm``."""
     trees, again = Conditional(size=1, seed=0), Conditional(size=1, seed=0)
     for i in range(3):
         trees.learn({"number": i / 2, "category": "abc"[i]})

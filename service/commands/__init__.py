@@ -1,1 +1,1 @@
-"""The commands, one file each; ``service.cli`` only registers them."""
+"""What the commands do, one file each; ``service.cli`` declares them."""

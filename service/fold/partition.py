@@ -18,7 +18,8 @@ from explain_core.evaluation.choice import choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
 from explain_core.importance import estimator
-from explain_core.importance.base import EstimatorState, IncrementalEstimator, teams
+from explain_core.importance.base import EstimatorState, IncrementalEstimator
+from explain_core.importance.group import grouped
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
@@ -163,7 +164,7 @@ class PartitionState:
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
         self._topic = settings.topics.records
-        self._teams = teams(self.explainers.values())
+        self._estimator_groups = grouped(self.explainers.values())
         self._every = settings.explain.every
         self._emit_every = settings.emit.every
         self._static = settings.model.static
@@ -221,11 +222,11 @@ class PartitionState:
         check_prediction(prediction, self.model.task)
         explained = self.records % self._every == 0
         if explained:
-            for team in self._teams:
-                team.explain_one(x, y, prediction)
+            for group in self._estimator_groups:
+                group.explain_one(x, y, prediction)
         else:
-            for team in self._teams:
-                team.meet(x)
+            for group in self._estimator_groups:
+                group.observe(x)
         if windows is not None:
             changes = [
                 windows.before(sample, self.model),
@@ -487,7 +488,7 @@ class PartitionState:
             self.windows.restore(data.windows, len(self.labels), unpack)
         if self.alarms is not None and data.alarms is not None:
             self.alarms.restore(data.alarms)
-        self._teams = teams(self.explainers.values())
+        self._estimator_groups = grouped(self.explainers.values())
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
 

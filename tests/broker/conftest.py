@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 
-from explain_core.evaluation.choice import warm
+from explain_core.importance.warm import warm
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
 from service.broker.embedded import Broker

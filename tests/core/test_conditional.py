@@ -231,7 +231,7 @@ def test_a_group_is_known_or_not_as_a_whole():
 def test_a_record_that_is_not_explained_is_learned_from_all_the_same():
     sage = IncrementalSAGE(lambda x: 0.0, task="regression", removal="conditional")
     for x in stream("binary", 600):
-        sage.meet(x)
+        sage.observe(x)
     assert (draws(sage._trees, "b", {"a": 1}, {"a"}) == 1).all()
 
 
@@ -251,7 +251,7 @@ def test_a_feature_that_changes_its_kind_or_has_none_is_refused_and_changes_no_b
         with pytest.raises(ValueError, match=message):
             sage.explain_one(x, 0.0)
         with pytest.raises(ValueError, match=message):
-            sage.meet(x)
+            sage.observe(x)
         assert sage.state() == state
     sage.explain_one({"a": None, "b": float("nan")}, 0.0)  # missing values have no kind
 

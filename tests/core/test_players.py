@@ -13,8 +13,8 @@ def names(players):
 
 def test_features_are_met_in_order_and_a_group_with_its_first_member():
     players = Players(groups={"location": ["lat", "lon"]})
-    players.meet({"size": 1, "lon": 2})
-    players.meet({"lat": 1, "size": 1, "age": 2})
+    players.observe({"size": 1, "lon": 2})
+    players.observe({"lat": 1, "size": 1, "age": 2})
     assert list(players) == [
         Player("size", ("size",)), Player("location", ("lat", "lon")), Player("age", ("age",)),
     ]  # fmt: skip
@@ -23,7 +23,7 @@ def test_features_are_met_in_order_and_a_group_with_its_first_member():
 
 def test_fixed_features_take_no_new_ones():
     players = Players(["b", "a"], {"g": ["a"]})
-    players.meet({"c": 1})
+    players.observe({"c": 1})
     assert names(players) == ["b", "g"]
     assert players.outside({"a": 1, "c": 1, "d": 1}) == ("c", "d")
     assert players.after({"c": 1}) is players
@@ -31,7 +31,7 @@ def test_fixed_features_take_no_new_ones():
 
 def test_players_after_a_record_leave_those_before_as_they_were():
     before = Players(groups={"g": ["c", "d"]})
-    before.meet({"a": 1})
+    before.observe({"a": 1})
     state = pickle.dumps(before)
     after = before.after({"a": 1, "c": 2, "b": 3})
     assert names(after) == ["a", "g", "b"]
@@ -46,7 +46,7 @@ def test_a_record_with_a_feature_named_as_a_group_changes_nothing():
     with pytest.raises(
         ValueError, match="'g' is also the name of a feature outside the group; rename the group"
     ):
-        players.meet({"new": 1, "g": 2})
+        players.observe({"new": 1, "g": 2})
     assert pickle.dumps(players) == state
 
 

@@ -17,7 +17,7 @@ from river import (
     tree,
 )
 
-from explain_core.evaluation.choice import warm
+from explain_core.importance.warm import warm
 from explain_core.learners.choice import learner_of
 from explain_core.losses import Task as CoreTask
 from explain_core.models import wrap

@@ -98,7 +98,7 @@ class SAGE:
         rows = records(X, self.features)
         players = Players(self.features, self.groups)
         for row in rows:
-            players.meet(row)
+            players.observe(row)
         predictions = self.model.predict_many(rows)
         ys = labels(y, rows, self.model, predictions)
         others = rows if background is None else records(background, self.features)

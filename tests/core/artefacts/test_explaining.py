@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explain_core.artefacts.load import load_model
-from explain_core.importance.base import teams
+from explain_core.importance.group import grouped
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from tests.core.artefacts import trained
@@ -46,8 +46,8 @@ def test_contributions_are_those_of_single_predictions(name, groups, n_samples, 
         sage = IncrementalSAGE(model, reservoir=pfi.reservoir, **{**options, "evaluator": pfi.evaluator})
         rows = trained.records(trained.TABLE if name != "forest" else trained.NUMBERS)
         for x, y in zip(rows[:120], target, strict=False):
-            for team in teams([pfi, sage]):
-                team.explain_one(x, y)
+            for group in grouped([pfi, sage]):
+                group.explain_one(x, y)
             pfi.reservoir.add(x)
         assert pfi.evaluator.name == evaluator
         assert pfi.evaluator.fallbacks <= 1

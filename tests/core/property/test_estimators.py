@@ -171,7 +171,7 @@ def test_nothing_is_estimated_before_the_reservoir_is_warm(name):
 @every_estimator
 def test_a_record_that_is_not_explained_makes_its_features_known(name):
     estimator = make(name, features=None)
-    estimator.meet({"new": 1})
+    estimator.observe({"new": 1})
     assert estimator.explanation.features == ("new",)
     assert estimator.explanation.status == "warming"
     assert estimator.explain_one({}, "up").explanation.features == ("new",)
@@ -260,7 +260,7 @@ def test_a_feature_with_the_name_of_a_group_is_refused_and_changes_no_bit(name):
 @every_estimator
 def test_reading_an_explanation_changes_no_bit(name, task):
     estimator = follow(make(name, task), mixed_stream(40, 1, task))
-    estimator.meet({"fresh": 1})
+    estimator.observe({"fresh": 1})
     state, explanation = pickle.dumps(estimator), estimator.explanation
     explanation.values[:] = 7.0
     explanation.std[:] = 7.0

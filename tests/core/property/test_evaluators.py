@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from explain_core.compiling import AVAILABLE, compiled
 from explain_core.evaluation import kernels
 from explain_core.evaluation.choice import choose
-from explain_core.importance.base import Together, teams
+from explain_core.importance.group import EstimatorGroup, grouped
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.choice import learner_of
@@ -247,13 +247,13 @@ def test_estimators_find_together_what_each_finds_alone(case, own, kind):
         )
 
     alone, united = pair(), pair()
-    grouped = teams(united)
-    assert len(grouped) == (2 if own.get("removal") == "conditional" else 1)
+    groups = grouped(united)
+    assert len(groups) == (2 if own.get("removal") == "conditional" else 1)
     for i, (x, y) in enumerate(drifting(100, 5, 8, task, missing=True)):
         prediction = model.predict(x)
-        for way in (alone, grouped):
+        for way in (alone, groups):
             for one in way:
-                one.meet(x) if i % 7 == 6 else one.explain_one(x, y, prediction)
+                one.observe(x) if i % 7 == 6 else one.explain_one(x, y, prediction)
         if make is not foreign:
             model.learn(x, y)
         for way in (alone, united):
@@ -271,7 +271,7 @@ def test_estimators_find_together_what_each_finds_alone(case, own, kind):
 def test_where_one_estimator_fails_none_has_explained(make):
     model = make()
     pair = shared(model)
-    both = Together(pair)
+    both = EstimatorGroup(pair)
     for x, y in drifting(60, 5, 8, "regression"):
         both.explain_one(x, y)
         if make is not foreign:
@@ -301,7 +301,7 @@ NO_SHAPE, NO_NUMBERS = ["UP", 0.5], [{0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0
 def test_a_prediction_that_is_none_is_refused(evaluator, prediction):
     model = made("forest")
     pair = estimators(model, choose(model, evaluator), reservoir=make_reservoir("geometric", 20, 4), size=20)
-    both = Together(pair)
+    both = EstimatorGroup(pair)
     for x, y in drifting(60, 5, 8, "classification"):
         both.explain_one(x, y, model.predict(x))
         model.learn(x, y)
@@ -320,10 +320,10 @@ def test_estimators_that_differ_are_no_team():
     model = foreign()
     first, second = shared(model)
     other = IncrementalSAGE(model, task="regression", reservoir=first.reservoir, evaluator=first.evaluator)
-    assert [team.estimators for team in teams([first, second, other])] == [(first, second), (other,)]
+    assert [group.estimators for group in grouped([first, second, other])] == [(first, second), (other,)]
     for wrong in ([first, other], [first, first]):
         with pytest.raises(ValueError, match="differ in model, evaluator, reservoir"):
-            Together(wrong)
+            EstimatorGroup(wrong)
 
 
 def test_a_record_that_is_learnt_unseen_is_noticed():

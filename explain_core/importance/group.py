@@ -1,0 +1,148 @@
+"""Several estimators that explain the same records in one evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explain_core.evaluation.plan import Plan, PlanEntry
+from explain_core.losses import Prediction
+from explain_core.models import Row, check_prediction
+from explain_core.players import Players
+from explain_core.steadiness import BLOCK
+
+if TYPE_CHECKING:
+    from explain_core.importance.base import IncrementalEstimator
+
+
+class EstimatorGroup:
+    """Estimators that explain the same records in one evaluation: the values are those that each finds alone.
+
+    They must have one model, evaluator, reservoir, warm-up, losses and players, and be of different kinds. Raises
+    ``ValueError`` where they have not. ``explain_one`` changes the state of all of them, or of none where it raises.
+
+    >>> from explain_core.importance.ipfi import IncrementalPFI
+    >>> from explain_core.importance.isage import IncrementalSAGE
+    >>> from explain_core.reservoirs import make_reservoir
+    >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", reservoir=make_reservoir("geometric", 10))
+    >>> sage = IncrementalSAGE(pfi.model, task="regression", reservoir=pfi.reservoir, evaluator=pfi.evaluator)
+    >>> both = EstimatorGroup([pfi, sage])
+    >>> for i in range(50):
+    ...     x = {"a": float(i % 7), "b": 1.0}
+    ...     both.explain_one(x, 2.0 * x["a"])
+    ...     pfi.reservoir.add(x)
+    >>> pfi.explanation.n, sage.explanation.n
+    (40, 40)
+    """
+
+    def __init__(self, estimators: Sequence[IncrementalEstimator]) -> None:
+        first = estimators[0]
+        if len({estimator.name for estimator in estimators}) < len(estimators) or not all(
+            map(first._shares, estimators)
+        ):
+            names = [estimator.name for estimator in estimators]
+            raise ValueError(
+                f"estimators: {names} differ in model, evaluator, reservoir, warm_up, losses, features, groups or removal, or are of one kind"
+            )
+        for estimator in estimators:
+            estimator.players = first.players
+        self.estimators = tuple(estimators)
+        self._plan: Plan | None = None
+        self._entries: list[tuple[IncrementalEstimator, PlanEntry]] = []
+        self._names: tuple[str, ...] | None = None
+        """The features of a record that compiled code has explained: another one with them teaches the players nothing."""
+
+    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> None:
+        """``IncrementalEstimator.explain_one`` of each."""
+        first = self.estimators[0]
+        if first._owns_reservoir:
+            x = dict(x)
+        names, players = tuple(x), first.players
+        known = names == self._names
+        if not known:
+            for estimator in self.estimators:
+                estimator._check(x)
+            players = players.after(x)
+        if first.ready:
+            base = first.model.predict(x) if prediction is None else prediction
+            if players is not first.players or not self._compiled(players, x, y, base):
+                check_prediction(base, first.task)
+                self._evaluated(players, x, y, base)
+            elif not known:
+                self._names = names
+            for estimator in self.estimators:
+                estimator._n += 1
+                if estimator._n % BLOCK == 0:
+                    estimator._end_block()
+        if not known:
+            self._observe(players, x)
+        if first._owns_reservoir:
+            first.reservoir.add(x)
+
+    def observe(self, x: Row) -> None:
+        """``IncrementalEstimator.observe`` of each."""
+        first = self.estimators[0]
+        for estimator in self.estimators:
+            estimator._check(x)
+        self._observe(first.players.after(x), x)
+
+    def _observe(self, players: Players, x: Row) -> None:
+        for estimator in self.estimators:
+            estimator._take(players)
+            estimator._learn(x)
+
+    def _compiled(self, players: Players, x: Row, y: Any, base: Prediction) -> bool:
+        plan, first = self._plan, self.estimators[0]
+        if not first._compilable or not players:
+            return False
+        if plan is None or plan.players is not players:
+            self._entries = [(estimator, estimator._plan_entry()) for estimator in self.estimators]
+            of = {estimator.copies: entry for estimator, entry in self._entries}
+            replaced, joining = of.get("replaced") or PlanEntry(), of.get("joining") or PlanEntry()
+            plan = self._plan = Plan(players, first.losses, first.reservoir, replaced, joining)
+        for estimator, entry in self._entries:
+            entry.empty = estimator._empty_model
+        if not first.evaluator.explain(plan, x, y, base):
+            return False
+        for estimator, entry in self._entries:
+            estimator.increments = entry.delta
+            estimator._explained(y, base, entry, entry.delta)
+        return True
+
+    def _evaluated(self, players: Players, x: Row, y: Any, base: Prediction) -> None:
+        states = [estimator._rng.state for estimator in self.estimators]
+        try:
+            deltas = [estimator._contributions(players, x, y, base) for estimator in self.estimators]
+            for delta in deltas:
+                if not np.isfinite(delta).all():
+                    names = [loss.name for loss in self.estimators[0].losses]
+                    raise ValueError(f"losses: a loss of {names} is not finite for y = {y!r}")
+        except BaseException:
+            for estimator, state in zip(self.estimators, states, strict=True):
+                estimator._rng.state = state
+            raise
+        for estimator, delta in zip(self.estimators, deltas, strict=True):
+            estimator._take(players)
+            estimator._smoother.update(delta)
+            estimator.increments = delta
+            estimator._explained(y, base, None, delta)
+
+
+def grouped(estimators: Iterable[IncrementalEstimator]) -> list[EstimatorGroup]:
+    """The estimators in as few evaluations as they need.
+
+    >>> from explain_core.importance.ipfi import IncrementalPFI
+    >>> [len(group.estimators) for group in grouped([IncrementalPFI(lambda x: 1.0), IncrementalPFI(lambda x: 1.0)])]
+    [1, 1]
+    """
+    found: list[list[IncrementalEstimator]] = []
+    for estimator in estimators:
+        for group in found:
+            if group[0]._shares(estimator) and all(estimator.name != other.name for other in group):
+                group.append(estimator)
+                break
+        else:
+            found.append([estimator])
+    return list(map(EstimatorGroup, found))

@@ -1,0 +1,5 @@
+"""``python -m service.cli``: ``explain-sidecar``."""
+
+from service.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""The command ``produce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from service.cli.options import COUNT, FILE
+from service.cli.root import cli, load
+
+
+@cli.command()
+@click.option(
+    "--input",
+    "file",
+    type=FILE,
+    required=True,
+    metavar="FILE",
+    help="CSV file with a header, .csv or .csv.gz.",
+)
+@click.option(
+    "--label",
+    required=True,
+    metavar="COLUMN",
+    help="Column of the label; it is written to the field record.label.",
+)
+@click.option("--topic", metavar="T", help="Topic to write to; by default topics.records.")
+@click.option("--key", metavar="COLUMN", help="Column of the Kafka key; by default records have no key.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="R",
+    help="Records per second; by default as fast as possible.",
+)
+@click.option("--limit", type=COUNT, metavar="N", help="Stop after this many records.")
+@click.option("--partitions", type=COUNT, metavar="N", help="Partitions of the topic, if it must be created.")
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="Cells of this text are missing values, as empty ones are; repeatable.",
+)
+@click.pass_context
+def produce(
+    context: click.Context,
+    file: Path,
+    label: str,
+    topic: str | None,
+    key: str | None,
+    rate: float | None,
+    limit: int | None,
+    partitions: int | None,
+    missing: tuple[str, ...],
+) -> None:
+    """Write the rows of a CSV file to a topic, in order.
+
+    Each row becomes a labelled record: a JSON object with a field for each column. Empty cells are missing values.
+    """
+    from service.commands.produce import produce
+
+    produce(
+        load(context),
+        file=file,
+        label=label,
+        topic=topic,
+        key=key,
+        rate=rate,
+        limit=limit,
+        partitions=partitions,
+        missing=missing,
+    )
