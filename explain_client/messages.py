@@ -103,6 +103,10 @@ class _Message:
     offset: int = _wire("Offset of a record.", 0, ge=0)
     timestamp: int = _wire("Event time of that record.", 0, unit="milliseconds")
     id: str | None = _wire("Id of that record, where `record.id` is set.", None)
+    keys: str | None = _wire(
+        "The one key that all records folded in this epoch have; null where they have several, or none that is a text of 1 to 200 characters.",
+        "JFK",
+    )
     epoch: int = _wire("Starts at 0; a reset begins a new one, with a new model.", 0, ge=0)
     seq: int = _wire("Number of this message in its partition and epoch, from 0.", 0, ge=0)
 
@@ -490,14 +494,16 @@ def _require(data: Mapping[Any, Any], kind: type, *names: Any) -> None:
             raise TypeError(f"{name} is {data[name]!r:.60}, and has to be of type {kind.__name__}")
 
 
-def _require_head(data: Mapping[str, Any]) -> None:
+def _require_head(data: dict[str, Any]) -> None:
     """What every message begins and ends with."""
+    data.setdefault("keys", None)  # messages of before have none
     _require(data, int, "partition", "offset", "timestamp", "epoch", "seq")
     _require(data, str, "app_id", "topic", "digest")
     if not _DIGEST.match(data["digest"]):
         raise TypeError(f"digest is {data['digest']!r:.60}, and has to be 32 hexadecimal digits")
-    if data["id"] is not None:
-        _require(data, str, "id")
+    for name in ("id", "keys"):
+        if data[name] is not None:
+            _require(data, str, name)
 
 
 def _figures(*values: Any) -> tuple[Any, ...]:

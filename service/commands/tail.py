@@ -48,7 +48,7 @@ def tail(
         for message in stream:
             if message is not None:
                 body = orjson.loads(message.value() or b"{}")
-                place = f"{body['topic']} partition {body['partition']} offset {body['offset']}"
+                place = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
                 console.print(Text(f"{place}: {body['sentence']}"), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}
@@ -58,25 +58,29 @@ def tail(
             if message is not None:
                 latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
             if time.monotonic() - drawn > REFRESH_SECONDS:
-                live.update(view(latest), refresh=True)
+                live.update(view(settings, latest), refresh=True)
                 drawn = time.monotonic()
-        live.update(view(latest), refresh=True)
+        live.update(view(settings, latest), refresh=True)
 
 
-def view(latest: dict[int, dict[str, Any]]) -> Group:
+def view(settings: Settings, latest: dict[int, dict[str, Any]]) -> Group:
     """The newest explanation of each partition: is the model worth something, and what drives it."""
     if not latest:
         return Group(
             Text("no explanation yet: the sidecar publishes one every emit.every records", style="dim")
         )
-    return Group(*(_partition(latest[partition]) for partition in sorted(latest)))
+    return Group(*(_partition(settings, latest[partition]) for partition in sorted(latest)))
 
 
-def _partition(message: dict[str, Any]) -> Table:
+def _name(settings: Settings, message: dict[str, Any]) -> str:
+    return settings.name_of(message["partition"], message.get("keys"))
+
+
+def _partition(settings: Settings, message: dict[str, Any]) -> Table:
     loss, performance = next(iter(message["performance"].items()))
     gain = performance["empty"] - performance["model"]
     title = (
-        f"{message['topic']} partition {message['partition']}: {message['records']:,} records, {loss.replace('_', ' ')} "
+        f"{message['topic']} {_name(settings, message)}: {message['records']:,} records, {loss.replace('_', ' ')} "
         f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
     )
     if message["status"] == "warming":

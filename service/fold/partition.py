@@ -7,6 +7,7 @@ random generator and no thread in it; that is what makes recovery exact.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from typing import Annotated, Any, Literal
 
@@ -54,6 +55,11 @@ MAX_CLASSES = 1_000
 
 DEFAULT_ALPHA = 0.001
 
+MAX_KEY = 200
+"""Characters of a key that is taken for the name of its partition."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
 Content = tuple[Destination, str, dict[str, Any]]
 """What a message says besides whose it is, with where it goes and its schema."""
 
@@ -80,6 +86,7 @@ class PartitionData(State, frozen=True):
     schemas: list[StoredSchema] = msgspec.field(default_factory=list)
     alarms: AlarmsData | None = None
     skipped: Count = 0
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)] | None = None
 
 
 class FoldError(UserError):
@@ -128,6 +135,8 @@ class PartitionState:
         self.records = 0
         self.rejections = Rejections()
         self.skipped = 0
+        self.key: str | None = None
+        self._key: bytes | None = None  # the same as bytes; None without it
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
@@ -208,6 +217,8 @@ class PartitionState:
                 f"explain-sidecar reset --partition {self.partition} --from latest --yes"
             ) from error
         self.next_offset = record.offset + 1
+        if record.key != self._key:
+            self._name(record.key)
         outputs = [self._message(*one, record, sample.timestamp, sample.id) for one in found]
         if self.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
@@ -336,6 +347,11 @@ class PartitionState:
         )
         return [letter, *outputs]
 
+    def _name(self, key: bytes | None) -> None:
+        """Keep the first record's key as the name of the partition, if it can be one; with another record's key it has none."""
+        text = _text(key) if self.records == 1 else None
+        self.key, self._key = text, key if text else None
+
     def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
         """What the fold digest covers of a record: offset, prediction and losses."""
         if isinstance(prediction, float):
@@ -388,6 +404,7 @@ class PartitionState:
             "offset": record.offset,
             "timestamp": timestamp,
             "id": identity,
+            "keys": self.key,
             "epoch": self.epoch,
             "seq": chain.seq,
             **content,
@@ -454,6 +471,7 @@ class PartitionState:
             schemas=self.schemas.state(),
             alarms=None if self.alarms is None else self.alarms.state(),
             skipped=self.skipped,
+            key=self.key,
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -491,6 +509,7 @@ class PartitionState:
         self._estimator_groups = grouped(self.explainers.values())
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
+        self.key, self._key = data.key, None if data.key is None else data.key.encode()
 
 
 def _alpha(explainer: ExplainerSettings | None) -> float:
@@ -499,6 +518,15 @@ def _alpha(explainer: ExplainerSettings | None) -> float:
     if explainer.window is not None:
         return alpha_of(explainer.window)
     return DEFAULT_ALPHA if explainer.alpha is None else explainer.alpha
+
+
+def _text(key: bytes | None) -> str | None:
+    """A key as a name; None where it is no text, such as one with a schema's id, or too long for a name."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if 0 < len(text) <= MAX_KEY and not _CONTROL.search(text) else None
 
 
 def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:

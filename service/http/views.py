@@ -83,6 +83,7 @@ class Page:
             "sentence": sentence(partition, column),
             "app": newest.app_id,
             "topic": newest.topic,
+            "names": {str(number): self._name(one) for number, one in sorted(feed.partitions.items())},
             "state": _state(known, partition, newest),
             "choices": {
                 "partition": list(known),
@@ -105,6 +106,10 @@ class Page:
                 body |= self._importance(history, column)
         body.setdefault("whole", True)
         return body
+
+    def _name(self, partition: Partition) -> str:
+        key = None if partition.newest is None else partition.newest.keys
+        return self._feed.settings.name_of(partition.number, key)
 
     def _importance(self, history: History, column: Column) -> dict[str, Any]:
         selection, newest = self._selection, history.points[-1]

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -98,6 +98,12 @@ class Settings(BaseSettings):
         description="Name of this instance, unique and stable; by default the host's.",
     )
     seed: int = Field(0, ge=0, description="Seed of every random choice.")
+    partition_labels: dict[
+        Annotated[int, Field(ge=0)], Annotated[str, Field(min_length=1, max_length=200)]
+    ] = Field(
+        default_factory=dict,
+        description="Names of partitions for the dashboard and `tail`, by number; by default that of the only key of its records, else its number.",
+    )
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     topics: TopicSettings = Field(default_factory=TopicSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)
@@ -195,6 +201,10 @@ class Settings(BaseSettings):
                 "or start a local one with `explain-sidecar kafka run`"
             )
         return self.kafka.bootstrap_servers
+
+    def name_of(self, partition: int, key: str | None) -> str:
+        """What people call a partition: its label, else the only key of its records, else its number."""
+        return self.partition_labels.get(partition) or key or f"partition {partition}"
 
 
 class Effective(NamedTuple):

@@ -1,5 +1,6 @@
 """What the dashboard says, from messages that a fold has made."""
 
+import io
 import json
 import math
 import random
@@ -8,11 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from explain_client import Explanation, merge
+from service.commands import tail
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.http.feed import MAX_CLASSES, Feed
+from service.http.feed import MAX_CLASSES, Feed, Partition
 from service.http.history import MAX_POINTS, History
 from service.http.streams import Streams
 from service.http.views import TOP, VIEWS, Page, Selection, sentence
@@ -76,6 +79,29 @@ def test_the_table_has_the_values_of_the_newest_message() -> None:
     rest = [cells[name]["value"] for name in ranked[TOP:]]
     assert page["other"]["count"] == len(rest) == 3
     assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
+
+
+def test_a_partition_is_called_by_its_label_else_by_its_only_key() -> None:
+    page = Page(fed(), Selection()).next()
+    assert page["names"] == {"0": "k"} and page["chosen"]["partition"] == 0
+    labelled = fed(EXPLAIN_PARTITION_LABELS='{"0": "JFK", "1": "LGA"}')
+    labelled.partitions[1], labelled.partitions[2] = Partition(1), Partition(2)
+    assert Page(labelled, Selection()).next()["names"] == {"0": "JFK", "1": "LGA", "2": "partition 2"}
+
+
+def test_tail_calls_a_partition_by_its_label_else_by_its_only_key() -> None:
+    def shown(message: dict[str, Any], **environment: str) -> str:
+        console = Console(width=200, file=io.StringIO())
+        console.print(tail.view(settings(**environment), {0: message}))
+        return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+    message = newest()
+    assert shown(message).startswith("records k: 686 ")
+    assert shown(message | {"keys": None}).startswith("records partition 0: ")
+    del message["keys"]  # as messages of before
+    assert shown(message).startswith("records partition 0: ")
+    assert shown(message, EXPLAIN_PARTITION_LABELS__0="JFK").startswith("records JFK: ")
+    assert Explanation.from_json(json.dumps(message).encode()).keys is None
 
 
 def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0) -> str:

@@ -320,6 +320,31 @@ def test_offsets_may_have_gaps_and_never_go_back():
 # --- messages ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ([b"JFK"] * 4, ["JFK"] * 4),
+        ([b"JFK", b"JFK", b"LGA", b"JFK"], ["JFK", "JFK", None, None]),
+        ([b"JFK", None, b"JFK", b"JFK"], ["JFK", None, None, None]),
+        ([None, None, b"JFK", b"JFK"], [None] * 4),
+        (["größe".encode()] * 4, ["größe"] * 4),
+        ([b"k" * 200] * 4, ["k" * 200] * 4),
+        ([b"k" * 201] * 4, [None] * 4),
+        ([b""] * 4, [None] * 4),
+        ([b"\xff"] * 4, [None] * 4),
+        ([b"\0\0\0\0\1k"] * 4, [None] * 4),  # framed by a registry
+    ],
+)
+def test_a_message_names_the_one_key_of_all_records_also_after_a_restore(keys, said):
+    state = new_state(emit={"every": 1})
+    outputs = []
+    for offset, (key, value) in enumerate(zip(keys, values(4), strict=True)):
+        outputs += state.step(record(2 * offset, b"{")._replace(key=b"of a bad record"))
+        outputs += state.step(record(2 * offset + 1, value)._replace(key=key))
+        state = restored(encode(state), settings(emit={"every": 1}))
+    assert [message["keys"] for message in messages(outputs)] == said
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_message_says_what_was_folded_and_has_every_number(task):
     names = {"regression": ["squared", "absolute"]}.get(task, ["cross_entropy", "brier"])

@@ -57,6 +57,20 @@ def test_environment_takes_json_and_single_model_parameters() -> None:
     assert settings.kafka.config == {"a.b": True, "c": 1.5}
 
 
+def test_partitions_have_names_by_their_numbers(tmp_path: Path) -> None:
+    config = _file(tmp_path, "partition_labels: {0: JFK, 12: La Guardia}\n")
+    settings = load_settings(config, {"EXPLAIN_PARTITION_LABELS__0": "EWR"})
+    assert settings.partition_labels == {0: "EWR", 12: "La Guardia"}
+    assert [settings.name_of(partition, "of key") for partition in (0, 12, 1)] == [
+        "EWR",
+        "La Guardia",
+        "of key",
+    ]
+    assert settings.name_of(1, None) == "partition 1"
+    said = _refusal({"EXPLAIN_PARTITION_LABELS": '{"JFK": "0"}'})
+    assert "partition_labels" in said and "'JFK'" in said
+
+
 def test_a_section_that_is_empty_in_the_file_has_its_defaults(tmp_path: Path) -> None:
     assert load_settings(_file(tmp_path, "kafka:\n#  config: {}\nseed: 4\n"), {}) == Settings(seed=4)
 

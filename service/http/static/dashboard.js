@@ -44,10 +44,10 @@ function update(body) {
   fill(byId("sentence"), body.sentence);
   if (!body.state) return;
   shown = body;
-  fill(byId("title"), `${body.app}: ${body.topic}`);
+  fill(byId("title"), `${body.app}: ${body.topic}, ${nameOf(body.chosen.partition)}`);
   document.title = `${body.app} · explanation sidecar`;
   updateState(body.state);
-  for (const [name, options] of Object.entries(body.choices)) updateChoice(byId(name), options, body.chosen[name]);
+  for (const [name, options] of Object.entries(body.choices)) updateChoice(byId(name), options, body.chosen[name], name === "partition" ? nameOf : String);
   ({ importance: updateImportance, performance: updatePerformance, drift: updateDrift, partitions: updateGrid, integrity: updateIntegrity })[selection.view](body);
   document.body.dataset.updates = Number(document.body.dataset.updates ?? 0) + 1;
   document.body.dataset.milliseconds = (performance.now() - started).toFixed(1);
@@ -78,9 +78,11 @@ function updateState(state) {
   });
 }
 
-function updateChoice(select, options, chosen) {
+const nameOf = (partition) => shown.names[partition] ?? `partition ${partition}`;
+
+function updateChoice(select, options, chosen, said) {
   rowsOf(select, options, () => element("option"), (option, value) => {
-    fill(option, String(value));
+    fill(option, said(value));
     option.value = value;
   });
   if (document.activeElement !== select) select.value = chosen;
@@ -193,11 +195,12 @@ function updateGrid({ grid }) {
   table.classList.toggle("numbers", numbers);
   const left = grid.warming ? `; left out: ${number(grid.warming)} warming up` : "";
   fill(byId("average"), `First column: ${grid.label}, ± its standard error, by their shares of the newest records${left}. Spread: how far the partition models lie apart.`);
-  const names = JSON.stringify([grid.partitions, grid.features]);
+  const partitions = grid.partitions.map(nameOf);
+  const names = JSON.stringify([partitions, grid.features]);
   if (table.dataset.names !== names) {
     table.dataset.names = names;
-    const head = element("tr", {}, ...["Feature", "Average", "Spread"].map((name) => element("th", { scope: "col" }, name)), ...grid.partitions.map((p) => element("th", { scope: "col" }, String(p))));
-    const rows = grid.features.map((name) => element("tr", {}, element("th", { scope: "row", title: name }, name), element("td", { class: "figure" }), element("td", { class: "figure" }), ...grid.partitions.map(() => element("td"))));
+    const head = element("tr", {}, ...["Feature", "Average", "Spread"].map((name) => element("th", { scope: "col" }, name)), ...partitions.map((name) => element("th", { scope: "col" }, name)));
+    const rows = grid.features.map((name) => element("tr", {}, element("th", { scope: "row", title: name }, name), element("td", { class: "figure" }), element("td", { class: "figure" }), ...partitions.map(() => element("td"))));
     table.replaceChildren(element("caption", {}, "Importance of a feature (row) in a partition (column); the darker the larger"), element("thead", {}, head), element("tbody", {}, ...rows));
   }
   const most = Math.max(1e-12, ...grid.values.flat().map((value) => Math.abs(value ?? 0)));
@@ -227,10 +230,10 @@ const getHeat = () => (heat ??= getComputedStyle(document.documentElement).getPr
 function updateIntegrity({ chains, foreign, letters }) {
   byId("foreign").hidden = !foreign.length;
   rowsOf(byId("foreign").tBodies[0], foreign, () => element("tr", {}, element("th", { scope: "row" }), element("td"), element("td", { class: "number" }), element("td")), (row, one) => {
-    [one.topic, String(one.partition), number(one.count), one.newest].forEach((text, index) => fill(row.children[index], text));
+    [one.topic, nameOf(one.partition), number(one.count), one.newest].forEach((text, index) => fill(row.children[index], text));
   });
   rowsOf(byId("chains").tBodies[0], chains, () => element("tr", {}, element("th", { scope: "row" }), element("td", { class: "number" }), element("td"), element("td", { class: "wide" })), (row, chain) => {
-    fill(row.children[0], String(chain.partition));
+    fill(row.children[0], nameOf(chain.partition));
     fill(row.children[1], number(chain.verified));
     fill(row.children[2], chain.broken ?? (chain.verified ? "whole" : "nothing read yet"));
     row.children[2].className = chain.broken ? "more" : "";
@@ -242,7 +245,7 @@ function updateIntegrity({ chains, foreign, letters }) {
   });
   rowsOf(byId("letters").tBodies[0], letters.newest, () => element("tr", {}, ...[0, 1, 2, 3, 4].map((index) => element("td", index === 4 ? { class: "wide" } : {}))), (row, letter) => {
     const details = letter.details === null ? "hidden; http.show_payloads shows it" : `${letter.details.message} · ${letter.details.value}`;
-    const texts = [letter.error_class, String(letter.partition), String(letter.offset), moment(letter.timestamp), details];
+    const texts = [letter.error_class, nameOf(letter.partition), String(letter.offset), moment(letter.timestamp), details];
     texts.forEach((text, index) => fill(row.children[index], text));
   });
 }
