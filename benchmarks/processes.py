@@ -121,7 +121,7 @@ class Bench:
         if records and topic not in self._topics:
             self._topics.add(topic)
             settings = load_settings(environ=environment)
-            first = ((None, None, record) for record in self._records[:records])
+            first = ((None, None, orjson.dumps(record)) for record in self._records[:records])
             write(settings, first, count=records, partitions=partitions, progress=False)
         return environment
 

@@ -17,7 +17,7 @@ from service.cli.root import cli, load
     type=FILE,
     required=True,
     metavar="FILE",
-    help="CSV file with a header, .csv or .csv.gz.",
+    help="File of rows: .csv with a header, .jsonl (a JSON object a line), each also .gz; or .parquet.",
 )
 @click.option(
     "--label",
@@ -53,9 +53,10 @@ def produce(
     partitions: int | None,
     missing: tuple[str, ...],
 ) -> None:
-    """Write the rows of a CSV file to a topic, in order.
+    """Write the rows of a file to a topic, in order.
 
-    Each row becomes a labelled record: a JSON object with a field for each column. Empty cells are missing values.
+    Each row becomes a labelled record with a field for each column, in record.format. Empty cells and nulls are missing values. Where the format needs a
+    schema and record.schema_file names none it is inferred; schemas are registered at registry.url.
     """
     from service.commands.produce import produce
 

@@ -51,7 +51,7 @@ def converters_of(
     for row in rows:
         count += 1
         for name, cell in row.items():
-            left = kinds.setdefault(name, [_whole, _finite, _boolean, str])
+            left = kinds.setdefault(name, list(CONVERTERS))
             while cell not in missing and not _fits(left[0], cell):
                 left.pop(0)
     return {name: left[0] for name, left in kinds.items()}, count
@@ -83,3 +83,12 @@ def _boolean(cell: str) -> bool:
     if cell.lower() not in ("true", "false"):
         raise ValueError(cell)
     return cell.lower() == "true"
+
+
+CONVERTERS: dict[Callable[[str], Any], str] = {
+    _whole: "integer",
+    _finite: "number",
+    _boolean: "boolean",
+    str: "string",
+}
+"""What a column's cells become, the first that all of them can become; with JSON's name for it."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import re
 import sys
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +16,7 @@ from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
 from service.commands.csv_rows import converters_of, read_rows
+from service.commands.tables import json_lines, kind_of, parquet_batches
 from service.errors import UserError
 from service.fold.models import load_model
 from service.settings import ModelSettings
@@ -89,7 +87,7 @@ def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
 
     Columns of several CSV files have one type.
     """
-    kinds = [_kind(argument, file) for argument, file in files]
+    kinds = [kind_of(argument, file) for argument, file in files]
     of_csv = [read_rows(*one) for one, kind in zip(files, kinds, strict=True) if kind == "csv"]
     converters, _ = converters_of(itertools.chain(*of_csv))
     tables = []
@@ -98,7 +96,7 @@ def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
             tables.append(_parquet(argument, file))
             continue
         rows: Iterator[Mapping[str, Any]] = (
-            _json_lines(argument, file)
+            json_lines(argument, file)
             if kind == "jsonl"
             else (
                 {name: None if cell == "" else converters[name](cell) for name, cell in row.items()}
@@ -111,44 +109,12 @@ def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
     return tables
 
 
-def _kind(argument: str, file: Path) -> str:
-    suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
-    kinds = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
-    if suffix not in kinds or (kinds[suffix] == "parquet" and file.suffix == ".gz"):
-        raise UserError(
-            f"{argument} {file}: the name must end in .csv, .csv.gz, .jsonl, .jsonl.gz (a JSON object a line) or .parquet"
-        )
-    return kinds[suffix]
-
-
-def _json_lines(argument: str, file: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                record = orjson.loads(line)
-                if not isinstance(record, dict):
-                    raise UserError(f"{argument} {file}: line {number} is no JSON object")
-                yield record
-    except orjson.JSONDecodeError as error:
-        raise UserError(f"{argument} {file}: line {number} is no JSON: {error}") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{argument} {file}: cannot be read: {error}") from None
-
-
 def _parquet(argument: str, file: Path) -> Columns:
-    try:
-        import pyarrow  # type: ignore[import-untyped, unused-ignore]
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError(
-            f'{argument} {file}: Parquet needs pyarrow; pip install "explanation-sidecar[parquet]"'
-        ) from None
-    try:
-        return parquet.read_table(file).to_pydict()  # type: ignore[no-any-return, unused-ignore]
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{argument} {file}: cannot be read as Parquet: {error}") from None
+    columns: Columns = {}
+    for batch in parquet_batches(argument, file):
+        for name, cells in batch.to_pydict().items():
+            columns.setdefault(name, []).extend(cells)
+    return columns
 
 
 def _check_plot(file: Path) -> None:

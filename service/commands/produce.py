@@ -1,4 +1,4 @@
-"""``explain-sidecar produce``: the rows of a CSV file as labelled records."""
+"""``explain-sidecar produce``: the rows of a file as labelled records."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from service.commands.csv_rows import converters_of, read_rows
 from service.commands.markers import Markers, remarks
+from service.commands.tables import read_table
 from service.errors import UserError
+from service.formats.errors import SchemaProblem
+from service.formats.writing import value_writer
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
 from service.settings import Settings
@@ -38,50 +40,55 @@ def produce(
     partitions: int | None = None,
     missing: Sequence[str] = (),
 ) -> None:
-    """Write the rows of a CSV file to the records topic, in order, round robin over its partitions or by key.
+    """Write the rows of a file to the records topic, in order, round robin over its partitions or by key.
 
-    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; an empty cell,
-    and one that is a text of ``missing``, is left out. Columns that are numeric but for another text are named on stderr. ``label`` is renamed to the setting ``record.label`` where the two differ.
+    Values are written as the settings ``record`` have them read; a schema that is needed is registered. Columns that are numeric but for another text
+    are named on stderr. ``label`` is renamed to the setting ``record.label`` where the two differ.
     """
-    absent = {"", *missing}
-    converters, count = converters_of(read_rows("--input", file, limit), absent)
-    if not count:
+    table = read_table("--input", file, limit, missing)
+    if not table.count:
         raise UserError(f"--input {file}: it has no rows")
     for option, column in (("--label", label), ("--key", key)):
-        if column is not None and column not in converters:
+        if column is not None and column not in table.columns:
             raise UserError(
-                f"{option} {column}: {file.name} has no such column; it has {', '.join(converters)}"
+                f"{option} {column}: {file.name} has no such column; it has {', '.join(table.columns)}"
             )
-    texts = {name: Markers() for name, convert in converters.items() if convert is str and name != label}
-    for row in read_rows("--input", file, limit) if texts else ():
-        for name, markers in texts.items():
-            if row[name] not in absent:
-                markers.add(row[name])
+    texts = {name: Markers() for name, kind in table.columns.items() if "string" in kind and name != label}
+    for _, record in table.rows() if texts else ():
+        for name in texts.keys() & record.keys():
+            texts[name].add(record[name])
     for remark in remarks(texts, "produce it anew with --missing"):
         sys.stderr.write(f"column {remark}\n")
-    if label != settings.record.label and settings.record.label in converters:
+    if label != settings.record.label and settings.record.label in table.columns:
         raise UserError(
             f"--label {label}: it would be written as record.label, {settings.record.label!r}, and {file.name} has another column "
             "of that name; rename that one, or set record.label to the label's own name"
         )
-    names = {name: settings.record.label if name == label else name for name in converters}
-    rows = (
-        (row, {names[name]: converters[name](cell) for name, cell in row.items() if cell not in absent})
-        for row in read_rows("--input", file, limit)
-    )
-    write(
-        settings,
-        ((None if key is None else row[key].encode(), None, record) for row, record in rows),
-        count=count,
-        topic=topic,
-        rate=rate,
-        partitions=partitions,
-    )
+    names = {name: settings.record.label if name == label else name for name in table.columns}
+    topic = topic or settings.topics.records
+    columns = {names[name]: kind for name, kind in table.columns.items()}
+    encode = value_writer(settings.record, settings.registry, topic, columns)
+
+    def records() -> Iterator[tuple[bytes | None, int | None, bytes]]:
+        for number, (row, record) in enumerate(table.rows(), start=1):
+            try:
+                value = encode({names[name]: cell for name, cell in record.items()})
+            except SchemaProblem as error:
+                raise UserError(
+                    f"--input {file}: row {number} does not fit the schema: {error}; {number - 1} rows were written"
+                ) from None
+            yield None if key is None else _key(row.get(key)), None, value
+
+    write(settings, records(), count=table.count, topic=topic, rate=rate, partitions=partitions)
+
+
+def _key(cell: Any) -> bytes | None:
+    return None if cell is None else cell.encode() if isinstance(cell, str) else orjson.dumps(cell)
 
 
 def write(
     settings: Settings,
-    records: Iterator[tuple[bytes | None, int | None, dict[str, Any]]],
+    records: Iterator[tuple[bytes | None, int | None, bytes]],
     *,
     count: int,
     topic: str | None = None,
@@ -89,7 +96,7 @@ def write(
     partitions: int | None = None,
     progress: bool = True,
 ) -> int:
-    """Write (key, partition, record) to a topic; without key and partition they go round robin. Returns how many."""
+    """Write (key, partition, value) to a topic; without key and partition they go round robin. Returns how many."""
     topic = topic or settings.topics.records
     total = _partitions(settings, topic, partitions)
     producer = plain_producer(settings)
@@ -101,12 +108,12 @@ def write(
     )  # fmt: skip
     with bar:
         task = bar.add_task(f"producing to {topic}", total=count)
-        for key, partition, record in records:
+        for key, partition, value in records:
             if partition is None:
                 partition = written % total if key is None else BY_KEY
             while True:
                 try:
-                    producer.produce(topic, orjson.dumps(record), key, partition)
+                    producer.produce(topic, value, key, partition)
                     break
                 except BufferError:
                     producer.poll(0.1)

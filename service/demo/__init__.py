@@ -70,7 +70,7 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
             steps.done(f"Apache Kafka answers on {servers}")
         records = reading.result()[:limit]
         steps.done(f"{len(records):,} flights of 2013 with the weather at departure, in time order")
-        keyed = ((one["origin"].encode(), ORIGINS.index(one["origin"]), one) for one in records)
+        keyed = ((one["origin"].encode(), ORIGINS.index(one["origin"]), orjson.dumps(one)) for one in records)
         write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
         steps.done(f"fed to topic {settings.topics.records}, a partition for each of {', '.join(ORIGINS)}")
         run = ["--config", config, "run", "--workers", str(WORKERS), *["--until-caught-up"] * (not follow)]
@@ -177,7 +177,7 @@ def _watch(
                 history[body["partition"]].append(body)
             if console.is_terminal and time.monotonic() - drawn > 0.25:
                 drawn = time.monotonic()
-                live.update(_screen(latest, total), refresh=True)
+                live.update(_screen(settings, latest, total), refresh=True)
             elif not console.is_terminal and time.monotonic() - said > PLAIN_SECONDS:
                 said = time.monotonic()
                 steps.done(f"{sum(one['records'] for one in latest.values()):,} of {total:,} flights folded")
@@ -213,11 +213,11 @@ def _changes(settings: Settings) -> list[dict[str, Any]]:
     return [orjson.loads(message.value() or b"{}") for message in stream if message is not None]
 
 
-def _screen(latest: dict[int, dict[str, Any]], total: int) -> Group:
+def _screen(settings: Settings, latest: dict[int, dict[str, Any]], total: int) -> Group:
     folded = sum(one["records"] for one in latest.values())
     day = max((one["timestamp"] for one in latest.values()), default=0)
     date = time.strftime("%d %B %Y", time.gmtime(day / 1000)) if day else "…"
-    return Group(Text(f"\n{folded:,} of {total:,} flights, {date}", style="bold"), view(latest))
+    return Group(Text(f"\n{folded:,} of {total:,} flights, {date}", style="bold"), view(settings, latest))
 
 
 def _farewell(console: Console, running: str | None) -> None:

@@ -56,6 +56,13 @@ class RegistryClient:
         found = self._found(self.client.get_version, subject, version, fmt=form)
         return None if found is None else found.schema
 
+    def register(self, subject: str, text: str, kind: str) -> int:
+        """The number of a schema, registered under a subject unless it is there already."""
+        from confluent_kafka.schema_registry import Schema
+
+        number: int = self.ask(subject, self.client.register_schema, subject, Schema(text, schema_type=kind))
+        return number
+
     def _found(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         try:
             return ask(*arguments, **options)

@@ -279,7 +279,7 @@ def test_tail_says_why_the_risk_changed(pipeline: Factory) -> None:
     line.run_to_end()
     lines = line.cli("tail", "--drift", "--until-caught-up").stdout.splitlines()
     assert [text.partition(": ")[0] for text in lines] == [
-        f"{line.topics['records']} partition 0 offset {offset}" for offset in (299, 399)
+        f"{line.topics['records']} k0 offset {offset}" for offset in (299, 399)
     ]
     found = [
         json.loads(text)
