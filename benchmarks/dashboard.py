@@ -34,7 +34,7 @@ from service.http.views import VIEWS, Page, Selection
 from service.kafka.clients import plain_producer
 from service.kafka.topics import Topics
 from service.settings import load_settings
-from service.settings.sections import HttpSettings
+from service.settings.operation import HttpSettings
 
 VISITS, UPDATES = 3, 6
 

@@ -13,28 +13,14 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from explain_core import losses as known_losses
 from service.errors import SettingsError
+from service.settings.checkpoint import CheckpointSettings, RecoverySettings
+from service.settings.drift import AlarmSettings, DriftSettings
+from service.settings.explain import EmitSettings, ExplainerSettings, ExplainSettings, ReservoirSettings
 from service.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
+from service.settings.kafka import TRANSACTION_TIMEOUT_MS, CommitSettings, KafkaSettings, TopicSettings
+from service.settings.model import ModelSettings
+from service.settings.operation import HttpSettings, LogSettings, TracingSettings
 from service.settings.records import Format, FormatSettings, RecordSettings
-from service.settings.sections import (
-    TRANSACTION_TIMEOUT_MS,
-    AlarmSettings,
-    CheckpointSettings,
-    CloudEventsSettings,
-    CommitSettings,
-    DriftSettings,
-    EmitSettings,
-    ExplainerSettings,
-    ExplainSettings,
-    HttpSettings,
-    KafkaSettings,
-    LogSettings,
-    ModelSettings,
-    RecoverySettings,
-    RegistrySettings,
-    ReservoirSettings,
-    TopicSettings,
-    TracingSettings,
-)
 from service.settings.sources import (
     HIDDEN,
     PREFIX,
@@ -47,6 +33,7 @@ from service.settings.sources import (
     refuse,
     source_of,
 )
+from service.settings.wire import CloudEventsSettings, RegistrySettings
 
 __all__ = [
     "TRANSACTION_TIMEOUT_MS",

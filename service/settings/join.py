@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from service.settings.base import Section, TopicName
 from service.settings.records import FormatSettings
-from service.settings.sections import Section, TopicName
 from service.settings.sources import SettingPath, refuse
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from service.settings.sections import Section, _duplicates
+from service.settings.base import Section, duplicates
 from service.settings.sources import SettingPath, refuse
 
 Format = Literal["json", "avro", "protobuf", "json_schema"]
@@ -114,7 +114,7 @@ class RecordSettings(FormatSettings):
     def _roles_fit(self) -> RecordSettings:
         features = self.features or []
         problems: list[tuple[SettingPath, str]] = [
-            (("features",), f"names {name!r} twice; take one out") for name in _duplicates(features)
+            (("features",), f"names {name!r} twice; take one out") for name in duplicates(features)
         ]
         problems += [
             (("where", name), "has no values; name at least one, or take it out")

@@ -6,7 +6,7 @@ import hmac
 from dataclasses import dataclass
 
 from service.errors import SettingsError, SnapshotError, UserError
-from service.settings.sections import CheckpointSettings
+from service.settings.checkpoint import CheckpointSettings
 
 RISK = "anyone who can write to the checkpoints topic may run code in the worker"
 

@@ -245,7 +245,7 @@ def test_output_to_a_closed_pipe_ends_without_a_traceback() -> None:
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_logs_have_partition_and_offset_as_fields_on_stderr(form: str) -> None:
     code = (
-        "import logging\nfrom service.logs import set_up_logging\nfrom service.settings.sections import LogSettings\n"
+        "import logging\nfrom service.logs import set_up_logging\nfrom service.settings.operation import LogSettings\n"
         f"set_up_logging(LogSettings(format={form!r}, level='warning'), worker=1)\n"
         "logging.getLogger('x').info('too low')\n"
         "logging.getLogger('x').warning('moved to %d', 5, extra={'partition': 3, 'offset': 42})\n"

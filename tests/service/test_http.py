@@ -32,7 +32,7 @@ from service.join.entries import Counts
 from service.kafka.report import Buckets, JoinReport, PartitionReport, Report, decode, report_each_second
 from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
 from service.settings import load_settings
-from service.settings.sections import HttpSettings
+from service.settings.operation import HttpSettings
 
 
 def message(features: int) -> dict[str, Any]:

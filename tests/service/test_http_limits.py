@@ -21,7 +21,7 @@ from service.http.dashboard import Dashboard
 from service.http.server import bind, serving
 from service.http.views import Page
 from service.settings import load_settings
-from service.settings.sections import HttpSettings
+from service.settings.operation import HttpSettings
 
 SUPERVISOR = """
 import sys

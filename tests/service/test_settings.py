@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from service.errors import SettingsError
 from service.settings import Settings, effective, load_settings
-from service.settings.sections import OWNED_KEYS
+from service.settings.kafka import OWNED_KEYS
 from service.settings.sources import walk
 
 

@@ -1,0 +1,39 @@
+"""What every section of the settings has in common: each setting is declared once, with its meaning, unit, bounds and default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _topic_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
+        raise ValueError("a topic's name has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
+    return name
+
+
+TopicName = Annotated[str, AfterValidator(_topic_name)]
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an address is http://host:port or https://host:port, and a path where it has one")
+    if parts.username or parts.password:
+        raise ValueError("credentials do not belong into an address, which is shown in logs")
+    return url.rstrip("/")
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+def duplicates(names: Sequence[str]) -> list[str]:
+    return [name for position, name in enumerate(names) if name in names[:position]]
