@@ -110,9 +110,8 @@ def growing(growth: float, streams: int, n: int) -> tuple[int, int, float]:
     values, halves = [], []
     for t, smoother, steadiness in follow(game, ALPHA, f"+{growth:.0%}", True):
         if t % EMIT == 0:
-            settled = steadiness.settled(smoother)
             values.append(smoother.value.copy())
-            halves.append(np.where(settled, WIDTH * smoother.std * steadiness.wider(smoother), np.nan))
+            halves.append(smoother.std * steadiness.widths(smoother, WIDTH))
     V, H = np.array(values), np.array(halves)  # looks × streams × features
     right = wrong = 0
     for stream in range(streams):

@@ -265,7 +265,7 @@ def looks(name: str, alpha: float, streams: int, n: int, seed: int = 0, progress
         truth = np.broadcast_to(game.truth(), (streams, game.features))[:, : smoother.value.shape[-1]]
         off = np.abs(smoother.value - truth)
         half, settled = WIDTH * smoother.std, steadiness.settled(smoother)
-        inside = settled & (off <= half * steadiness.wider(smoother))
+        inside = off <= smoother.std * steadiness.widths(smoother, WIDTH)
         found.append(Look(t, settled.size, int(settled.sum()), int(inside.sum()), int((off <= half).sum())))
     return found
 
@@ -278,14 +278,15 @@ def _replaced(x: Array, rows: Array, feature: int) -> Array:
 
 @click.command(help=__doc__)
 @click.option("--streams", default=500, show_default=True, help="Streams of each game.")
+@click.option("--game", "games", multiple=True, type=click.Choice(list(GAMES)), help="These alone.")
 @click.option("--quick", is_flag=True, help="20 streams, α = .01 alone.")
-def main(streams: int, quick: bool) -> None:
+def main(streams: int, games: tuple[str, ...], quick: bool) -> None:
     streams = 20 if quick else streams
     report = Report(
         "game", "α", "shown", "coverage", "worst look", "its record", "shown there", "without", "without, worst", "≥ .93"
     )  # fmt: skip
     missed = 0
-    for name in GAMES:
+    for name in games or GAMES:
         for alpha, length in ((0.01, 60),) if quick else ((0.01, 60), (0.001, 20)):
             found = looks(name, alpha, streams, round(length / alpha), progress=True)
             bands, shown = sum(one.bands for one in found), sum(one.shown for one in found)
@@ -304,6 +305,7 @@ def main(streams: int, quick: bool) -> None:
                 f"{sum(one.alone for one in found) / bands:.3f}", f"{min(one.alone / one.bands for one in found):.3f}",
                 "yes" if met else "NO",
             )  # fmt: skip
+            print(" | ".join(str(column._cells[-1]) for column in report.columns), flush=True)
     Console().print(report)
     raise SystemExit(1 if missed and not quick else 0)
 

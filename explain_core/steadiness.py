@@ -18,7 +18,10 @@ CAUTION = 4.0
 """Standard errors by which the newest mean may be off before that counts as a change."""
 
 TOLERANCE = 0.1
-"""Standard errors that what is left of an earlier mean may amount to."""
+"""Standard errors of what is left of an earlier mean, up to which the increments tell of variance and dependence again."""
+
+LEFT = 0.5
+"""Standard errors that what is left of an earlier mean may amount to where a band is shown, which is wider by as much."""
 
 YOUNG = 1_500
 """Observations of a column that say too little of how rare the informative ones are."""
@@ -56,8 +59,9 @@ class Steadiness:
 
     - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. Where one is off by more than
       four standard errors (more for skewed increments, by Cornish and Fisher), what φ still owes to the past is noted for all
-      columns of that loss: the distance and one standard error. It decays as φ forgets. Until it is below a tenth of the
-      standard error the band is not settled, and G, which takes the change for dependence, keeps its share of the variance.
+      columns of that loss: the distance and one standard error. It decays as φ forgets. Until it is below half the standard error
+      the band is not settled, and then it is wider by as much. Until it is below a tenth of that G, which takes the change for
+      dependence, keeps its share of the variance.
     - **Few informative observations**: the standard error of n observations of skewness γ is itself known from about n/γ² of
       them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence and γ the largest of late, and settled
       from n/γ² = 12 on, if at least seven blocks contribute to γ (participation ratio).
@@ -73,7 +77,7 @@ class Steadiness:
     ...     smoother.update(np.array([[float(i % 7)]]))
     ...     if smoother.n % BLOCK == 0:
     ...         steadiness.end_block(smoother)
-    >>> bool(steadiness.settled(smoother)[0, 0]), 1.0 < float(steadiness.wider(smoother)[0, 0]) < 1.1
+    >>> bool(steadiness.settled(smoother)[0, 0]), 2.0 < float(steadiness.widths(smoother, 2.0)[0, 0]) < 2.2
     (True, True)
     """
 
@@ -122,6 +126,15 @@ class Steadiness:
         cells[SHARE] = np.where(steady, smoother.covariance / positive, cells[SHARE])
         smoother.covariance[...] = np.where(held, cells[SHARE] * variance, smoother.covariance)
         smoother.cells[3][held] = 0.0
+        known = held & (variance > 0.0) & (cells[VARIANCE] > 0.0)
+        scale = np.where(known, variance / np.where(known, cells[VARIANCE], 1.0), 1.0)
+        cells[VARIANCE] *= scale
+        scale = np.minimum(
+            scale * np.sqrt(scale), LARGEST / np.maximum(np.abs(cells[THIRD]) + cells[CUBES], 1.0)
+        )
+        cells[THIRD] *= scale
+        cells[CUBES] *= scale
+        cells[SQUARES] *= scale * scale
         step = np.where(steady, 1.0 / np.maximum(np.minimum(self.sums[AGE], self._slow), 1.0), 0.0)
         cells[VARIANCE] += step * (variance - cells[VARIANCE])
         cells[THIRD] += step * (third - cells[THIRD])
@@ -173,24 +186,29 @@ class Steadiness:
         result: Array = 1.0 / (squares * times)
         return result
 
-    def wider(self, smoother: Smoother) -> Array:
-        """What to multiply half the band by, as few informative observations tell of the standard error."""
-        size = self._size(smoother)
-        skewness = np.minimum(self.cells[SKEWNESS], size / INFORMATIVE)
-        result: Array = 1.0 + (SKEW * skewness + FEW) / size
+    def _largest_skewness(self, smoother: Smoother) -> Array:
+        """The largest γ² of late, and of the moment, which is not noted while φ owes too much to the past."""
+        now = _skewness(smoother.cells[1], smoother.cells[4])
+        result: Array = np.maximum(self.cells[SKEWNESS], np.where(self._held(smoother), now, 0.0))
         return result
 
-    def widths(self, smoother: Smoother) -> Array:
-        """What to multiply half the band by; NaN where it may not be believed."""
-        return np.where(self.settled(smoother), self.wider(smoother), np.nan)
+    def widths(self, smoother: Smoother, width: float) -> Array:
+        """Half the band in standard errors, where ``width`` would do if these were known and nothing changed; NaN where it may not be believed."""
+        size = self._size(smoother)
+        skewness = np.minimum(self._largest_skewness(smoother), size / INFORMATIVE)
+        std = np.nan_to_num(smoother.std)
+        owed = np.where(std > 0.0, self.cells[LAG] / np.where(std > 0.0, std, 1.0), 0.0)
+        wider = width * (1.0 + (SKEW * skewness + FEW) / size) + owed
+        return np.where(self.settled(smoother), wider, np.nan)
 
     def settled(self, smoother: Smoother) -> NDArray[np.bool_]:
         """Whether the band may be believed, cell by cell."""
         cells = self.cells
-        enough = self._size(smoother) >= INFORMATIVE * np.maximum(cells[SKEWNESS], 1.0)
+        enough = self._size(smoother) >= INFORMATIVE * np.maximum(self._largest_skewness(smoother), 1.0)
         contribute = cells[CUBES] * cells[CUBES] >= BLOCKS * cells[SQUARES]
         old = (smoother.sums[0] >= YOUNG) & (self.sums[LATE] == 0.0)
-        result: NDArray[np.bool_] = old & ~self._held(smoother) & enough & contribute
+        forgotten = cells[LAG] <= LEFT * np.nan_to_num(smoother.std)
+        result: NDArray[np.bool_] = old & forgotten & enough & contribute
         return result
 
     def state(self) -> SteadinessState:

@@ -194,7 +194,7 @@ class IncrementalEstimator:
             std=std * self._rows_error(),
             n=n,
             status="ready" if n else "warming",
-            width=self._width * self._steadiness.widths(self._smoother),
+            width=self._steadiness.widths(self._smoother, self._width),
             metadata=self._metadata(),
         )
 
