@@ -303,7 +303,7 @@ def main(streams: int, games: tuple[str, ...], quick: bool) -> None:
                 name, str(alpha), f"{shown / bands:.3f}",
                 f"{sum(one.inside for one in found) / shown:.3f}" if shown else "–", *cells,
                 f"{sum(one.alone for one in found) / bands:.3f}", f"{min(one.alone / one.bands for one in found):.3f}",
-                "yes" if met else "NO",
+                "–" if worst is None else "yes" if met else "NO",
             )  # fmt: skip
             print(" | ".join(str(column._cells[-1]) for column in report.columns), flush=True)
     Console().print(report)
