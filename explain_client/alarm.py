@@ -1,0 +1,122 @@
+"""The messages of the alarms topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Literal
+
+from explain_client.errors import SchemaError
+from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head, utc
+
+_SIDE = {"value": 0.012, "low": 0.010, "high": 0.014, "records": 9000}
+_AFTER = {"value": 0.085, "low": 0.075, "high": 0.095, "records": 500}
+_MOMENT = {"offset": 30100, "timestamp": 1387576800000}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The mean on one side of an onset."""
+
+    value: float = described("Mean of the values as they came.", 0.012)
+    low: float = described(
+        "Lower end of its interval of 95 %; it does not know that the onset was chosen.", 0.010
+    )
+    high: float = described("Upper end of the interval.", 0.014)
+    records: int = described("Records that it is the mean of.", 9000, ge=0, unit="records")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A record of the input."""
+
+    offset: int = described("Its offset.", 30100, ge=0)
+    timestamp: int = described("Its event time, since 1970-01-01T00:00Z.", 1387576800000, unit="milliseconds")
+
+    @property
+    def time(self) -> datetime:
+        """Its event time in UTC; outside the years 1 to 9999 as for ``Explanation``."""
+        return utc(self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm(Message):
+    """The mean of something changed: of a loss, of an importance's increments, of missing values or rejected records."""
+
+    schema: Literal["alarm/1"] = described("Name and version of this schema.", "alarm/1")
+    offset: int = described("Offset of the record with which the change was noticed.", 30599, ge=0)
+    timestamp: int = described(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
+    )
+    seq: int = described("Number of this message in its partition and epoch, from 0.", 3, ge=0)
+    subject: Literal["loss", "gain", "importance", "missing", "rejected"] = described(
+        "What changed: the model's loss, its gain over no model, a feature's importance, its share of missing values, the share of rejected records.",
+        "importance",
+    )
+    feature: str | None = described(
+        "Feature or group; null for a loss, a gain and rejected records.", "dep_hour"
+    )
+    estimator: str | None = described("Whose increments of importance these are; else null.", "ipfi")
+    loss: str | None = described(
+        "Under which loss; null for missing values and rejected records.", "cross_entropy"
+    )
+    direction: Literal["up", "down"] = described("Whether the mean rose or fell.", "up")
+    before: Side = described("Before the onset.", _SIDE)  # noqa: RUF009
+    after: Side = described("From the onset on.", _AFTER)  # noqa: RUF009
+    onset: Moment = described("The likeliest first record after the change.", _MOMENT)  # noqa: RUF009
+    earliest: Moment = described("The first plausible one.", _MOMENT)  # noqa: RUF009
+    latest: Moment = described("The last plausible one.", _MOMENT)  # noqa: RUF009
+    evidence: float = described("The difference over what it had to exceed, above 1.", 1.2, ge=1)
+    clipped: float = described("Share of the records that were clipped for the decision.", 0.001, ge=0, le=1)
+    cause: int = described(
+        "Number of the cause in this partition and epoch, from 1: alarms whose plausible onsets overlap have one in common.",
+        2,
+        ge=1,
+    )
+    one_in: int = described(
+        "False alarms: at most one in so many records, over all subjects of the partition.",
+        1000000,
+        ge=1,
+        unit="records",
+    )
+    min_change: float = described(
+        "Changes up to this share of the loss without a model, or of the records, are none.", 0.05, ge=0
+    )
+    model: str | None = described("The setting model.factory or model.uri; null for the default model.", None)
+    sentence: str = described(
+        "The alarm in words, for people.",
+        "Since 2013-12-20 22:00 UTC dep_hour matters more: 0.012 → 0.085 ± 0.010 (ipfi, cross_entropy). False alarms: at most one in 1,000,000 records.",
+    )
+    digest: str = described(
+        "Rolling hash over this partition's alarms, as that of an explanation.",
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        pattern=DIGEST,
+    )
+    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Alarm:
+        """Decode a message. Raises ``SchemaError`` for another schema and for what is no alarm."""
+        data = decoded(value, "alarm/1", "an alarm", "alarms")
+        try:
+            require_head(data)
+            require(data, int, "cause", "one_in")
+            require(data, str, "subject", "direction", "sentence")
+            for name in ("feature", "estimator", "loss", "model"):
+                if data[name] is not None:
+                    require(data, str, name)
+            figures(*(data[name] for name in ("evidence", "clipped", "min_change")))
+            for name, kind in (("before", Side), ("after", Side), *((name, Moment) for name in _MOMENTS)):
+                require(data, dict, name)
+                parts = {part.name: data[name][part.name] for part in fields(kind)}
+                require(parts, int, *({"records", "offset", "timestamp"} & parts.keys()))
+                figures(*parts.values())
+                data[name] = kind(**parts)
+            return cls(**{name: data[name] for name in _ALARM})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"not an alarm: {type(error).__name__}: {error}") from None
+
+
+_MOMENTS = ("onset", "earliest", "latest")
+_ALARM = tuple(entry.name for entry in fields(Alarm))

@@ -1,0 +1,99 @@
+"""The messages of the drift topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from explain_client.errors import SchemaError
+from explain_client.fields import DIGEST, Message, decoded, described, require, require_head
+
+_WINDOWS = [
+    {
+        "number": number,
+        "records": 5000,
+        "late": 0,
+        "first_offset": 5000 * number,
+        "last_offset": 5000 * number + 4999,
+        "first_timestamp": 1387576800000 + 86400000 * (number - 5),
+        "last_timestamp": 1387663200000 + 86400000 * (number - 5),
+    }
+    for number in (5, 6)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The records of a partition between which and those of another window a risk changed."""
+
+    number: int = described("Number of the window in its partition and epoch, from 0.", 6, ge=0)
+    records: int = described("Records in it.", 5000, ge=1, unit="records")
+    late: int = described(
+        "Records that came meanwhile with an event time before its period: they are not in it.",
+        0,
+        ge=0,
+        unit="records",
+    )
+    first_offset: int = described("Offset of its first record.", 30000, ge=0)
+    last_offset: int = described("Offset of its last record.", 34999, ge=0)
+    first_timestamp: int = described("Event time of its first record.", 1387576800000, unit="milliseconds")
+    last_timestamp: int = described("Event time of its last record.", 1387663200000, unit="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Message):
+    """Why the risk of one input partition's model changed from one window to the next."""
+
+    schema: Literal["drift/1"] = described("Name and version of this schema.", "drift/1")
+    offset: int = described("Offset of the record that ended the target window.", 34999, ge=0)
+    timestamp: int = described(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
+    )
+    seq: int = described("Number of this message in its partition and epoch, from 0.", 4, ge=0)
+    baseline: Window = described("The window before.", _WINDOWS[0])  # noqa: RUF009
+    target: Window = described("The window that ended.", _WINDOWS[1])  # noqa: RUF009
+    sentence: str = described(
+        "The result in words, for people.",
+        "error rate rose by 0.060 ± 0.012 from window 5 to window 6 (0.201 → 0.261): concept +0.045",
+    )
+    change: Mapping[str, Any] | None = described(
+        "The result: `change`, `verdict`, `causes`, the two risks `baseline` and `target`, and the Shapley values of the "
+        "`joint` game and of the `product` game, each with an interval; null where there is none, and the sentence says why.",
+        None,
+    )
+    digest: str = described(
+        "Rolling hash over this partition's drift messages, as that of an explanation.",
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        pattern=DIGEST,
+    )
+    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What the change is attributed to: "concept", "inputs", both or nothing."""
+        return tuple(self.change["causes"]) if self.change else ()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Drift:
+        """Decode a message. Raises ``SchemaError`` for another schema and for what is no drift message."""
+        data = decoded(value, "drift/1", "a drift message", "drift")
+        try:
+            require_head(data)
+            require(data, str, "sentence")
+            require(data, dict, "baseline", "target")
+            for end in ("baseline", "target"):
+                require(data[end], int, *_WINDOW)
+            if data["change"] is not None:
+                require(data, dict, "change")
+            data["baseline"], data["target"] = (
+                Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
+            )
+            return cls(**{name: data[name] for name in _DRIFT})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"not a drift message: {type(error).__name__}: {error}") from None
+
+
+_WINDOW = tuple(entry.name for entry in fields(Window))
+_DRIFT = tuple(entry.name for entry in fields(Drift))

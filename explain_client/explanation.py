@@ -1,0 +1,153 @@
+"""The messages of the explanations topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from explain_client.errors import SchemaError
+from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
+
+_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """Importance of one feature under one loss, in units of that loss; null (``None``) where nothing is known yet."""
+
+    value: float | None = described("Estimated importance.", 0.042, unit="loss")
+    std: float | None = described("Standard error of the value.", 0.008, unit="loss")
+    low: float | None = described(
+        "Lower end of the confidence band, null until it is settled.", 0.026, unit="loss"
+    )
+    high: float | None = described(
+        "Upper end of the confidence band, null until it is settled.", 0.057, unit="loss"
+    )
+    settled: bool = described(
+        "Whether the band may be believed: enough informative records since the feature came and since the last change.",
+        True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Smoothed prequential loss: of the model, and of two that know no feature."""
+
+    model: float | None = described(
+        "Smoothed loss of the model on records it had not learnt from.", 0.502, unit="loss"
+    )
+    empty: float | None = described(
+        "Smoothed loss of the frequencies of the labels before, of their mean for numbers.",
+        0.555,
+        unit="loss",
+    )
+    mean_prediction: float | None = described(
+        "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.", 0.561, unit="loss"
+    )
+
+
+class Importances(dict[str, Importance]):
+    """Importance by feature."""
+
+    def top(self, k: int) -> list[tuple[str, Importance]]:
+        """The k features of largest value, the largest first; unknown ones last."""
+        known = sorted(self.items(), key=lambda one: (one[1].value is None, -(one[1].value or 0.0)))
+        return known[:k]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Message):
+    """What drives the model of one input partition after a record."""
+
+    schema: Literal["explanation/1"] = described("Name and version of this schema.", "explanation/1")
+    offset: int = described("Offset of the last record folded.", 5749, ge=0)
+    timestamp: int = described(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387576800000, unit="milliseconds"
+    )
+    seq: int = described("Number of this message in its partition and epoch, from 0.", 22, ge=0)
+    records: int = described("Records folded in this epoch.", 5750, ge=1, unit="records")
+    explained: int = described("Records explained in this epoch.", 5650, ge=0, unit="records")
+    rejected: int = described("Records of this epoch that were not folded.", 0, ge=0, unit="records")
+    rejected_recently: int = described(
+        "Of the last 1,000 records those that were not folded.", 0, ge=0, le=1000, unit="records"
+    )
+    status: Literal["warming", "rejecting", "ready"] = described(
+        "`warming` until every estimator has a value; `rejecting` while more than 50 of the last 1,000 records were not folded.",
+        "ready",
+    )
+    performance: Mapping[str, Losses] = described(
+        "By loss: is the model better than no model?",
+        {"cross_entropy": {"model": 0.502, "empty": 0.555, "mean_prediction": 0.561}},
+    )
+    importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
+        "By estimator, loss and feature.",
+        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+        alias="importance",
+    )
+    estimators: Mapping[str, Mapping[str, Any]] = described(
+        "By estimator: the settings that say what was estimated.", {"ipfi": {"alpha": 0.001, "n_samples": 1}}
+    )
+    notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
+    digest: str = described(
+        "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
+        '`,"digest":`.',
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        pattern=DIGEST,
+    )
+    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
+
+    def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
+        """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
+        return Importances(_pick(_pick(self.importances, estimator, "estimator"), loss, "loss"))
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Explanation:
+        """Decode a message; fields that this version does not know are ignored.
+
+        Raises ``SchemaError`` for another schema and for what is no explanation.
+        """
+        data = decoded(value, "explanation/1", "an explanation", "explanations")
+        try:
+            data.setdefault("rejected_recently", 0)
+            require_head(data)
+            require(data, int, *_COUNTS)
+            require(data, str, "status")
+            data["performance"] = {
+                loss: Losses(*figures(one["model"], one["empty"], one.get("mean_prediction")))
+                for loss, one in data["performance"].items()
+            }
+            data["importances"] = {
+                estimator: {
+                    loss: {feature: _importance(cell) for feature, cell in features.items()}
+                    for loss, features in by_loss.items()
+                }
+                for estimator, by_loss in data["importance"].items()
+            }
+            require(data, dict, "estimators")
+            require(data["estimators"], dict, *data["estimators"])
+            require(data, list, "notices")
+            data["notices"] = tuple(data["notices"])
+            require(dict(enumerate(data["notices"])), str, *range(len(data["notices"])))
+            return cls(**{name: data[name] for name in _EXPLANATION})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"not an explanation: {type(error).__name__}: {error}") from None
+
+
+_EXPLANATION = tuple(entry.name for entry in fields(Explanation))
+_COUNTS = ("records", "explained", "rejected", "rejected_recently")
+
+
+def _importance(cell: Mapping[str, Any]) -> Importance:
+    """Messages of earlier versions, whose bands were always there, do not say whether they are settled: they are not."""
+    value, std, low, high = figures(cell["value"], cell["std"], cell["low"], cell["high"])
+    return Importance(value, std, low, high, cell.get("settled") is True)
+
+
+def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:
+    if name is None:
+        return next(iter(known.values()), {})
+    if name not in known:
+        raise KeyError(f"{kind} {name!r} is not in this explanation, which has {', '.join(known) or 'none'}")
+    return known[name]
