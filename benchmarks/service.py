@@ -28,7 +28,7 @@ from service.broker.embedded import Broker
 PARTS = (
     ("explaining", "explain_one "),
     ("decoding", "Decoder.decode "),
-    ("decoding", "PartitionState._accept "),
+    ("decoding", "Vocabulary.accept "),
     ("encoding", "PartitionState._explanation "),
     ("predicting and learning", "RiverClassifier.predict "),
     ("predicting and learning", "RiverModel.learn "),

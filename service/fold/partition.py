@@ -15,22 +15,19 @@ import msgspec
 
 from explain_core import losses as known_losses
 from explain_core.alarms.detector import Place
-from explain_core.evaluation.choice import choose
-from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.explanation import Explanation
-from explain_core.importance import estimator
-from explain_core.importance.base import EstimatorState, IncrementalEstimator
+from explain_core.importance.base import EstimatorState
 from explain_core.importance.group import grouped
 from explain_core.losses import Prediction, Task
-from explain_core.models import Model, Row, check_prediction
+from explain_core.models import Model, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
 from explain_core.random import derive_seed
-from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
-from explain_core.smoothing import alpha_of
+from explain_core.reservoirs import ReservoirState
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData
 from service.fold.drift_windows import Windows, WindowsData
+from service.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import (
     ModelData,
@@ -44,16 +41,11 @@ from service.fold.models import (
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
+from service.fold.vocabulary import Vocabulary
 from service.formats import files
 from service.formats.errors import BadRecord
 from service.formats.schemas import Schemas, StoredSchema
-from service.settings import ExplainerSettings, Settings
-
-MAX_CLASSES = 1_000
-"""More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
-
-
-DEFAULT_ALPHA = 0.001
+from service.settings import Settings
 
 MAX_KEY = 200
 """Characters of a key that is taken for the name of its partition."""
@@ -140,24 +132,26 @@ class PartitionState:
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
-        self.labels: dict[Any, int] = {label: code for code, label in enumerate(classes_of(settings.model))}
-        self._fixed = list(self.labels)
-        self.kinds: dict[str, Literal["string", "number"]] = {}
         model_seed = derive_seed(seed, "model")
         self.model: Model = load_model(settings.model, model_seed)
         if settings.record.weight is not None and not settings.model.static and not self.model.takes_weight:
             raise UserError(
                 f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
             )
-        self.evaluator = self._chosen(settings)
-        self.reservoirs: dict[tuple[str, int], GeometricReservoir | UniformReservoir] = {}
+        self.evaluator = make_evaluator(settings, self.model)
+        self.reservoirs: Reservoirs = {}
         self.explainers = {
-            one.name or one.kind: self._explainer(settings, one, seed) for one in settings.explainers
+            chosen.name or chosen.kind: make_explainer(
+                settings, chosen, self.model, self.evaluator, self.reservoirs, seed
+            )
+            for chosen in settings.explainers
         }
+        self._vocabulary = Vocabulary(settings, ExplanationSize(settings, self.explainers))
+        self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
         used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
         first = settings.explainers[0] if settings.explainers else None
         self.performance = Performance(
-            list(used) or [known_losses.get(known_losses.DEFAULT[task])], _alpha(first)
+            list(used) or [known_losses.get(known_losses.DEFAULT[task])], alpha_from(first)
         )
         self.windows = (
             Windows(settings, derive_seed(seed, "drift"), model_seed) if settings.drift.enabled else None
@@ -170,23 +164,13 @@ class PartitionState:
         self._settings = settings
         self.schemas = Schemas()
         self._decoder = Decoder(record_settings(settings), settings.model.task, self.schemas)
-        self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
-        self._task = settings.model.task
         self._topic = settings.topics.records
         self._estimator_groups = grouped(self.explainers.values())
         self._every = settings.explain.every
         self._emit_every = settings.emit.every
         self._static = settings.model.static
         self._on_bad = settings.record.on_bad
-        self._max_features = settings.record.max_features
         self._max_bytes = settings.emit.max_bytes
-        self._size = ExplanationSize(settings, self.explainers)
-        self._group_names = {
-            name
-            for one in settings.explainers
-            for name in one.groups
-            if not any(name in members for members in one.groups.values())
-        }
 
     def step(self, record: InputRecord) -> list[Output]:
         """Fold one record; returns the messages that it causes, in order.
@@ -202,7 +186,7 @@ class PartitionState:
                 self.next_offset = record.offset + 1
                 self.skipped += 1
                 return []
-            y = self._accept(sample)
+            y = self._vocabulary.accept(sample)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
@@ -253,66 +237,8 @@ class PartitionState:
         self.fold_digest = hashlib.blake2b(
             self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
         ).digest()
-        said: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
-        return [*said, *(("alarms", "alarm/1", alarm) for alarm in alarms)]
-
-    def _accept(self, sample: Sample) -> Any:
-        """Check the sample against what the partition has seen; returns the label as the model gets it.
-
-        Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed.
-        """
-        labels, x, y = self.labels, sample.x, sample.y
-        if self._task != "regression":
-            if self._fixed and y not in labels:
-                known = ", ".join(map(repr, self._fixed[:5]))
-                raise BadRecord(
-                    "unknown_label",
-                    f"the label {y!r} is none of the model's classes {known}; name its labels in model.classes",
-                )
-            limit = 2 if self._task == "binary" else MAX_CLASSES
-            if y not in labels and len(labels) >= limit:
-                known = ", ".join(map(repr, list(labels)[:5]))
-                raise BadRecord(
-                    "unknown_label",
-                    f"the label {y!r} would be class {limit + 1}; model.task is {self._task} and has seen {known}",
-                )
-        shape = tuple(x), tuple(map(type, x.values()))
-        if shape != self._shape:
-            self._accept_features(x)
-            self._shape = shape
-        if self._task == "regression":
-            return y
-        return labels.setdefault(y, len(labels))
-
-    def _accept_features(self, x: Row) -> None:
-        kinds = self.kinds
-        fresh: dict[str, Literal["string", "number"]] = {}
-        for name, value in x.items():
-            kind: Literal["string", "number"] = "string" if type(value) is str else "number"
-            before = kinds.get(name)
-            if before is None:
-                if name in self._group_names:
-                    raise BadRecord(
-                        "group_name",
-                        f"feature {name!r} has the name of a group of the explainers; rename one of them",
-                    )
-                fresh[name] = kind
-            elif before != kind:
-                raise BadRecord("feature_type", f"feature {name!r} is a {kind} and was a {before} so far")
-        if fresh:
-            if len(kinds) + len(fresh) > self._max_features:
-                raise BadRecord(
-                    "too_many_features",
-                    f"{len(fresh)} new features come to {len(kinds)} known; record.max_features is {self._max_features}",
-                )
-            size = self._size.of([*kinds, *fresh])
-            if size > self._max_bytes:
-                raise BadRecord(
-                    "names_too_long",
-                    f"the names of {len(fresh)} new features and of {len(kinds)} known would let an explanation take up to {size} bytes; "
-                    f"emit.max_bytes is {self._max_bytes}",
-                )
-            kinds.update(fresh)
+        contents: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
+        return [*contents, *(("alarms", "alarm/1", alarm) for alarm in alarms)]
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
         if self._on_bad == "fail":
@@ -412,43 +338,6 @@ class PartitionState:
         key = f"{self._topic}/{self.partition}".encode()
         return Output(destination, key, sealed(body, chain), headers_of(event, record), event)
 
-    def _chosen(self, settings: Settings) -> GenericEvaluator:
-        try:
-            return choose(self.model, settings.explain.evaluator)
-        except ValueError as error:
-            raise UserError(f"explain.{error}") from None
-
-    def _explainer(self, settings: Settings, one: ExplainerSettings, seed: int) -> IncrementalEstimator:
-        kind, size = one.reservoir.kind, one.reservoir.size
-        if (kind, size) not in self.reservoirs:
-            self.reservoirs[kind, size] = make_reservoir(
-                kind, size, derive_seed(seed, "reservoir", kind, size)
-            )
-        try:
-            make = estimator(one.kind)
-        except Exception as error:
-            raise UserError(f"explainers: kind: {error}; see docs/how-to/model.md") from error
-        try:
-            return make(
-                self.model,
-                task=self.model.task,
-                losses=one.losses,
-                alpha=_alpha(one),
-                n_samples=one.n_samples,
-                features=settings.record.features,
-                groups=one.groups,
-                reservoir=self.reservoirs[kind, size],
-                warm_up=settings.explain.warm_up and min(settings.explain.warm_up, size),
-                band=one.band,
-                confidence=one.confidence,
-                seed=derive_seed(seed, one.name or one.kind),
-                evaluator=self.evaluator,
-                **{name: getattr(one, name) for name in make.parameters},
-                **one.params,
-            )
-        except (TypeError, ValueError) as error:
-            raise UserError(f"explainers: {one.name or one.kind}: {error}") from None
-
     def state(self, pack: Pack) -> PartitionData:
         """The state as data; ``pack`` stores what only foreign code understands."""
         return PartitionData(
@@ -480,8 +369,6 @@ class PartitionState:
         Raises ``StateError`` where it is none of these settings; the object is of no use then.
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
-        check(len(set(data.labels)) == len(data.labels) <= MAX_CLASSES, "labels: one twice, or too many")
-        check(not self._fixed or list(data.labels) == self._fixed, "labels: others than the model's classes")
         check(list(data.explainers) == list(self.explainers), "explainers: others")
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
@@ -492,10 +379,9 @@ class PartitionState:
         self.fold_digest = data.fold_digest
         for name, (seq, digest) in data.chains.items():
             self.chains[name].seq, self.chains[name].digest = seq, digest
-        self.labels = {label: code for code, label in enumerate(data.labels)}
-        self.kinds.update(data.kinds)
+        self._vocabulary.restore(data.labels, data.kinds)
         self.model = restored_model(self.model, data.model, self._static, unpack)
-        self.evaluator = self._chosen(self._settings)
+        self.evaluator = make_evaluator(self._settings, self.model)
         for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
             reservoir.restore(kept)
         for name, explainer in self.explainers.items():
@@ -512,12 +398,12 @@ class PartitionState:
         self.key, self._key = data.key, None if data.key is None else data.key.encode()
 
 
-def _alpha(explainer: ExplainerSettings | None) -> float:
-    if explainer is None:
-        return DEFAULT_ALPHA
-    if explainer.window is not None:
-        return alpha_of(explainer.window)
-    return DEFAULT_ALPHA if explainer.alpha is None else explainer.alpha
+def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
+    """By loss and feature; NaN becomes null in JSON."""
+    return {
+        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
+        for loss in explanation.losses
+    }
 
 
 def _text(key: bytes | None) -> str | None:
@@ -527,11 +413,3 @@ def _text(key: bytes | None) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if 0 < len(text) <= MAX_KEY and not _CONTROL.search(text) else None
-
-
-def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
-    """By loss and feature; NaN becomes null in JSON."""
-    return {
-        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
-        for loss in explanation.losses
-    }

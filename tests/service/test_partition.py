@@ -11,7 +11,7 @@ import pytest
 
 from explain_core import losses as known_losses
 from service.errors import UserError
-from service.fold import partition
+from service.fold import vocabulary
 from service.fold.messages import chained
 from service.fold.models import load_model
 from service.fold.partition import FoldError
@@ -215,7 +215,7 @@ def test_skip_publishes_nothing_of_a_bad_record_and_fail_names_it():
 
 
 def test_the_number_of_classes_is_bounded(monkeypatch):
-    monkeypatch.setattr(partition, "MAX_CLASSES", 3)
+    monkeypatch.setattr(vocabulary, "MAX_CLASSES", 3)
     state = new_state(task="multiclass")
     letters = fold(state, [{"a": 1, "label": f"id {i}"} for i in range(5)])
     assert [dict(one.headers)["__explain.errors.class"] for one in letters] == [b"unknown_label"] * 2

@@ -1,0 +1,103 @@
+"""The labels and features that a partition has seen, and which new ones it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from explain_core.models import Row
+from explain_core.state import Value, check
+from service.fold.models import classes_of
+from service.fold.records import Sample
+from service.fold.sizes import ExplanationSize
+from service.formats.errors import BadRecord
+from service.settings import Settings
+
+MAX_CLASSES = 1_000
+"""More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
+
+
+class Vocabulary:
+    """``labels`` numbers the classes in order of appearance; ``kinds`` has each feature's kind. Both grow with the records."""
+
+    def __init__(self, settings: Settings, size: ExplanationSize) -> None:
+        self.labels: dict[Any, int] = {label: code for code, label in enumerate(classes_of(settings.model))}
+        self.kinds: dict[str, Literal["string", "number"]] = {}
+        self._fixed = list(self.labels)
+        self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
+        self._task = settings.model.task
+        self._max_features = settings.record.max_features
+        self._max_bytes = settings.emit.max_bytes
+        self._size = size
+        self._group_names = {
+            name
+            for explainer in settings.explainers
+            for name in explainer.groups
+            if not any(name in features for features in explainer.groups.values())
+        }
+
+    def accept(self, sample: Sample) -> Any:
+        """Check the sample against what the partition has seen; returns the label as the model gets it.
+
+        Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed.
+        """
+        labels, x, y = self.labels, sample.x, sample.y
+        if self._task != "regression":
+            if self._fixed and y not in labels:
+                known = ", ".join(map(repr, self._fixed[:5]))
+                raise BadRecord(
+                    "unknown_label",
+                    f"the label {y!r} is none of the model's classes {known}; name its labels in model.classes",
+                )
+            limit = 2 if self._task == "binary" else MAX_CLASSES
+            if y not in labels and len(labels) >= limit:
+                known = ", ".join(map(repr, list(labels)[:5]))
+                raise BadRecord(
+                    "unknown_label",
+                    f"the label {y!r} would be class {limit + 1}; model.task is {self._task} and has seen {known}",
+                )
+        shape = tuple(x), tuple(map(type, x.values()))
+        if shape != self._shape:
+            self._accept_features(x)
+            self._shape = shape
+        if self._task == "regression":
+            return y
+        return labels.setdefault(y, len(labels))
+
+    def _accept_features(self, x: Row) -> None:
+        kinds = self.kinds
+        fresh: dict[str, Literal["string", "number"]] = {}
+        for name, value in x.items():
+            kind: Literal["string", "number"] = "string" if type(value) is str else "number"
+            before = kinds.get(name)
+            if before is None:
+                if name in self._group_names:
+                    raise BadRecord(
+                        "group_name",
+                        f"feature {name!r} has the name of a group of the explainers; rename one of them",
+                    )
+                fresh[name] = kind
+            elif before != kind:
+                raise BadRecord("feature_type", f"feature {name!r} is a {kind} and was a {before} so far")
+        if fresh:
+            if len(kinds) + len(fresh) > self._max_features:
+                raise BadRecord(
+                    "too_many_features",
+                    f"{len(fresh)} new features come to {len(kinds)} known; record.max_features is {self._max_features}",
+                )
+            size = self._size.of([*kinds, *fresh])
+            if size > self._max_bytes:
+                raise BadRecord(
+                    "names_too_long",
+                    f"the names of {len(fresh)} new features and of {len(kinds)} known would let an explanation take up to {size} bytes; "
+                    f"emit.max_bytes is {self._max_bytes}",
+                )
+            kinds.update(fresh)
+
+    def restore(self, labels: Sequence[Value], kinds: dict[str, Literal["string", "number"]]) -> None:
+        """Take on what was stored, before the first record. Raises ``StateError`` where it is none of these settings."""
+        check(len(set(labels)) == len(labels) <= MAX_CLASSES, "labels: one twice, or too many")
+        check(not self._fixed or list(labels) == self._fixed, "labels: others than the model's classes")
+        self.labels.clear()
+        self.labels.update((label, code) for code, label in enumerate(labels))
+        self.kinds.update(kinds)
