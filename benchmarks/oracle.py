@@ -57,9 +57,9 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
     envelope = Envelope(settings, _topic_id(settings))
     verdict = Verdict()
     differences = verdict.differences
-    inputs = _read(settings, topics.records, differences)
+    inputs = read_topic(settings, topics.records, differences)
     committed = _committed(settings, inputs)
-    outputs = {name: _read(settings, getattr(topics, name), differences) for name in settings.outputs}
+    outputs = {name: read_topic(settings, getattr(topics, name), differences) for name in settings.outputs}
     for partition, messages in inputs.items():
         place = committed[partition]
         end = messages[-1].offset() + 1 if messages else 0
@@ -147,7 +147,7 @@ def _stream(messages: list[Message]) -> Stream:
     return [(m.key(), m.value(), tuple(m.headers() or ())) for m in messages]  # type: ignore[misc]
 
 
-def _read(settings: Settings, topic: str, differences: list[str]) -> dict[int, list[Message]]:
+def read_topic(settings: Settings, topic: str, differences: list[str]) -> dict[int, list[Message]]:
     """Every committed message by partition, once all that is there is decided; what stays undecided is a hanging transaction."""
     common = {"bootstrap.servers": settings.servers, "group.id": "oracle", "enable.auto.commit": False}
     # A reader of committed messages would be told where the first undecided one is. Kafka answers a commit before its markers are in every partition.

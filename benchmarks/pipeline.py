@@ -102,7 +102,10 @@ class Pipeline:
         return str(described[name].result().topic_id)
 
     def feed(
-        self, records: Iterable[tuple[int, bytes | None]], headers: Sequence[tuple[str, bytes]] = ()
+        self,
+        records: Iterable[tuple[int, bytes | None]],
+        headers: Sequence[tuple[str, bytes]] = (),
+        topic: str = "records",
     ) -> None:
         """Produce (partition, value) pairs, each with a key and a timestamp that the oracle knows."""
         # Without idempotence a retry, as on a topic that is seconds old, puts a batch behind its successors.
@@ -121,7 +124,7 @@ class Pipeline:
             )
             log.append(record)
             producer.produce(
-                self.topics["records"],
+                self.topics[topic],
                 value,
                 record.key,
                 partition=partition,
@@ -196,10 +199,10 @@ class Pipeline:
         reader.close()
         return messages
 
-    def committed(self) -> dict[int, TopicPartition]:
-        """Committed offsets of the sidecar's group, with their metadata."""
-        reader = self._group_member()
-        places = [TopicPartition(self.topics["records"], p) for p in self.inputs]
+    def committed(self, name: str = "records", stage: str = "") -> dict[int, TopicPartition]:
+        """Committed offsets of the sidecar's group, or of that of another stage, with their metadata."""
+        reader = self._group_member(stage)
+        places = [TopicPartition(self.topics[name], p) for p in self.inputs]
         for attempt in itertools.count():
             try:
                 found = reader.committed(places, timeout=20)
@@ -225,11 +228,11 @@ class Pipeline:
         )
         reader.close()
 
-    def _group_member(self) -> Consumer:
+    def _group_member(self, stage: str = "") -> Consumer:
         return Consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap_servers,
-                "group.id": self.name,
+                "group.id": self.name + stage,
                 "enable.auto.commit": False,
             }
         )

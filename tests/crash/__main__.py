@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from service.commands.run import worker_environment
 from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
+from tests.crash.late import late_labels
 from tests.crash.report import Report
 from tests.crash.streams import MIXED, Stream, all_models, default_model
 
@@ -22,6 +23,7 @@ STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     "all-models": lambda data: all_models(),
     "mixed": lambda data: MIXED,
     "default-model": default_model,
+    "late-labels": lambda data: late_labels(),
 }
 
 

@@ -56,7 +56,8 @@ class Campaign(Load):
         membership = {"EXPLAIN_KAFKA__GROUP_INSTANCE_ID": name} if self.static else {}
         behind = f"127.0.0.1:{self.proxy.port}"
         settings = {**stream.environment(slice_number), **membership, **(environment or {})}
-        workers = MIN_WORKERS if stream.supervised else MIN_WORKERS + 1
+        stages = len(stream.stages)
+        workers = stages * (MIN_WORKERS if stream.supervised or stages > 1 else MIN_WORKERS + 1)
         super().__init__(name, self.broker, settings, workers, behind, stream=stream, **rate)
 
     def inject(self, kind: str, seed: str) -> str:

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from tests.crash.campaign import Campaign
 
 MIN_WORKERS, MAX_WORKERS = 2, 4
+"""Of a stage; of each of two stages one fewer at the most."""
 REACH_SECONDS = 60.0
 """How long a worker has to come to its crash point."""
 
 BY_OTHERS = ("restore", "replay", "rebalance.assign", "rebalance.revoke")
 """Crash points that a worker comes to by what happens to other members of the group."""
+
+OF_THE_FOLD = ("replay",)
+"""Crash points that no other stage comes to."""
 
 Fault = Callable[["Campaign", random.Random], str]
 
@@ -37,9 +41,10 @@ def kill(campaign: "Campaign", rng: random.Random) -> str:
     killed = time.time()
     fleet.wait(rng.uniform(0, 1.5))
     fleet.start(slot)
-    back = campaign.until(lambda: partitions <= _running_since(campaign, killed), 60)
+    stage = fleet.stage(slot)
+    back = campaign.until(lambda: partitions <= _running_since(campaign, killed, stage), 60)
     if partitions and back:
-        campaign.recoveries.append(_recovery(campaign, partitions, killed))
+        campaign.recoveries.append(_recovery(campaign, partitions, killed, stage))
     return f"SIGKILL worker {slot} with {len(partitions)} partitions{'' if back else '; not all came back in 60 s'}"
 
 
@@ -69,7 +74,9 @@ def _freeze(campaign: "Campaign", slot: int, seconds: float) -> str:
 
 
 def add(campaign: "Campaign", rng: random.Random) -> str:
-    free = [slot for slot in range(MAX_WORKERS) if slot not in campaign.fleet.live]
+    stages = len(campaign.fleet.stages)
+    most = stages * (MAX_WORKERS + 1 - stages)
+    free = [slot for slot in range(most) if slot not in campaign.fleet.live]
     if not free:
         return remove(campaign, rng)
     campaign.fleet.start(free[0])
@@ -77,10 +84,12 @@ def add(campaign: "Campaign", rng: random.Random) -> str:
 
 
 def remove(campaign: "Campaign", rng: random.Random) -> str:
-    if len(campaign.fleet.live) <= MIN_WORKERS:
+    fleet = campaign.fleet
+    enough = [slot for slot in sorted(fleet.live) if len(fleet.peers(slot)) > MIN_WORKERS]
+    if not enough:
         return add(campaign, rng)
-    slot = _victim(campaign, rng)
-    campaign.fleet.stop(slot)
+    slot = rng.choice(sorted(set(enough) - campaign.spared))
+    fleet.stop(slot)
     return f"remove worker {slot}"
 
 
@@ -200,17 +209,25 @@ SUPERVISED_KINDS = (
 )
 
 
-def _victim(campaign: "Campaign", rng: random.Random) -> int:
-    return rng.choice(sorted(set(campaign.fleet.live) - campaign.spared))
+def _victim(campaign: "Campaign", rng: random.Random, stage: str | None = None) -> int:
+    fleet = campaign.fleet
+    return rng.choice(
+        [
+            slot
+            for slot in sorted(fleet.live)
+            if slot not in campaign.spared and stage in (None, fleet.stage(slot))
+        ]
+    )
 
 
 def _armed(campaign: "Campaign", rng: random.Random, point: str) -> tuple[int, str]:
     """Replace a worker by one that comes to a crash point; whatever is needed to get it there is done on the way."""
-    fleet, slot, name = campaign.fleet, _victim(campaign, rng), point.partition(":")[0]
+    fleet, name = campaign.fleet, point.partition(":")[0]
+    slot = _victim(campaign, rng, "fold" if name in OF_THE_FOLD else None)
     fleet.kill(slot)
     process = fleet.start(slot, point)
     deadline = time.monotonic() + REACH_SECONDS
-    others = [other for other in sorted(fleet.live) if other != slot]
+    others = [other for other in fleet.peers(slot) if other != slot]
     while f"crash point {name} reached" not in process.log():
         if time.monotonic() > deadline or fleet.live.get(slot) is not process:
             if fleet.live.get(slot) is process:
@@ -229,12 +246,12 @@ def _armed(campaign: "Campaign", rng: random.Random, point: str) -> tuple[int, s
     return slot, ""
 
 
-def _running_since(campaign: "Campaign", moment: float) -> set[int]:
-    return {e.partition for e in campaign.fleet.events() if e.what == "running" and e.at > moment}
+def _running_since(campaign: "Campaign", moment: float, stage: str) -> set[int]:
+    return {e.partition for e in campaign.fleet.events(stage=stage) if e.what == "running" and e.at > moment}
 
 
-def _recovery(campaign: "Campaign", partitions: set[int], killed: float) -> Recovery:
-    events = [e for e in campaign.fleet.events() if e.at > killed and e.partition in partitions]
+def _recovery(campaign: "Campaign", partitions: set[int], killed: float, stage: str) -> Recovery:
+    events = [e for e in campaign.fleet.events(stage=stage) if e.at > killed and e.partition in partitions]
     running = {p: next(e.at for e in events if e.what == "running" and e.partition == p) for p in partitions}
     last = max(running, key=lambda p: running[p])
     mine = [e for e in events if e.partition == last and e.at <= running[last]]

@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -28,12 +29,15 @@ class Event(NamedTuple):
 
 
 class Fleet:
-    """Worker processes by slot, or with ``supervised`` such of ``explain-sidecar run``, each with two workers.
+    """Worker processes by slot, or with ``supervised`` such of ``explain-sidecar run``, each with two workers. Stages take turns with the slots.
 
     ``failures`` are what none may do; ``ended`` counts how they ended by themselves.
     """
 
-    def __init__(self, environment: dict[str, str], supervised: bool = False) -> None:
+    def __init__(
+        self, environment: dict[str, str], supervised: bool = False, stages: Sequence[str] = ("fold",)
+    ) -> None:
+        self.stages = stages
         self.live: dict[int, Process] = {}
         self.failures: list[str] = []
         self.ended: Counter[str] = Counter()
@@ -41,6 +45,7 @@ class Fleet:
         self._environment = environment
         self._supervised = supervised
         self._past: list[Process] = []
+        self._stage_of: dict[Process, str] = {}
         self._paused: set[int] = set()
 
     def start(self, slot: int, point: str | None = None) -> Process:
@@ -48,10 +53,18 @@ class Fleet:
         if self._supervised:
             arguments, armed["EXPLAIN_INSTANCE_ID"] = ["service.cli", "run", "--workers", "2"], f"test-{slot}"
         else:
-            arguments = ["tests.crash.worker", "--slot", str(slot)]
+            number = slot // len(self.stages)
+            arguments = ["tests.crash.worker", "--slot", str(number), "--stage", self.stage(slot)]
         process = Process(["-m", *arguments], {**self._environment, **armed})
-        self.live[slot] = process
+        self.live[slot], self._stage_of[process] = process, self.stage(slot)
         return process
+
+    def stage(self, slot: int) -> str:
+        return self.stages[slot % len(self.stages)]
+
+    def peers(self, slot: int) -> list[int]:
+        """The slots of those that live and do the same, itself among them."""
+        return [other for other in sorted(self.live) if self.stage(other) == self.stage(slot)]
 
     def kill(self, slot: int) -> Process:
         """SIGKILL."""
@@ -122,9 +135,10 @@ class Fleet:
             self.tend()
             time.sleep(0.05)
 
-    def events(self, process: Process | None = None) -> list[Event]:
-        """What the log of a worker, or of all, says about partitions, in order of time."""
-        processes = [process] if process else [*self._past, *self.live.values()]
+    def events(self, process: Process | None = None, stage: str | None = None) -> list[Event]:
+        """What the log of a worker, or of all of a stage, says about partitions, in order of time."""
+        known = [*self._past, *self.live.values()]
+        processes = [process] if process else [one for one in known if stage in (None, self._stage_of[one])]
         found = []
         for one in processes:
             for line in one.log().splitlines():

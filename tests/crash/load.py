@@ -4,12 +4,13 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -21,7 +22,7 @@ from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery
 from tests.crash.fleet import Fleet
 from tests.crash.proxy import SESSION_SECONDS
-from tests.crash.streams import MIXED, Stream
+from tests.crash.streams import MIXED, Fed, Stream
 
 if TYPE_CHECKING:
     from tests.crash.cluster import Cluster
@@ -49,6 +50,8 @@ class Verdict:
     problems: list[str]
     models: dict[str, int]
     """How many partitions each was the model of."""
+    joined: dict[str, int] = field(default_factory=dict)
+    """Events by outcome."""
 
 
 class Load:
@@ -86,9 +89,16 @@ class Load:
             **environment,
         }
         self.pipeline = Pipeline(broker, name, PARTITIONS, environment)
+        self._folder = tempfile.TemporaryDirectory()
+        for one in stream.inputs:
+            if one not in self.pipeline.topics:
+                topic = self.pipeline.topics[one] = f"{one}-{name}"
+                self.pipeline.create(topic, retention_ms="-1")
+                self.pipeline.environment[f"EXPLAIN_JOIN__{one.upper()}__TOPIC"] = topic
+                self.pipeline.environment["EXPLAIN_JOIN__STATE_DIR"] = self._folder.name
         servers = workers_servers or broker.bootstrap_servers
         at = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers}
-        self.fleet = Fleet({**self.pipeline.environment, **at}, stream.supervised)
+        self.fleet = Fleet({**self.pipeline.environment, **at}, stream.supervised, stream.stages)
         self._feeding = threading.Event()
         self._feeding.set()
         self._producer = threading.Thread(
@@ -107,10 +117,10 @@ class Load:
             self.fleet.wait(0.1)
         return True
 
-    def committed(self) -> list[int]:
+    def committed(self, name: str = "records", stage: str = "") -> list[int]:
         """Committed offset by partition, below 0 where there is none; nothing where Kafka does not say."""
         try:
-            return [place.offset for _, place in sorted(self.pipeline.committed().items())]
+            return [place.offset for _, place in sorted(self.pipeline.committed(name, stage).items())]
         except KafkaException:
             return []
 
@@ -119,26 +129,32 @@ class Load:
         self._feeding.clear()
         self._producer.join()
         problems = []
-        ends = self._ends()
-        if sum(ends) != self.produced:
-            problems.append(f"the input has {sum(ends)} records and {self.produced} were produced")
-        if not self.until(lambda: self.committed() == ends, CATCH_UP_SECONDS):
-            problems.append(
-                f"not caught up within {CATCH_UP_SECONDS} s: committed {self.committed()} of {ends}"
-            )
+        held = sum(sum(self._ends(name)) for name in self._stream.inputs)
+        if held != self.produced:
+            problems.append(f"the input has {held} records and {self.produced} were produced")
+        for stage, inputs in self._stages():
+            for name in inputs:
+                ends = self._ends(name)
+                if not self.until(lambda: self.committed(name, stage) == ends, CATCH_UP_SECONDS):  # noqa: B023
+                    problems.append(
+                        f"{name}: not caught up within {CATCH_UP_SECONDS} s: committed {self.committed(name, stage)} of {ends}"
+                    )
         probe_seconds = self._probe(problems)
         for slot in list(self.fleet.live):
             self.fleet.stop(slot)
         if not self.until(lambda: self._members() == 0, 2 * SESSION_SECONDS):
             problems.append(f"the group still has {self._members()} members after they all left")
         self.fleet.inspect()
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.oracle"],
-            env={**worker_environment(), **self.pipeline.environment},
-            capture_output=True,
-            text=True,
-        )
-        compared = json.loads(done.stdout) if done.stdout else {"differences": [done.stderr]}
+        compared: dict[str, Any] = {"differences": []}
+        for module in ("benchmarks.oracle", *["tests.crash.joined"] * ("join" in self._stream.stages)):
+            done = subprocess.run(
+                [sys.executable, "-m", module],
+                env={**worker_environment(), **self.pipeline.environment},
+                capture_output=True,
+                text=True,
+            )
+            found = json.loads(done.stdout) if done.stdout else {"differences": [done.stderr]}
+            compared |= {**found, "differences": compared["differences"] + found["differences"]}
         return Verdict(
             faults,
             "static" if self.static else "dynamic",
@@ -152,11 +168,19 @@ class Load:
             probe_seconds,
             [*problems, *self.fleet.failures, *compared["differences"]],
             compared.get("models", {}),
+            compared.get("joined", {}),
         )
+
+    def _stages(self) -> list[tuple[str, Sequence[str]]]:
+        """What the group of each stage is called beside ``app_id``, and what it reads."""
+        if "join" not in self._stream.stages:
+            return [("", ("records",))]
+        return [("-join", self._stream.inputs), ("", ("records",))]
 
     def close(self) -> None:
         self._feeding.clear()
         self.fleet.close()
+        self._folder.cleanup()
 
     def _feed(self, records_per_second: float, count: int) -> None:
         """Records at an even rate, through every crash of the broker, in order and without doubles."""
@@ -171,36 +195,51 @@ class Load:
             }
         )
         seed = random.Random(self.pipeline.name).randrange(2**31)
-        topic, started = self.pipeline.topics["records"], time.monotonic()
-        records = islice(self._stream.records(PARTITIONS, seed), count)
-        for index, (partition, value, headers, odd) in enumerate(records):
-            if not self._feeding.is_set():
-                break
-            key = b"k%d" % partition
-            if odd:
-                given = [(key, value or b"", int(1_000 * time.time()), odd)]
+        started = time.monotonic()
+
+        def give(fed: Fed) -> None:
+            topic, partition = self.pipeline.topics[fed.topic], fed.partition
+            key = b"k%d" % partition if fed.key == b"" else fed.key
+            if fed.odd:
+                given = [(key or b"", fed.value or b"", int(1_000 * time.time()), fed.odd)]
                 raw.produce(servers, topic, partition, given, seconds=600)
             else:
-                producer.produce(topic, value, key, partition=partition, headers=headers)
+                producer.produce(
+                    topic, fed.value, key, partition=partition, headers=fed.headers, timestamp=fed.timestamp
+                )
             self.produced += 1
+
+        for index, fed in enumerate(islice(self._stream.records(PARTITIONS, seed), count)):
+            if not self._feeding.is_set():
+                break
+            give(fed)
             producer.poll(max(0.0, started + index / records_per_second - time.monotonic()))
+        for fed in self._stream.last(PARTITIONS):
+            give(fed)
         assert producer.flush(60) == 0
 
     def _probe(self, problems: list[str]) -> float:
-        topic = self.pipeline.topics["dead_letters"]
+        (stage, (name, *_)), *_ = self._stages()
+        topic = f"{self.pipeline.name}-join-dead-letters" if stage else self.pipeline.topics["dead_letters"]
 
         def probes() -> int:
             return sum(message.value() == PROBE for message in self.pipeline.read(topic))
 
         started = time.monotonic()
-        self.pipeline.feed((partition, PROBE) for partition in range(PARTITIONS))
+        self.pipeline.feed(((partition, PROBE) for partition in range(PARTITIONS)), topic=name)
         if not self.until(lambda: probes() == PARTITIONS, 30):
             problems.append(f"{probes()} of {PARTITIONS} probes came through within 30 s")
         return time.monotonic() - started
 
-    def _ends(self) -> list[int]:
+    def _ends(self, name: str) -> list[int]:
+        """The offset after the last record of each partition."""
+        topic = self.pipeline.topics[name]
+        if name not in self._stream.inputs:  # written in transactions: their markers have offsets too
+            after = [(one.partition(), (one.offset() or 0) + 1) for one in self.pipeline.read(topic)]
+            return [
+                max((end for p, end in after if p == partition), default=0) for partition in range(PARTITIONS)
+            ]
         reader = Consumer({"bootstrap.servers": self.pipeline.broker.bootstrap_servers, "group.id": "ends"})
-        topic = self.pipeline.topics["records"]
         ends = [
             reader.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)
         ]

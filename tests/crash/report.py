@@ -67,6 +67,7 @@ class Report:
             comparison(verdicts),
             *_table("fault", "injected", rows=[*sorted(kinds.items()), *not_run]),
             *_table("model", "partitions", rows=sorted(_sum(v.models for v in verdicts).items())),
+            *_table("outcome", "events", rows=sorted(_sum(v.joined for v in verdicts).items())),
             *_table("crash point", "reached", rows=[(point, points[point]) for point in POINTS if points]),
             *_table("after SIGKILL, seconds", "runs", "p50", "p99", rows=self._recoveries()),
             "",

@@ -22,12 +22,19 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Fed(NamedTuple):
-    """A record of the input; ``odd`` are headers whose names are any bytes, in place of the others."""
+    """A record of the input. ``odd`` are headers whose names are any bytes, in place of the others.
+
+    ``topic`` is one of the stream's ``inputs``. An empty ``key`` is that of the partition, and without a ``timestamp`` it has the time at
+    which it is fed.
+    """
 
     partition: int
     value: bytes | None
     headers: Headers
     odd: raw.Headers = ()
+    topic: str = "records"
+    key: bytes | None = b""
+    timestamp: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,8 @@ class Stream:
     """``records`` takes the number of partitions and a seed; ``environment`` the number of the slice.
 
     ``supervised``: what is started and killed is ``explain-sidecar run`` with its workers, else workers alone. ``slice`` is the number
-    of faults between two verdicts. ``rate`` is in records a second.
+    of faults between two verdicts. ``rate`` is in records a second. ``stages`` take turns with the slots of workers; the first of them
+    reads ``inputs``, each other what the one before it writes. ``last`` takes the number of partitions: what is fed at the end.
     """
 
     records: Callable[[int, int], Iterator[Fed]]
@@ -44,6 +52,9 @@ class Stream:
     slice: int = SLICE
     rate: float = 160
     supervised: bool = False
+    stages: Sequence[str] = ("fold",)
+    inputs: Sequence[str] = ("records",)
+    last: Callable[[int], Sequence[Fed]] = lambda partitions: ()
 
 
 def _mixed(partitions: int, seed: int) -> Iterator[Fed]:
@@ -92,7 +103,7 @@ def all_models() -> Stream:
         rng = random.Random(seed)
         for index in count():
             partition, past = index % partitions, index // partitions
-            x = _features(rng, past)
+            x = features(rng, past)
             value = _bad(rng, x) if rng.random() < 0.01 else json.dumps(x).encode()
             odd = value is not None and rng.random() < 0.002
             yield Fed(partition, value, _headers(rng), UNREADABLE if odd else ())
@@ -105,7 +116,7 @@ UNREADABLE = [(b"own", b"1"), (b"\xff\xfebad", b"2"), (b"\xed\xa0\x80", None), (
 TASKS: tuple[Task, ...] = ("multiclass", "regression")
 
 
-def _features(rng: random.Random, past: int) -> dict[str, Any]:
+def features(rng: random.Random, past: int) -> dict[str, Any]:
     """A valid record that comes after so many of its partition; the label is a class and a number."""
     x: dict[str, Any] = {
         "a": rng.gauss(0, 1),

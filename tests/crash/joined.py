@@ -1,0 +1,217 @@
+"""What must have become of each event, recomputed from the topics alone: the outcome of the join under faults.
+
+``python -m tests.crash.joined`` reads the settings of a sidecar from its environment, and prints what differs as JSON; its exit status
+is 1 where anything does.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+
+from benchmarks.oracle import read_topic
+from service.join.partition import newest
+from service.join.topics import account, changelog, join_settings, sources
+from service.kafka.clients import reading_consumer
+from service.settings import Settings, load_settings
+from tests.crash.late import IMPLIED, SURE, WAIT
+
+
+class Read(NamedTuple):
+    """A good record of an input; of a tombstone ``data`` is None."""
+
+    id: bytes
+    data: dict[str, Any] | None
+
+
+class Published(NamedTuple):
+    """What a joined record says."""
+
+    outcome: str
+    label: Any
+
+
+class Joined:
+    """A partition of the join, from what is on its topics. It knows of the join what its page says, and no line of its code.
+
+    How the two inputs interleave is not known, so that in a few cases more than one outcome is right; see ``_allowed``.
+    """
+
+    def __init__(
+        self,
+        topics: tuple[str, str],
+        events: Sequence[Message],
+        labels: Sequence[Message],
+        records: Sequence[Message],
+        letters: Sequence[Message],
+    ) -> None:
+        self._topics = topics
+        self._inputs = (events, labels)
+        self._records, self._letters = records, letters
+        self.outcomes: Counter[str] = Counter()
+        self.events = 0
+        """Records of the events topic, tombstones left out."""
+
+    def differences(self) -> list[str]:
+        """In words, whatever is not as it must be."""
+        events, labels = ([_read(one, which) for one in read] for which, read in enumerate(self._inputs))
+        found = self._lost_letters((events, labels))
+        self.events = sum(one is None or one.data is not None for one in events)
+        first: dict[bytes, dict[str, Any]] = {}
+        withdrawn = {one.id for one in events if one is not None and one.data is None}
+        for one in events:
+            if one is not None and one.data is not None:
+                self.outcomes["duplicate"] += one.id in first
+                first.setdefault(one.id, one.data)
+        known: dict[bytes, list[dict[str, Any] | None]] = {}
+        for one in labels:
+            if one is not None:
+                known.setdefault(one.id, []).append(one.data)
+        published: dict[bytes, list[Published]] = {}
+        for message in self._records:
+            id = message.key() or b""
+            found += _unlike(message, first.get(id), known.get(id, []))
+            headers = dict(message.headers() or [])  # type: ignore[arg-type]
+            label = json.loads(message.value() or b"{}").get("label")
+            published.setdefault(id, []).append(Published(headers["outcome"].decode(), label))
+        for id, data in first.items():
+            ours = published.get(id, [])
+            wrong = _wrong(id, data["at"], ours, known.get(id, []), id in withdrawn)
+            found += [f"{id.decode()}: {ours} with {known.get(id)}: {text}" for text in wrong]
+            self.outcomes.update(one.outcome for one in ours)
+            self.outcomes["withdrawn" if id in withdrawn and not ours else "event"] += 1
+        return found
+
+    def _lost_letters(self, read: tuple[list[Read | None], ...]) -> list[str]:
+        """Every record that cannot be joined is a dead letter once."""
+        bad = [
+            (topic, one.offset(), one.value())
+            for topic, messages, good in zip(self._topics, self._inputs, read, strict=True)
+            for one, kept in zip(messages, good, strict=True)
+            if kept is None
+        ]
+        letters = []
+        for letter in self._letters:
+            headers = dict(letter.headers() or [])  # type: ignore[arg-type]
+            topic, offset = (
+                headers["__explain.errors.topic"].decode(),
+                int(headers["__explain.errors.offset"]),
+            )
+            letters.append((topic, offset, letter.value()))
+        self.outcomes["dead letter"] += len(letters)
+        if Counter(bad) == Counter(letters):
+            return []
+        return [
+            f"dead letters lost: {Counter(bad) - Counter(letters)}; too many: {Counter(letters) - Counter(bad)}"
+        ]
+
+
+def _read(message: Message, which: int) -> Read | None:
+    """None for what cannot be joined."""
+    id, value = message.key(), message.value()
+    if not id or len(id) > 1_000:
+        return None
+    if value is None:
+        return Read(id, None)
+    try:
+        data = json.loads(value)
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or not isinstance(data.get("at"), int):
+        return None
+    return None if which and not isinstance(data.get("label"), int) else Read(id, data)
+
+
+def _unlike(
+    message: Message, event: dict[str, Any] | None, labels: Sequence[dict[str, Any] | None]
+) -> list[str]:
+    """What a record has that neither its event nor a label of it explains."""
+    data = json.loads(message.value() or b"{}")
+    label, headers = data.pop("label", None), dict(message.headers() or [])  # type: ignore[arg-type]
+    if event is None or data != event or headers.get("own") != b"1":
+        return [f"record {message.offset()} is no event that was fed"]
+    if headers["outcome"] == b"expired":
+        fine = label == IMPLIED and "label_timestamp" not in headers
+    else:
+        at = int(headers["label_timestamp"])
+        fine = {"at": at, "label": label} in labels and int(headers["label_delay_ms"]) == at - event["at"]
+    return [] if fine else [f"record {message.offset()} has a label that is not its event's: {headers}"]
+
+
+def _wrong(
+    id: bytes, at: int, published: list[Published], labels: list[dict[str, Any] | None], withdrawn: bool
+) -> list[str]:
+    if id.startswith(b"end-"):
+        return ["published before it is due"] if published else []
+    if not published:
+        return [] if withdrawn else ["no outcome"]
+    if [one.outcome for one in published[1:]] != ["corrected"] * (len(published) - 1):
+        return ["more than one outcome"]
+    outcome = published[0].outcome
+    times = [one["at"] for one in labels if one is not None]
+    # One that is taken back, or is out of time when it is read before its event, may not find it.
+    lost = None in labels or any(time < at - WAIT for time in times)
+    if outcome == "expired" and not lost and any(time <= at + WAIT - SURE for time in times):
+        return ["its label came in time"]
+    if outcome == "matched" and all(time >= at + WAIT + SURE for time in times):
+        return ["its label came late"]
+    if outcome not in ("matched", "expired"):
+        return [f"begins with {outcome}"]
+    allowed = _allowed(outcome, [None if one is None else one["label"] for one in labels], lost)
+    return [] if [one.label for one in published] in allowed else ["labels out of order"]
+
+
+def _allowed(outcome: str, values: list[int | None], lost: bool) -> list[list[int]]:
+    """The labels that may be published, one after another.
+
+    Of labels before the event the last counts; a tombstone takes one back that still waits. Then each that differs is published.
+    """
+    allowed = []
+    for before in range(len(values) + 1):
+        if outcome == "expired":
+            begin, rest = IMPLIED, values[before:]
+            if before and not lost:
+                continue
+        elif before < len(values) and (value := values[before]) is not None:
+            begin, rest = value, values[before + 1 :]
+        else:
+            continue
+        every = [begin, *(one for one in rest if one is not None)]
+        allowed.append([begin, *(after for one, after in pairwise(every) if one != after)])
+    return allowed
+
+
+def check(settings: Settings) -> tuple[list[str], Counter[str]]:
+    """What differs, in words, and how many events had each outcome."""
+    differences: list[str] = []
+    outcomes: Counter[str] = Counter()
+    events, labels = sources(settings)
+    letters = join_settings(settings).topics.dead_letters
+    topics = (events, labels, settings.topics.records, letters)
+    read = [read_topic(settings, topic, differences) for topic in topics]
+    reader = reading_consumer(join_settings(settings))
+    for partition in read[0]:
+        joined = Joined((events, labels), *(one[partition] for one in read))
+        found = joined.differences()
+        saved = newest(reader, changelog(join_settings(settings)), partition)
+        kept = {} if saved is None else account(saved.progress.counts)
+        if not kept.pop("events", None) == joined.events == sum(kept.values()):
+            found.append(f"{joined.events} events, accounted for {kept}")
+        differences += [f"join {partition}: {text}" for text in found]
+        outcomes += joined.outcomes
+    reader.close()
+    return differences, outcomes
+
+
+def main() -> int:
+    differences, outcomes = check(load_settings())
+    sys.stdout.write(json.dumps({"differences": differences, "joined": outcomes}) + "\n")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
