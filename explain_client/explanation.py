@@ -47,6 +47,22 @@ class Losses:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LabelDelay:
+    """How long after their events the labels came: of the last 1,000 records of a join of late labels."""
+
+    labels: int = described("Records whose label came.", 812, ge=0, le=1000, unit="records")
+    implied: int = described(
+        "Records without one, whose label is the lack of it.", 188, ge=0, le=1000, unit="records"
+    )
+    p10: int | None = described(
+        "A tenth of the labels came this long after their event, or earlier.", 4_000, unit="milliseconds"
+    )
+    p50: int | None = described("Half of the labels.", 55_000, unit="milliseconds")
+    p90: int | None = described("Nine in ten labels.", 240_000, unit="milliseconds")
+    p99: int | None = described("99 in 100 labels.", 910_000, unit="milliseconds")
+
+
 class Importances(dict[str, Importance]):
     """Importance by feature."""
 
@@ -79,6 +95,10 @@ class Explanation(Message):
     performance: Mapping[str, Losses] = described(
         "By loss: is the model better than no model?",
         {"cross_entropy": {"model": 0.502, "empty": 0.555, "mean_prediction": 0.561}},
+    )
+    label_delay: LabelDelay | None = described(  # noqa: RUF009
+        "How long after their events the labels came; null where no record says it. What came early is no fair sample of all.",
+        {"labels": 812, "implied": 188, "p10": 4_000, "p50": 55_000, "p90": 240_000, "p99": 910_000},
     )
     importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
         "By estimator, loss and feature.",
@@ -118,6 +138,11 @@ class Explanation(Message):
                 loss: Losses(*figures(one["model"], one["empty"], one.get("mean_prediction")))
                 for loss, one in data["performance"].items()
             }
+            delay = data.setdefault("label_delay", None)
+            if delay is not None:
+                require(delay, int, "labels", "implied")
+                require(delay, int, *(name for name in _PERCENTILES if delay[name] is not None))
+                data["label_delay"] = LabelDelay(**{name: delay[name] for name in _DELAY})
             data["importances"] = {
                 estimator: {
                     loss: {feature: _importance(cell) for feature, cell in features.items()}
@@ -136,6 +161,8 @@ class Explanation(Message):
 
 
 _EXPLANATION = tuple(entry.name for entry in fields(Explanation))
+_DELAY = tuple(one.name for one in fields(LabelDelay))
+_PERCENTILES = _DELAY[2:]
 _COUNTS = ("records", "explained", "rejected", "rejected_recently")
 
 
