@@ -1,4 +1,4 @@
-"""What a user adds from outside: an estimator, a loss, a family of learners."""
+"""What a user adds from outside: an estimator, a loss, a family of learners, a metric of a partition."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from explain_core.losses import Loss, Prediction
 from explain_core.models import Row
 from explain_core.players import Players
 from explain_core.smoothing import Array
+from service.fold.metrics import PartitionMetric
 
 overconfident = Loss("overconfident", "probabilities", lambda y, p: max(0.0, max(p.values()) - p.get(y, 0.0)))
+
+classes_seen = PartitionMetric("classes_seen", "gauge", "Classes seen.", lambda state: len(state.labels))
 
 
 class Absent(IncrementalEstimator):

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from explain_core.drift.change import RiskChange
+from service.fold.metrics import METRICS
 from service.kafka.report import Buckets, PartitionReport, Report
 from service.kafka.totals import Phase
 
@@ -135,44 +136,18 @@ class Workers(Collector):
             samples = [((str(one.partition),), value) for one, value in values if value is not None]
             return _family(GaugeMetricFamily, name, text, ("partition",), samples)
 
-        yield _family(
-            CounterMetricFamily,
-            "records_total",
-            "Records folded in the partition's epoch and committed; a move or restart does not reset it.",
-            ("partition",),
-            [((str(one.partition),), one.records) for one in partitions],
-        )
-        yield _family(
-            CounterMetricFamily,
-            "explanations_total",
-            "Explanations published in the partition's epoch; a move or restart does not reset it.",
-            ("partition",),
-            [((str(one.partition),), one.explanations) for one in partitions],
-        )
-        yield _family(
-            CounterMetricFamily,
-            "alarms_total",
-            "Alarms published in the partition's epoch; a move or restart does not reset it.",
-            ("partition",),
-            [((str(one.partition),), one.alarms) for one in partitions],
-        )
-        yield _family(
-            CounterMetricFamily,
-            "evaluator_fallbacks_total",
-            "Records of an estimator that its compiled evaluator left to Python, since the worker took the partition.",
-            ("partition",),
-            [((str(one.partition),), one.fallbacks) for one in partitions],
-        )
-        yield gauge(
-            "rejected_recently",
-            "Of the last 1,000 records of the partition those that could not be folded.",
-            [(one, one.rejected_recently) for one in partitions],
-        )
-        yield gauge(
-            "skipped_records",
-            "Records of this epoch that record.where does not mean, and deletes.",
-            [(one, one.skipped) for one in partitions],
-        )
+        for metric in METRICS:
+            yield _family(
+                CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily,
+                metric.name,
+                metric.description,
+                ("partition", *metric.labels),
+                [
+                    ((str(one.partition), *values), value)
+                    for one in partitions
+                    for values, value in one.metrics.get(metric.name, ())
+                ],
+            )
         yield gauge(
             "consumer_lag_records",
             "Records not yet processed: last stable offset of the records topic minus the position of the fold.",
@@ -217,19 +192,6 @@ class Workers(Collector):
     def _from_messages(self) -> Iterator[Metric]:
         """What the newest message of each partition says."""
         newest = [(str(one.partition), one.explanation) for one in self._partitions if one.explanation]
-        yield _family(
-            GaugeMetricFamily,
-            "smoothed_loss",
-            "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
-            ("partition", "loss", "model"),
-            [
-                ((str(one.partition), loss, which), value)
-                for one in self._partitions
-                for loss, values in one.losses.items()
-                for which, value in zip(("model", "empty", "mean_prediction"), values, strict=True)
-                if value is not None
-            ],
-        )
         evaluators = {
             (name, str(one.get("evaluator", "generic")))
             for _, message in newest

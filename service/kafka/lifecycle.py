@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.fold.messages import Output
+from service.fold.metrics import Samples, measure
 from service.fold.partition import PartitionState, fold_settings
 from service.fold.records import InputRecord
 from service.kafka.checkpoints import Place, point, to_records
@@ -41,12 +42,7 @@ class OwnedPartition:
         self.since = self.snapshot_at = self._clock.monotonic()
         self.stored: Manifest | None = None
         self.stored_at = 0.0
-        self.records = 0
-        self.rejected_recently = 0
-        self.explanations = self.alarms = 0
-        self.skipped = 0
-        self.losses: dict[str, tuple[float | None, float | None, float | None]] = {}
-        self.fallbacks = 0
+        self.metrics: dict[str, Samples] = {}
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
@@ -212,12 +208,4 @@ class OwnedPartition:
     def _count(self) -> None:
         """The state is that of the committed offset: take note of what it says of itself."""
         if self.state is not None:
-            self.records = self.state.records
-            self.rejected_recently = self.state.rejections.recent
-            chains = self.state.chains
-            self.explanations = chains["explanations"].seq
-            self.alarms = chains["alarms"].seq if "alarms" in chains else 0
-            self.skipped = self.state.skipped
-            self.fallbacks = self.state.evaluator.fallbacks
-            performance = self.state.performance
-            self.losses = {loss.name: performance.of(loss.name) for loss in performance.losses}
+            self.metrics = measure(self.state)

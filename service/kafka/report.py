@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pydantic import TypeAdapter
 
+from service.fold.metrics import Samples
 from service.kafka.totals import Histogram, Phase, StepPhase, Totals
 
 if TYPE_CHECKING:  # the supervisor, which reads the reports, has no model and nothing that explains one
@@ -38,7 +39,7 @@ class Buckets:
 class PartitionReport:
     """A partition that the worker owns, at its last commit.
 
-    ``fallbacks`` are the explanations that compiled code left to Python since the worker took the partition. ``losses`` has the smoothed losses of ``Performance.of``, by loss. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
+    ``metrics`` has what ``service.fold.metrics`` declares, by name. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
     and ``drift`` are the newest messages that this worker published.
     """
 
@@ -47,13 +48,7 @@ class PartitionReport:
     phase: Phase
     position: int | None
     replay_left: int
-    records: int
-    explanations: int
-    rejected_recently: int
-    alarms: int
-    skipped: int
-    fallbacks: int
-    losses: dict[str, tuple[float | None, float | None, float | None]]
+    metrics: dict[str, Samples]
     state_bytes: int | None
     snapshot_bytes: int | None
     snapshot_at: float
@@ -152,13 +147,7 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
         phase=owned.phase,
         position=owned.position,
         replay_left=owned.replay_left,
-        records=owned.records,
-        explanations=owned.explanations,
-        rejected_recently=owned.rejected_recently,
-        alarms=owned.alarms,
-        skipped=owned.skipped,
-        fallbacks=owned.fallbacks,
-        losses=owned.losses,
+        metrics=owned.metrics,
         state_bytes=stored.raw_size if stored else None,
         snapshot_bytes=sum(stored.chunk_sizes) if stored else None,
         snapshot_at=owned.stored_at,

@@ -1,11 +1,18 @@
 """What a user brings is explained with, folded and stored as what is built in."""
 
+import orjson
 import pytest
 from river import dummy
 
 from explain_client.testing import FoldDriver
 from explain_core.learners import choice
 from service.errors import SettingsError, UserError
+from service.fold.metrics import METRICS
+from service.http.metrics import exposition
+from service.kafka.report import decode
+from tests.driver.driver import Driver
+from tests.driver.driver import values as bad_and_good
+from tests.extensions import classes_seen
 
 SETTINGS = {
     "record.label": "label",
@@ -73,3 +80,19 @@ def test_a_family_of_learners_is_asked_in_its_turn(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(choice, "FAMILIES", [*choice.FAMILIES, "tests.extensions:family"])
     learner = choice.learner_of(model, "classification")
     assert learner is not None and learner.kind == "linear"
+
+
+def test_a_metric_of_a_user_s_is_reported_and_served() -> None:
+    METRICS.append(classes_seen)
+    try:
+        driver = Driver(partitions=1)
+        driver.feed(0, bad_and_good(40))
+        worker = driver.start().worker
+        while driver.committed() != driver.ends():
+            driver.turn(0)
+        report = decode(orjson.dumps(worker.report(0.0)))
+        served = exposition([report], {one.partition: one for one in report.partitions}, {})
+    finally:
+        METRICS.remove(classes_seen)
+    assert b'explain_sidecar_classes_seen{partition="0"} 2.0' in served
+    driver.stop(0)

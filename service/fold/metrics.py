@@ -1,0 +1,93 @@
+"""The metrics of a partition: each is declared here alone, and every worker reports and every ``/metrics`` serves what is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # the supervisor, which serves the metrics, has no model and nothing that explains one
+    from service.fold.partition import PartitionState
+
+Samples = list[tuple[list[str], float]]
+"""Values, each with those of the metric's own labels."""
+
+
+@dataclass(frozen=True)
+class PartitionMetric:
+    """A figure of the committed state of a partition.
+
+    ``name`` follows ``explain_sidecar_``; a counter's ends with ``_total``. ``of`` is called after each commit and must be cheap; with
+    ``labels`` besides the partition it gives ``Samples``.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    description: str
+    of: Callable[[PartitionState], float | Samples]
+    labels: tuple[str, ...] = ()
+
+
+def measure(state: PartitionState) -> dict[str, Samples]:
+    """The samples of each metric, by its name."""
+    found = ((metric.name, metric.of(state)) for metric in METRICS)
+    return {name: value if isinstance(value, list) else [([], value)] for name, value in found}
+
+
+def _smoothed_losses(state: PartitionState) -> Samples:
+    return list(_each_loss(state))
+
+
+def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
+    for loss in state.performance.losses:
+        values = state.performance.of(loss.name)
+        for predictor, value in zip(("model", "empty", "mean_prediction"), values, strict=True):
+            if value is not None:
+                yield [loss.name, predictor], value
+
+
+METRICS = [
+    PartitionMetric(
+        "records_total",
+        "counter",
+        "Records folded in the partition's epoch and committed; a move or restart does not reset it.",
+        lambda state: state.records,
+    ),
+    PartitionMetric(
+        "explanations_total",
+        "counter",
+        "Explanations published in the partition's epoch; a move or restart does not reset it.",
+        lambda state: state.chains["explanations"].seq,
+    ),
+    PartitionMetric(
+        "alarms_total",
+        "counter",
+        "Alarms published in the partition's epoch; a move or restart does not reset it.",
+        lambda state: state.chains["alarms"].seq if "alarms" in state.chains else 0,
+    ),
+    PartitionMetric(
+        "evaluator_fallbacks_total",
+        "counter",
+        "Records of an estimator that its compiled evaluator left to Python, since the worker took the partition.",
+        lambda state: state.evaluator.fallbacks,
+    ),
+    PartitionMetric(
+        "rejected_recently",
+        "gauge",
+        "Of the last 1,000 records of the partition those that could not be folded.",
+        lambda state: state.rejections.recent,
+    ),
+    PartitionMetric(
+        "skipped_records",
+        "gauge",
+        "Records of this epoch that record.where does not mean, and deletes.",
+        lambda state: state.skipped,
+    ),
+    PartitionMetric(
+        "smoothed_loss",
+        "gauge",
+        "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
+        _smoothed_losses,
+        labels=("loss", "model"),
+    ),
+]
