@@ -31,19 +31,29 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return _without_literals(numba.njit(**_OPTIONS)(function))
 
 
+def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for compiled ones to call, and for them alone, which makes arrays; itself without numba."""
+    return _deferred(function, _nrt=True)
+
+
 def inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for compiled ones to call, and for them alone; itself without numba."""
-    if not AVAILABLE:
-        return function
-    return _without_literals(numba.njit(pipeline_class=_Deferring, **_OPTIONS, **_UNCALLED)(function))
+    """``allocating``, for a function that neither makes an array, nor copies one to another, nor is given a new one by what it calls.
+
+    It counts no references (numba's NRT), which is atomic and slow.
+    """
+    return _deferred(function, _nrt=False)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """``inner``, for a function so small that calling it costs more than it does: a copy of it in each of its callers."""
+    return _deferred(function, forceinline=True, _nrt=False)
+
+
+def _deferred(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     if not AVAILABLE:
         return function
     return _without_literals(
-        numba.njit(pipeline_class=_Deferring, forceinline=True, **_OPTIONS, **_UNCALLED)(function)
+        numba.njit(pipeline_class=_Deferring, **_OPTIONS, **_UNCALLED, **options)(function)
     )
 
 

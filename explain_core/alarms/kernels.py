@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.alarms import BLOCK
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import allocating, compiled, inner
 
 PER_LEVEL = 5
 """Buckets of each size."""
@@ -90,7 +90,7 @@ def end_block(
     return n
 
 
-@inner
+@allocating
 def absorb(pending: Any, min_change: Any, constants: Any, cells: Any, buckets: Any, n: int) -> None:
     """The sums of a block as bucket n; of subjects that warm up their centre and reach."""
     records, subjects = pending.shape
@@ -134,7 +134,7 @@ def absorb(pending: Any, min_change: Any, constants: Any, cells: Any, buckets: A
         cells[CLIPPED, j] += sums[5, j]
 
 
-@inner
+@allocating
 def compress(buckets: Any, sizes: Any, starts: Any, n: int) -> Any:
     """Merge the two oldest buckets of each size of which there are too many; returns how many are left."""
     size = 1
@@ -188,7 +188,7 @@ def suspect(bucket: Any, n: int, min_change: float, constants: Any) -> bool:
     return False
 
 
-@inner
+@allocating
 def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: Any) -> None:
     """Of each boundary, the i-th after bucket i: evidence, log likelihood (−1 where it is not tried), v/σ², n0 and n1."""
     after = np.zeros((8, n + 1))

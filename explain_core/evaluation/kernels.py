@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from explain_core import losses
-from explain_core.compiling import compiled, inlined, inner
+from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.random import GAMMA, MIX_1, MIX_2
 from explain_core.sums import total
 
@@ -105,7 +105,7 @@ def put(source: Any, target: Any) -> None:
         target[i] = source[i]
 
 
-@inner
+@allocating
 def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, members: Any, m: int) -> Any:
     """x, and iPFI's copies, m for each player: x with the player's columns from a drawn row."""
     players = len(starts) - 1
@@ -120,7 +120,7 @@ def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, membe
     return copies
 
 
-@inner
+@allocating
 def draw_order(state: Any, n_rows: int, m: int, order: Any) -> Any:
     """The m rows of iSAGE, and the players' permutation into ``order``."""
     drawn = np.empty(m, np.int64)
@@ -134,7 +134,7 @@ def draw_order(state: Any, n_rows: int, m: int, order: Any) -> Any:
     return drawn
 
 
-@inner
+@allocating
 def draw_joining(
     state: Any,
     x: Any,
@@ -167,7 +167,7 @@ def draw_joining(
     return copies
 
 
-@inlined
+@allocating
 def replaced_delta(predictions: Any, base: Any, y: float, codes: Any, m: int, delta: Any) -> bool:
     """iPFI's Δ, losses × players; whether all is finite."""
     if not finite(base):
@@ -190,7 +190,7 @@ def replaced_delta(predictions: Any, base: Any, y: float, codes: Any, m: int, de
     return True
 
 
-@inlined
+@allocating
 def joined_delta(
     predictions: Any, base: Any, before: Any, y: float, codes: Any, pairs: Any, m: int, order: Any, delta: Any
 ) -> bool:
@@ -219,7 +219,7 @@ def joined_delta(
     return True
 
 
-@inlined
+@allocating
 def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: bool) -> Any:
     """``IncrementalSAGE._losses_of``: the loss of the mean of m predictions."""
     if m == 1:
@@ -278,7 +278,7 @@ def smoothed(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
     smooth(cells, sums, rates, delta)
 
 
-@inner
+@allocating
 def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any) -> Any:
     """``EmptyModel.after`` of the prediction, weight and mean in a row, and its losses; where there is none neither has a meaning."""
     after, losses = np.empty_like(empty), np.empty(len(codes))

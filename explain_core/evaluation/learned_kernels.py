@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import allocating, compiled
 from explain_core.evaluation.kernels import (
     draw_joining,
     draw_replaced,
@@ -38,7 +38,7 @@ PFI_DRAWS, SAGE_DRAWS, LOSSES, PLAYERS, SAGE_PLAYERS = range(5)
 """Of ``counts``: inner draws of iPFI and of iSAGE, 0 for none, and the shapes of what they smooth."""
 
 
-@inner
+@allocating
 def replaced_copies(plan: Any, x: Any) -> Any:
     """The record, and iPFI's copies of it where that is asked for; ``state`` has drawn."""
     m, rows = i8(plan, COUNTS)[0, PFI_DRAWS], f8(plan, ROWS)
@@ -49,7 +49,7 @@ def replaced_copies(plan: Any, x: Any) -> Any:
     return draw_replaced(u8(plan, STATE)[0], x, rows, len(rows), i8(plan, STARTS)[0], i8(plan, MEMBERS)[0], m)
 
 
-@inner
+@allocating
 def joining_copies(plan: Any, x: Any) -> Any:
     """iSAGE's copies, each but the first m like the one m before; none where it is not asked for. ``state`` has drawn."""
     m, rows, starts = i8(plan, COUNTS)[0, SAGE_DRAWS], f8(plan, ROWS), i8(plan, STARTS)[0]
@@ -62,7 +62,7 @@ def joining_copies(plan: Any, x: Any) -> Any:
     )  # fmt: skip
 
 
-@inner
+@allocating
 def in_order(out: Any, labels: Any) -> Any:
     """The columns of the labels."""
     found = np.empty((len(out), len(labels)))
@@ -72,7 +72,7 @@ def in_order(out: Any, labels: Any) -> Any:
     return found
 
 
-@inner
+@allocating
 def explained(plan: Any, first: Any, second: Any, y: float) -> Any:
     """Take in what follows from the predictions for both kinds of copies, rows × classes in the order of their codes.
 
@@ -82,7 +82,7 @@ def explained(plan: Any, first: Any, second: Any, y: float) -> Any:
     return settled(plan, in_order(first, labels), in_order(second, labels), y)
 
 
-@inner
+@allocating
 def settled(plan: Any, first: Any, second: Any, y: float) -> Any:
     """``explained``, of predictions in the order of the labels."""
     counts, codes = i8(plan, COUNTS)[0], i8(plan, CODES)[0]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.compiling import AVAILABLE, inner
+from explain_core.compiling import AVAILABLE, allocating
 
 Array = NDArray[Any]
 
@@ -86,37 +86,37 @@ if AVAILABLE:
     _f8, _i8, _i4 = _pointer(types.float64), _pointer(types.int64), _pointer(types.int32)
     _u8, _u4, _i1 = _pointer(types.uint64), _pointer(types.uint32), _pointer(types.int8)
 
-    @inner
+    @allocating
     def f8(table: Any, slot: int) -> Any:
         """The array of doubles in a slot, rows × columns."""
         return carray(_f8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
-    @inner
+    @allocating
     def i8(table: Any, slot: int) -> Any:
         """The array of int64 in a slot, rows × columns."""
         return carray(_i8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
-    @inner
+    @allocating
     def i4(table: Any, slot: int) -> Any:
         """The array of int32 in a slot, rows × columns."""
         return carray(_i4(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
-    @inner
+    @allocating
     def u8(table: Any, slot: int) -> Any:
         """The array of uint64 in a slot, rows × columns."""
         return carray(_u8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
-    @inner
+    @allocating
     def u4(table: Any, slot: int) -> Any:
         """The array of uint32 in a slot, rows × columns."""
         return carray(_u4(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
-    @inner
+    @allocating
     def i1(table: Any, slot: int) -> Any:
         """The array of int8 in a slot, rows × columns."""
         return carray(_i1(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
-    @inner
+    @allocating
     def held(array: Any) -> Any:
         """The same array of doubles, rows × columns, without counting references: good while the caller holds it.
 
@@ -124,7 +124,7 @@ if AVAILABLE:
         """
         return carray(_f8(array.ctypes.data), (array.shape[0], array.shape[1]))
 
-    @inner
+    @allocating
     def held_integers(array: Any) -> Any:
         """``held``, of int64."""
         return carray(_i8(array.ctypes.data), (array.shape[0], array.shape[1]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inlined, inner
+from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, i1, i8, u4
@@ -96,7 +96,7 @@ def learn(table: Any, x: Any, y: int, w: float) -> Any:
     return 0
 
 
-@inner
+@allocating
 def vote(table: Any, x: Any, out: Any, order: Any, votes: Any, parts: Any, places: Any, dense: Any) -> Any:
     """``predict_proba_one`` into ``out``, by code; the codes in river's order, and how many there are."""
     members, accuracy, numbers = i8(table, at.MEMBERS), f8(table, at.ACCURACY), f8(table, at.NUMBERS)

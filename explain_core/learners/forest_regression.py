@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inner
+from explain_core.compiling import allocating, compiled, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, i8, u4
 from explain_core.learners.forest import ForestLearner, draws, watch
@@ -28,7 +28,7 @@ MOST_TREES = 128
 """Of more, numpy adds by halves."""
 
 
-@inner
+@allocating
 def summed(values: Any) -> Any:
     """``numpy.sum`` of at most 128 numbers: eight sums side by side."""
     n = len(values)
@@ -46,7 +46,7 @@ def summed(values: Any) -> Any:
     return result
 
 
-@inner
+@allocating
 def aggregate(table: Any, values: Any) -> Any:
     """``ARFRegressor.predict_one`` of what its trees predict."""
     numbers, accuracy, n = f8(table, at.NUMBERS), f8(table, at.ACCURACY), len(values)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import inlined, inner
+from explain_core.compiling import allocating, inlined, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8, u4
 from explain_core.learners.layout import give, take
@@ -247,7 +247,7 @@ def observe(table: Any, head: Any, observer: int, value: float, y: int, w: float
         cells[cell, at.HALF_LOG] = 0.5 * math.log(squares / (n - 1.0))
 
 
-@inner
+@allocating
 def draw_features(table: Any, head: Any, leaf: int, x: Any) -> None:
     """``BaseRandomLeaf._sample_features`` of the record's features, into the leaf."""
     leaves, columns = i8(table, at.LEAVES), i8(table, at.COLUMNS)

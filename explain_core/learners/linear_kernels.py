@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inlined, inner
+from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.learners.arrays import f8, held, i8
 from explain_core.sums import total
 
@@ -52,7 +52,7 @@ SIGMOID, IDENTITY, SOFTMAX = range(3)
 LOG, SQUARED, ABSOLUTE = range(3)
 
 
-@inner
+@allocating
 def scales(table: Any) -> Any:
     """The standard deviation of each scaled column, 0 where it is not known."""
     head, columns, moments = i8(table, HEAD)[0], i8(table, COLUMNS), f8(table, MOMENTS)
@@ -258,7 +258,7 @@ def slope(loss: int, y: float, r: float, parameters: Any) -> Any:
     return weight * -y / (math.exp(z) + 1.0)
 
 
-@inner
+@allocating
 def learn_softmax(table: Any, y: int, keys: Any, values: Any, n: int) -> None:
     """A step of each label that is known, and of the true one."""
     head, parameters = i8(table, HEAD)[0], f8(table, PARAMETERS)[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import inlined, inner
+from explain_core.compiling import allocating, inlined, inner
 from explain_core.learners.arrays import Array
 from explain_core.learners.layout import POSITION
 
@@ -75,7 +75,7 @@ def below(n: int, words: Any, head: Any) -> Any:
     return value
 
 
-@inner
+@allocating
 def sample(n: int, k: int, copied: int, out: Any, words: Any, head: Any) -> None:
     """``sample(range(n), k)`` into ``out``; a population of no more than ``copied`` is copied."""
     if n <= copied:

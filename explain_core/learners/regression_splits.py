@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import inner
+from explain_core.compiling import allocating, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.layout import give
@@ -87,7 +87,7 @@ def leftmost(links: Any, cell: int) -> Any:
     return cell
 
 
-@inner
+@allocating
 def suggest_threshold(table: Any, leaf: int, observer: int, parts: Any) -> Any:
     """``EBSTSplitter.best_evaluated_split_suggestion``: merit, kind (a leaf for none) and threshold; its targets in ``parts``."""
     cells, links, two = f8(table, at.CELLS), i8(table, at.LINKS), f8(table, at.NUMBERS)[0, at.TWO]
@@ -119,7 +119,7 @@ def suggest_threshold(table: Any, leaf: int, observer: int, parts: Any) -> Any:
     return best, kind, point
 
 
-@inner
+@allocating
 def suggest_slot(table: Any, leaf: int, observer: int, parts: Any) -> Any:
     """``QOSplitter.best_evaluated_split_suggestion``: see ``suggest_threshold``.
 
@@ -152,7 +152,7 @@ def suggest_slot(table: Any, leaf: int, observer: int, parts: Any) -> Any:
     return best, kind, point
 
 
-@inner
+@allocating
 def in_order(table: Any, observer: int, order: Any) -> Any:
     """The cells of a nominal feature in the order of its categories, and how many there are."""
     columns, ranks = i8(table, at.COLUMNS), i8(table, at.RANKS)
@@ -172,7 +172,7 @@ def in_order(table: Any, observer: int, order: Any) -> Any:
     return n
 
 
-@inner
+@allocating
 def suggest_target_category(table: Any, leaf: int, observer: int, order: Any, parts: Any) -> Any:
     """``NominalSplitterReg.best_evaluated_split_suggestion``: see ``suggest_threshold``; the cells by category in ``order``."""
     cells, numbers = f8(table, at.CELLS), f8(table, at.NUMBERS)
@@ -199,7 +199,7 @@ def suggest_target_category(table: Any, leaf: int, observer: int, order: Any, pa
     return best, kind, chosen
 
 
-@inner
+@allocating
 def drop_bad(table: Any, head: Any, leaf: int, observer: int, vr: float, limit: float) -> None:
     """``EBSTSplitter.remove_bad_splits``: of cells below which all are bad, those whose merit by ``vr`` is below the limit."""
     observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
@@ -236,7 +236,7 @@ def drop_bad(table: Any, head: Any, leaf: int, observer: int, vr: float, limit: 
         cell = parent
 
 
-@inner
+@allocating
 def decide_target(table: Any, head: Any, leaf: int, order: Any, parts: Any) -> Any:
     """``_attempt_to_split``: see ``splits.decide``; a split's targets in ``parts``. Where there is none, bad points are dropped."""
     numbers, leaves, observers = f8(table, at.NUMBERS), i8(table, at.LEAVES), i8(table, at.OBSERVERS)
@@ -274,7 +274,7 @@ def decide_target(table: Any, head: Any, leaf: int, order: Any, parts: Any) -> A
     return False, -1, at.LEAF, 0.0
 
 
-@inner
+@allocating
 def divide_target(table: Any, head: Any, node: int, fresh: bool) -> Any:
     """See ``splits.divide``: of a regression tree."""
     leaf, cells = i8(table, at.NODES)[node, at.LEAF_OF], f8(table, at.CELLS)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import compiled, inlined, inner
+from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.evaluation.kernels import put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import scale_votes
-from explain_core.learners.arrays import f8, held, held_integers, i1, i8
+from explain_core.learners.arrays import f8, i1, i8
 from explain_core.learners.forest_regression import aggregate
 from explain_core.learners.leaves import is_regression, majority, uses_bayes, weight_of
 from explain_core.learners.naive_bayes import factors, normalise, priors
@@ -25,37 +25,36 @@ from explain_core.learners.tree import DEEPEST
 from explain_core.learners.walks import following, most_common
 from explain_core.sums import total
 
-FEW = 8
-"""Columns in which rows may differ to be compared by them; rows that differ in more are predicted by themselves."""
-
 KEPT = 32
 """Leaves whose computations are kept, a power of two: one for each remainder of the node's number."""
 
-NODE, VOTES, OBSERVERS, N_SLOT = range(4)
-"""Of a kept leaf: its node, how many votes it has, and how many observers they depend on; then these, and their columns."""
+NODE, VOTES, OBSERVERS, ASKED, N_SLOT = range(5)
+"""Of a kept leaf: its node, how many votes it has, how many observers they depend on, and their columns as bits; then the
+observers, and their columns."""
 
-AT, COLUMN, TIMES = range(3)
-"""Of a step of a way: the node, the column that it asks for, and how often river's walk comes by it."""
+AT, COLUMN, TIMES, BEFORE, N_STEP = range(5)
+"""Of a step of a way: the node, the column that it asks for, how often river's walk comes by it, and the columns asked for before as bits."""
 
 
-@inner
+@inlined
+def bit(column: int) -> Any:
+    """A column in a set of bits; from the 65th on columns share theirs."""
+    return 1 << (column & 63)
+
+
+@allocating
 def differing(rows: Any, like: int) -> Any:
-    """The columns in which each row differs from the one that it is like, after their number; −1 for more than ``FEW``."""
-    out = np.empty((len(rows), 1 + FEW), np.int64)
+    """The columns in which each row differs from the one that it is like, as bits; all where there is none."""
+    out = np.empty(len(rows), np.int64)
     for c in range(len(rows)):
         before = c - like if like > 0 else 0
-        n = 0 if 0 <= before < c else -1
-        for j in range(rows.shape[1] if n == 0 else 0):
+        out[c] = 0 if 0 <= before < c else -1
+        for j in range(rows.shape[1] if out[c] == 0 else 0):
             # The same bits, or both missing.
             if rows[c, j] != rows[before, j] and (
                 rows[c, j] == rows[c, j] or rows[before, j] == rows[before, j]
             ):
-                if n == FEW:
-                    n = -1
-                    break
-                n += 1
-                out[c, n] = j
-        out[c, 0] = n
+                out[c] |= bit(j)
     return out
 
 
@@ -69,17 +68,15 @@ def next_node(table: Any, nodes: Any, splits: Any, node: int, x: Any) -> Any:
 
 
 @inlined
-def parting(table: Any, nodes: Any, splits: Any, way: Any, length: int, x: Any, differences: Any) -> Any:
+def parting(table: Any, nodes: Any, splits: Any, way: Any, length: int, x: Any, differences: int) -> Any:
     """The first step of a way that sends the row elsewhere; the number of its branches where none does."""
-    if differences[0] < 0:
-        return 0
+    if differences & way[length, BEFORE] == 0:
+        return length
     for i in range(length):
-        for j in range(differences[0]):
-            if way[i, COLUMN] == differences[1 + j]:
-                node, _ = next_node(table, nodes, splits, way[i, AT], x)
-                if node != way[i + 1, AT]:
-                    return i
-                break
+        if differences & bit(way[i, COLUMN]) != 0:
+            node, times = next_node(table, nodes, splits, way[i, AT], x)
+            if node != way[i + 1, AT] or times != way[i + 1, TIMES]:
+                return i
     return length
 
 
@@ -104,19 +101,19 @@ def predict_kept(
     kept[slot, NODE] = node
     if is_regression(table):
         votes[slot, 0] = predict_target(table, leaf, x)
-        kept[slot, VOTES], kept[slot, OBSERVERS] = 1, 0
+        kept[slot, VOTES], kept[slot, OBSERVERS], kept[slot, ASKED] = 1, 0, 0
         if asks_all(table, leaf):
-            kept[slot, NODE] = -1
+            kept[slot, NODE], kept[slot, ASKED] = -1, -1
         return
     n = leaves[leaf, at.COUNT]
     if not uses_bayes(table, leaf):
         majority(leaf, n, stats, classes, votes[slot])
-        kept[slot, VOTES], kept[slot, OBSERVERS] = n, 0
+        kept[slot, VOTES], kept[slot, OBSERVERS], kept[slot, ASKED] = n, 0, 0
     else:
         observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
         two, k = f8(table, at.NUMBERS)[0, at.TWO], 0
         if not own:
-            kept[slot, VOTES], kept[slot, OBSERVERS] = 0, 0
+            kept[slot, VOTES], kept[slot, OBSERVERS], kept[slot, ASKED] = 0, 0, 0
             whole = weight_of(leaf, n, stats, classes)
             if n == 0 or whole == 0.0:
                 return
@@ -125,6 +122,7 @@ def predict_kept(
             while observer >= 0:
                 kept[slot, N_SLOT + k] = observer
                 kept[slot, N_SLOT + room + k] = observers[observer, at.FEATURE]
+                kept[slot, ASKED] |= bit(observers[observer, at.FEATURE])
                 k += 1
                 observer = observers[observer, at.NEXT_OBSERVER]
             kept[slot, VOTES], kept[slot, OBSERVERS] = n, k
@@ -146,38 +144,35 @@ def predict_kept(
 
 @inner
 def predict_tree_rows(
-    table: Any, root: int, own_rows: Any, like: int, own_differences: Any, own_ways: Any, own_kept: Any, own_places: Any,
-    own_votes: Any, own_known: Any, own_seen: Any, own_terms: Any, own_parts: Any, own_out: Any,
+    table: Any, root: int, rows: Any, like: int, differences: Any, ways: Any, kept: Any, places: Any, votes: Any, known: Any,
+    seen: Any, terms: Any, parts: Any, out: Any,
 ) -> None:  # fmt: skip
     """A tree's probabilities of each row, rows × codes; of an adaptive tree the sum over its leaves, made a share of 1."""
-    rows, differences, ways = held(own_rows), held_integers(own_differences), held_integers(own_ways)
-    kept, places, votes = held_integers(own_kept), held_integers(own_places), held(own_votes)
-    known, seen, terms = held(own_known), held(own_seen), held(own_terms)
-    parts, out = held(own_parts)[0], held(own_out)
     nodes, splits, classes = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.CLASSES)
     order, alternates = i8(table, at.ORDER), i8(table, at.ALTERNATES)
     n, adaptive, regression = order.shape[1], len(alternates) > 0, is_regression(table)
-    # The way of the row that others are like; the rest of that of one that is like the first row, and parts.
+    # The way of the row that others are like, and the columns that its prediction depends on; the rest of the way of one that is
+    # like the first row, and parts.
     way, rest = ways[: DEEPEST + 2], ways[DEEPEST + 2 :]
-    way[0, AT], way[0, TIMES], length = root, 1, 0
+    way[0, AT], way[0, TIMES], way[0, BEFORE], length = root, 1, 0, 0
     for first in range(max(like, 1)):
+        asked = -1
         for c in range(first, len(rows), max(like, 1)):
-            if differences[c, 0] == 0:
+            if differences[c] & asked == 0:
                 put(out[c - like if like > 0 else 0], out[c])
                 continue
             x = rows[c]
             start = parting(table, nodes, splits, way, length, x, differences[c])
-            own, i = like > 0 or c == 0, start
+            own, i, node = like > 0 or c == 0, start, way[start, AT]
             branches = way if own else rest
-            if differences[c, 0] < 0 or start < length:
-                node = way[start, AT]
-                while nodes[node, at.KIND] != at.LEAF:
-                    branches[i, COLUMN] = nodes[node, at.COLUMN]
-                    i += 1
-                    node, branches[i, TIMES] = next_node(table, nodes, splits, node, x)
-                    branches[i, AT] = node
-                if own:
-                    length = i
+            while nodes[node, at.KIND] != at.LEAF:
+                branches[i, COLUMN] = nodes[node, at.COLUMN]
+                i += 1
+                branches[i, BEFORE] = branches[i - 1, BEFORE] | bit(nodes[node, at.COLUMN])
+                node, branches[i, TIMES] = next_node(table, nodes, splits, node, x)
+                branches[i, AT] = node
+            if own:
+                length, asked = i, way[i, BEFORE]
             out[c, :] = 0.0
             reached = 1
             for k in range(0 if adaptive else i, i + 1):
@@ -191,6 +186,8 @@ def predict_tree_rows(
                     reached += times
                 slot = node & (KEPT - 1)
                 predict_kept(table, node, x, slot, kept, places, votes, known, seen, terms, parts)
+                if own:
+                    asked |= kept[slot, ASKED]
                 leaf = nodes[node, at.LEAF_OF]
                 for _ in range(times):
                     for j in range(kept[slot, VOTES]):
@@ -209,14 +206,14 @@ def predict_tree_rows(
                     out[c, order[0, j]] *= scale
 
 
-@inner
+@allocating
 def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
     """What any of the tree learners predicts for each row: probabilities, rows × codes, or numbers, rows × 1."""
     columns, size = rows.shape[1], out.shape[1]
-    differences, ways = differing(held(rows), like), np.empty((2 * (DEEPEST + 2), 3), np.int64)
+    differences, ways = differing(rows, like), np.empty((2 * (DEEPEST + 2), N_STEP), np.int64)
     kept, places = np.empty((KEPT, N_SLOT + 2 * columns), np.int64), np.empty((KEPT, size), np.int64)
     votes, known, seen = np.empty((KEPT, size)), np.empty((KEPT, size)), np.empty((KEPT, columns))
-    terms, parts, one = np.empty((KEPT * columns, size)), np.empty((1, size)), np.empty((len(rows), size))
+    terms, parts, one = np.empty((KEPT * columns, size)), np.empty(size), np.empty((len(rows), size))
     kept[:, NODE] = -1
     members, trees = i8(table, at.MEMBERS), i8(table, at.TREES)
     out[:, :] = 0.0

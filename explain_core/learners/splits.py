@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.compiling import inner
+from explain_core.compiling import allocating, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import f8, i8
 from explain_core.learners.leaves import weight_of
@@ -162,7 +162,7 @@ def equal_and_not(
     starts[0], lengths[0], starts[1], lengths[1] = 0, left, size, right
 
 
-@inner
+@allocating
 def by_category(
     first: int, ranks: Any, start: int, size: int, order: Any, n_classes: int, cells: Any, links: Any, categories: Any,
     values: Any, codes: Any, starts: Any, lengths: Any,
@@ -191,7 +191,7 @@ def by_category(
     return n
 
 
-@inner
+@allocating
 def distribute(
     table: Any, observer: int, kind: int, point: float, categories: Any, values: Any, codes: Any, starts: Any, lengths: Any
 ) -> Any:  # fmt: skip
@@ -213,7 +213,7 @@ def distribute(
     return 2
 
 
-@inner
+@allocating
 def suggest_point(
     table: Any, observer: int, before: float, values: Any, codes: Any, starts: Any, lengths: Any, sums: Any
 ) -> Any:
@@ -327,7 +327,7 @@ def decide(
     return best - second > bound or bound < numbers[0, at.TAU], chosen, chosen_kind, point
 
 
-@inner
+@allocating
 def divide(table: Any, head: Any, node: int, fresh: bool) -> Any:
     """Split a leaf's node where that is due, or a fresh one in its place: the branch and its number of leaves, or ``STAYS`` or ``NULL``."""
     nodes, leaves, weights = i8(table, at.NODES), i8(table, at.LEAVES), f8(table, at.WEIGHTS)
