@@ -7,6 +7,7 @@ types cannot say, lengths, ranges and indices, before anything is used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -34,15 +35,29 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """An array of numbers: type, shape, and its cells in C order, little-endian."""
+    """An array of numbers: type, shape, and its cells in C order, little-endian; integers in as few bytes as hold them all."""
 
-    dtype: Literal["<f8", "<i8", "<i4", "|i1", "<u8", "<u4"]
+    dtype: Literal["<f8", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4"]
     shape: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]], msgspec.Meta(max_length=3)]
     data: bytes
 
 
+NARROWER = {"<i8": ("|i1", "<i2", "<i4"), "<i4": ("|i1", "<i2")}
+"""The types in which integers of a type may be stored."""
+
+
 def block(array: NDArray[Any]) -> Block:
-    """The array as data."""
+    """The array as data.
+
+    >>> block(np.array([3, 4])), array("counts", block(np.array([3, 4])), "<i8", (2,)).dtype
+    (Block(dtype='|i1', shape=[2], data=b'\\x03\\x04'), dtype('int64'))
+    """
+    if array.size and array.dtype.str in NARROWER:
+        low, high = array.min(), array.max()
+        fitting = (
+            one for one in NARROWER[array.dtype.str] if np.iinfo(one).min <= low and high <= np.iinfo(one).max
+        )
+        array = array.astype(next(fitting, array.dtype), copy=False)
     return Block(array.dtype.str, list(array.shape), array.tobytes())  # type: ignore[arg-type]
 
 
@@ -55,7 +70,7 @@ def array(name: str, block: Block, dtype: str, shape: tuple[int | None, ...]) ->
     Traceback (most recent call last):
     explain_core.state.StateError: weights: 0 bytes for 2 × 3 cells of <f8
     """
-    if block.dtype != dtype or len(block.shape) != len(shape):
+    if block.dtype not in (dtype, *NARROWER.get(dtype, ())) or len(block.shape) != len(shape):
         raise StateError(
             f"{name}: {len(block.shape)} dimensions of {block.dtype} instead of {len(shape)} of {dtype}"
         )
@@ -64,10 +79,10 @@ def array(name: str, block: Block, dtype: str, shape: tuple[int | None, ...]) ->
     cells = 1
     for length in block.shape:
         cells *= length
-    if cells * np.dtype(dtype).itemsize != len(block.data):
+    if cells * np.dtype(block.dtype).itemsize != len(block.data):
         size = " × ".join(map(str, block.shape))
-        raise StateError(f"{name}: {len(block.data)} bytes for {size} cells of {dtype}")
-    return np.frombuffer(block.data, dtype).reshape(block.shape).copy()
+        raise StateError(f"{name}: {len(block.data)} bytes for {size} cells of {block.dtype}")
+    return np.frombuffer(block.data, block.dtype).reshape(block.shape).astype(dtype)
 
 
 def finite(name: str, values: NDArray[np.float64], *, or_nan: bool = False) -> None:
@@ -92,5 +107,5 @@ def check(condition: bool, text: str) -> None:
 def check_row(name: str, row: Mapping[str, Any]) -> None:
     """Raise ``StateError`` where a record has a value that none has."""
     for feature, value in row.items():
-        if isinstance(value, float) and not np.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise StateError(f"{name}: feature {feature!r} is {value}")

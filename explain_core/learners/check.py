@@ -23,7 +23,7 @@ _UNBOUNDED = {"numbers", "cells", "weights", "models", "norms", "errors", "accur
 
 
 def sound(learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array], columns: Columns) -> Arrays:
-    """The arrays, copied. Raises ``ValueError`` where they are not a state of the learner with its labels and these columns."""
+    """The arrays as a table. Raises ``ValueError`` where they are not a state of the learner with its labels and these columns."""
 
     def no(what: str) -> ValueError:
         return ValueError(f"{learner.kind}: {what}")
@@ -65,7 +65,7 @@ def sound(learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array],
         rows = len(arrays[first])
         if head[pool] != rows or any(arrays[name].shape[1] and len(arrays[name]) != rows for name in others):
             raise no(f"{first}: {rows} rows, and the head says {head[pool]}")
-    found = Arrays(**{name: np.array(arrays[name]) for name in at.SLOTS})
+    found = Arrays(**{name: arrays[name] for name in at.SLOTS})
     sizes = np.array([len(columns.codes.get(name, "")) for name in names], np.int64)
     nominal = np.array([name in columns.codes for name in names], np.int64)
     fault = follow(found.table, classes, sizes, nominal, own["numbers"][0, at.MANNER] >= at.TARGET_MEAN)

@@ -31,6 +31,9 @@ from service.snapshots.signatures import RISK
 CHUNK_BYTES = 700_000
 """Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
 
+ZSTD_LEVEL = -1
+"""A forest takes a tenth more bytes than by zstd's default of 3, and half the time."""
+
 MAX_RAW_BYTES = 2**28
 """A snapshot that says it is larger is refused before memory is taken. One of this size is read in half a minute: a worker that does not
 ask Kafka for records for 45 s is no longer a member of the group, and is ended."""
@@ -158,7 +161,9 @@ def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings
             "the last snapshot is whole. Name the features in record.features without those of ever new strings (ids, free text), or take a "
             "smaller model, and begin a new epoch by checkpoint.on_mismatch=reset"
         )
-    packed = zstandard.ZstdCompressor(level=3, write_checksum=False, write_content_size=True).compress(raw)
+    packed = zstandard.ZstdCompressor(
+        level=ZSTD_LEVEL, write_checksum=False, write_content_size=True
+    ).compress(raw)
     chunks = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
     manifest = Manifest(
         app_id=app_id,
