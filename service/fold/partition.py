@@ -28,6 +28,7 @@ from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
+from service.fold.label_delay import Delays, LabelDelay
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import (
     ModelData,
@@ -79,6 +80,7 @@ class PartitionData(State, frozen=True):
     alarms: AlarmsData | None = None
     skipped: Count = 0
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)] | None = None
+    label_delay: Delays = msgspec.field(default_factory=list)
 
 
 class FoldError(UserError):
@@ -126,6 +128,7 @@ class PartitionState:
         self.next_offset = start
         self.records = 0
         self.rejections = Rejections()
+        self.label_delay = LabelDelay()
         self.skipped = 0
         self.key: str | None = None
         self._key: bytes | None = None  # the same as bytes; None without it
@@ -200,6 +203,7 @@ class PartitionState:
                 "model.params; or name in record.features those that the model can take; or begin a new epoch behind the record: "
                 f"explain-sidecar reset --partition {self.partition} --from latest --yes"
             ) from error
+        self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
         if record.key != self._key:
             self._name(record.key)
@@ -303,6 +307,7 @@ class PartitionState:
                 )
                 for loss in self.performance.losses
             },
+            "label_delay": self.label_delay.summary(),
             "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
             "notices": self.notices,
@@ -361,6 +366,7 @@ class PartitionState:
             alarms=None if self.alarms is None else self.alarms.state(),
             skipped=self.skipped,
             key=self.key,
+            label_delay=self.label_delay.state(),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -395,6 +401,7 @@ class PartitionState:
         self._estimator_groups = grouped(self.explainers.values())
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
+        self.label_delay.restore(data.label_delay)
         self.key, self._key = data.key, None if data.key is None else data.key.encode()
 
 
