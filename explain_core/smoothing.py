@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core import kernels
 from explain_core.compiling import AVAILABLE
-from explain_core.evaluation import kernels
 from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 

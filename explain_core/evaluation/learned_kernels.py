@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.compiling import allocating, compiled
-from explain_core.evaluation.kernels import (
+from explain_core.kernels import (
     draw_joining,
     draw_replaced,
     empty_losses,

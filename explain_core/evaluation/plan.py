@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from explain_core.evaluation.kernels import codes_of
+from explain_core.kernels import codes_of
 from explain_core.losses import Loss
 from explain_core.models.empty import EmptyModel
 from explain_core.players import Players

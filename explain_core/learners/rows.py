@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.compiling import allocating, compiled, inlined, inner
-from explain_core.evaluation.kernels import put
+from explain_core.kernels import put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import scale_votes
 from explain_core.learners.arrays import f8, i1, i8

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from explain_core import kernels
 from explain_core.compiling import AVAILABLE
-from explain_core.evaluation import kernels
 from explain_core.losses import Loss, Prediction
 from explain_core.smoothing import Array, decay
 from explain_core.state import State, Value, check

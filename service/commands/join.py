@@ -5,7 +5,7 @@ from __future__ import annotations
 from explain_client.messages import utc
 from service.commands.printing import print_rows
 from service.errors import UserError
-from service.join.partition import newest
+from service.join.changelog import newest
 from service.join.topics import account, changelog, join_settings
 from service.kafka.clients import reading_consumer
 from service.kafka.topics import Topics

@@ -7,20 +7,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
-from service.errors import UserError
 from service.fold.messages import Chain, Output, dead_letter
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
+from service.join.changelog import ENTRY, PROGRESS, Place, Saved, decoded, encode
 from service.join.entries import Counts, Event, Joined, Label
 from service.join.inputs import EventInput, LabelInput, Tombstone
 from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
-from service.join.store import Local, Store, restore
+from service.join.store import LocalStore, Store, restore
 from service.kafka.checkpoints import Superseded, read
 from service.kafka.clock import Clock
 from service.kafka.headers import offset_of, record_of
@@ -32,9 +32,6 @@ from service.settings import Settings
 EVENTS, LABELS = 0, 1
 """The two inputs, in the order of ``Inputs``."""
 
-ENTRY, PROGRESS = b"e", b"p"
-"""First bytes of the keys on the changelog."""
-
 MAX_LOCAL_AGE = 12 * 3_600
 """Seconds after which a local store is not trusted: what was deleted since may be gone from the changelog, whose tombstones Kafka
 keeps for a day (delete.retention.ms)."""
@@ -43,35 +40,6 @@ MAX_AHEAD = 20_000
 """Records of one input that wait for the other one; beyond it the input is paused until a tenth is left."""
 
 log = logging.getLogger(__name__)
-_encode = msgspec.msgpack.Encoder().encode
-
-
-class Saved(msgspec.Struct):
-    """What a partition commits beside its entries. ``offsets`` and ``topics`` (their ids) are of events and labels."""
-
-    progress: Progress
-    offsets: tuple[int, int]
-    topics: tuple[str, str]
-    letters: tuple[int, bytes]
-    """Sequence number and digest of the dead letters."""
-
-
-class Place(msgspec.Struct):
-    """Up to where a local store holds the changelog."""
-
-    topic: str
-    next_offset: int
-    at: float
-    saved: Saved | None
-
-
-class LocalStore(Local, Protocol):
-    """A local store that can be kept or thrown away."""
-
-    @property
-    def place(self) -> bytes | None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -223,7 +191,7 @@ class JoinPartition:
                 if key[:1] == ENTRY:
                     changes[key[1:]] = value
                 elif key == PROGRESS and value is not None:
-                    self._saved = _decoded(value, self._who)
+                    self._saved = decoded(value, self._who)
                 self._next = offset_of(message) + 1
             reach("restore")
             if changes or done:
@@ -236,7 +204,7 @@ class JoinPartition:
 
     def _encoded_place(self) -> bytes:
         cluster = self._cluster
-        return _encode(Place(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
+        return encode(Place(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
 
     def _begin(self) -> None:
         """What was restored fits what is committed: go on from there."""
@@ -416,7 +384,7 @@ class JoinPartition:
             (self._letters.seq, self._letters.digest),
         )
         records: list[Keyed] = [(ENTRY + id, value, []) for id, value in self._changes.items()]
-        records.append((PROGRESS, _encode(self._saved), []))
+        records.append((PROGRESS, encode(self._saved), []))
         return records
 
     def places(self) -> list[TopicPartition]:
@@ -443,31 +411,3 @@ class JoinPartition:
     def close(self) -> None:
         if self._local is not None:
             self._local.close()
-
-
-def _decoded(value: bytes, who: str) -> Saved:
-    try:
-        return msgspec.msgpack.decode(value, type=Saved)
-    except msgspec.MsgspecError as error:
-        raise RecoveryError(f"{who}: the progress on the changelog cannot be read: {error}") from None
-
-
-def newest(reader: Consumer, changelog: str, partition: int) -> Saved | None:
-    """What a partition committed last; None where it has committed nothing."""
-    where = TopicPartition(changelog, partition)
-    low, high = reader.get_watermark_offsets(where, timeout=10)
-    saved, start, reach_back = None, high, 100
-    while saved is None and start > low:
-        start, end = max(low, high - reach_back), start
-        reader.assign([TopicPartition(changelog, partition, start)])
-        while start < end:
-            message = reader.poll(5.0)
-            if message is None:
-                raise UserError(f"{changelog} partition {partition}: no record came within 5 s")
-            if message.error() is not None or offset_of(message) >= end:
-                break
-            if message.key() == PROGRESS:
-                saved = _decoded(message.value() or b"", f"{changelog} partition {partition}")
-        start, reach_back = max(low, high - reach_back), reach_back * 10
-    reader.unassign()
-    return saved

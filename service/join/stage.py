@@ -15,9 +15,10 @@ from service.formats.paths import ABSENT, find, path_of
 from service.join.entries import Joined
 from service.join.inputs import record_value
 from service.join.joiner import Rules
-from service.join.partition import Cluster, JoinPartition, LocalStore
+from service.join.partition import Cluster, JoinPartition
 from service.join.partitioner import partition_of
 from service.join.rocks import Rocks, delete
+from service.join.store import LocalStore
 from service.join.topics import JoinTopics, join_settings, prepare
 from service.kafka.clients import (
     KAFKA,

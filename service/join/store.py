@@ -44,6 +44,15 @@ class Local(Protocol):
         ...
 
 
+class LocalStore(Local, Protocol):
+    """A local store that can be kept or thrown away."""
+
+    @property
+    def place(self) -> bytes | None: ...
+
+    def close(self) -> None: ...
+
+
 def row_of(due: int, id: bytes) -> bytes:
     """Sorts by due, then by id. A due beyond 64 bits counts as the last one or the first."""
     return min(max(due - _LEAST, 0), 2**64 - 1).to_bytes(8, "big") + id

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from benchmarks.oracle import read_topic
-from service.join.partition import newest
+from service.join.changelog import newest
 from service.join.topics import account, changelog, join_settings, sources
 from service.kafka.clients import reading_consumer
 from service.settings import Settings, load_settings

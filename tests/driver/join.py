@@ -11,8 +11,8 @@ import msgspec
 import orjson
 
 from service.errors import UserError
+from service.join.changelog import PROGRESS, Saved
 from service.join.copies import join_of
-from service.join.partition import PROGRESS, Saved
 from service.join.topics import account, join_settings
 from service.kafka.member import Member
 from service.settings import Settings

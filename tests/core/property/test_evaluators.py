@@ -11,8 +11,8 @@ import pytest
 from river import forest, linear_model, preprocessing, tree
 from sklearn.tree import DecisionTreeClassifier
 
+from explain_core import kernels
 from explain_core.compiling import AVAILABLE, compiled
-from explain_core.evaluation import kernels
 from explain_core.evaluation.choice import choose
 from explain_core.importance.group import EstimatorGroup, grouped
 from explain_core.importance.ipfi import IncrementalPFI

@@ -1,0 +1,64 @@
+"""What the changelog of the join holds: the entries that wait, and how far a partition has come."""
+
+from __future__ import annotations
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+from service.errors import UserError
+from service.join.joiner import Progress
+from service.kafka.headers import offset_of
+from service.kafka.recovery import RecoveryError
+
+ENTRY, PROGRESS = b"e", b"p"
+"""First bytes of the keys on the changelog."""
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+class Saved(msgspec.Struct):
+    """What a partition commits beside its entries. ``offsets`` and ``topics`` (their ids) are of events and labels."""
+
+    progress: Progress
+    offsets: tuple[int, int]
+    topics: tuple[str, str]
+    letters: tuple[int, bytes]
+    """Sequence number and digest of the dead letters."""
+
+
+class Place(msgspec.Struct):
+    """Up to where a local store holds the changelog."""
+
+    topic: str
+    next_offset: int
+    at: float
+    saved: Saved | None
+
+
+def decoded(value: bytes, who: str) -> Saved:
+    """Raises ``RecoveryError`` for what is no such record; ``who`` names the partition."""
+    try:
+        return msgspec.msgpack.decode(value, type=Saved)
+    except msgspec.MsgspecError as error:
+        raise RecoveryError(f"{who}: the progress on the changelog cannot be read: {error}") from None
+
+
+def newest(reader: Consumer, changelog: str, partition: int) -> Saved | None:
+    """What a partition committed last; None where it has committed nothing."""
+    where = TopicPartition(changelog, partition)
+    low, high = reader.get_watermark_offsets(where, timeout=10)
+    saved, start, reach_back = None, high, 100
+    while saved is None and start > low:
+        start, end = max(low, high - reach_back), start
+        reader.assign([TopicPartition(changelog, partition, start)])
+        while start < end:
+            message = reader.poll(5.0)
+            if message is None:
+                raise UserError(f"{changelog} partition {partition}: no record came within 5 s")
+            if message.error() is not None or offset_of(message) >= end:
+                break
+            if message.key() == PROGRESS:
+                saved = decoded(message.value() or b"", f"{changelog} partition {partition}")
+        start, reach_back = max(low, high - reach_back), reach_back * 10
+    reader.unassign()
+    return saved

@@ -1,0 +1,37 @@
+"""The house keeps its floors: import-linter checks their order, and here is what it cannot count."""
+
+import grimp
+import pytest
+
+from tests.documentation import ROOT
+
+ARROWS = 60
+"""Arrows between folders of ``service``, at the most."""
+
+LINES = 450
+"""Lines of a file, at the most. From 400 on, look for the second concept in it."""
+
+
+def test_the_folders_of_the_service_know_few_others() -> None:
+    graph = grimp.build_graph("service")
+    folders = {name for name in graph.modules if name.count(".") == 1 and graph.find_children(name)}
+
+    def folder(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    arrows = {
+        (folder(module), folder(imported))
+        for module in graph.modules
+        for imported in graph.find_modules_directly_imported_by(module)
+        if folder(module) != folder(imported)
+    }
+    between = {(one, other) for one, other in arrows if {one, other} <= folders}
+    assert 20 < len(between) <= ARROWS
+    assert not {(one, other) for one, other in between if (other, one) in between}
+
+
+@pytest.mark.parametrize("root", ["benchmarks", "explain_client", "explain_core", "service"])
+def test_no_file_is_long(root: str) -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / root).rglob("*.py")}
+    assert len(lengths) > 5
+    assert not {str(path): lines for path, lines in lengths.items() if lines > LINES}
