@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 from service.commands.run import PINNED
@@ -17,3 +18,13 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+SLOW = ("crash", "broker", "experiments")
+"""Folders with the longest files."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that no process is left with one of them at the end."""
+    items.sort(
+        key=lambda item: next((i for i, name in enumerate(SLOW) if name in item.path.parts), len(SLOW))
+    )
