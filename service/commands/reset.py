@@ -9,7 +9,7 @@ from functools import cache, partial
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from service.crash_points import reach
-from service.errors import UserError
+from service.errors import SnapshotError, UserError
 from service.fold.partition import fold_settings
 from service.kafka.checkpoints import Place, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
@@ -17,7 +17,7 @@ from service.kafka.past import Past, Published
 from service.kafka.topics import Topics
 from service.kafka.transaction import Aborted, Fenced, Transaction
 from service.settings import Settings
-from service.snapshots.signatures import UNCHECKED, read_keys
+from service.snapshots.signatures import Keys, read_keys
 from service.snapshots.snapshot import Manifest, begin, take
 from service.wire.registry import json_reader, registry_of
 
@@ -56,11 +56,11 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         low, high = reader.get_watermark_offsets(where, timeout=10)
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
-        snapshot, published = _look(past)
+        snapshot, published, unreadable = _look(past, keys)
         epochs = [one.epoch for one in (pointer, published) if one] + (
             [snapshot[0].epoch] if snapshot else []
         )
-        if not epochs and committed.offset < 0:
+        if not epochs and committed.offset < 0 and unreadable is None:
             raise UserError(
                 f"partition {partition} of {records.name!r} has no state of {settings.app_id!r}; there is nothing to reset"
             )
@@ -75,6 +75,10 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
             f"  stays: all messages that were published\n"
             f"  next:  epoch {epoch} with a new model, from offset {first} (the log has {low} to {high - 1})\n"
         )
+        if unreadable is not None:
+            sys.stdout.write(
+                f"  note:  the newest manifest on {settings.topics.checkpoints!r} cannot be used and counts as none: {unreadable}\n"
+            )
         if first < ended:
             sys.stdout.write(
                 f"  note:  records {first} to {ended - 1} are explained again, in the new epoch\n"
@@ -109,12 +113,21 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
     sys.stdout.write("done\n")
 
 
-def _look(past: Past) -> tuple[tuple[Pointer, Manifest] | None, Published | None]:
-    """The newest snapshot and what was published. Raises ``Undecided`` where an open transaction hides it for too long."""
+def _look(
+    past: Past, keys: Keys
+) -> tuple[tuple[Pointer, Manifest] | None, Published | None, SnapshotError | None]:
+    """The newest snapshot that can be used, what was published, and what is wrong with the newest manifest if that is not the one.
+
+    Raises ``Undecided`` where an open transaction hides it for too long.
+    """
     deadline = time.monotonic() + DECIDE_SECONDS
     while True:
         try:
-            return past.find_snapshot(UNCHECKED), past.last_published()
+            published = past.last_published()
+            try:
+                return past.find_snapshot(keys), published, None
+            except SnapshotError as error:
+                return past.find_snapshot(keys, strict=False), published, error
         except Undecided:
             if time.monotonic() > deadline:
                 raise

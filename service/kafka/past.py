@@ -119,19 +119,27 @@ class Past:
 
         return self._last("checkpoints", signed, since)
 
-    def find_snapshot(self, keys: Keys) -> tuple[Pointer, Manifest] | None:
-        """The newest snapshot, of whatever topic id; its signature is checked."""
+    def find_snapshot(self, keys: Keys, *, strict: bool = True) -> tuple[Pointer, Manifest] | None:
+        """The newest snapshot, of whatever topic id.
+
+        Raises ``SnapshotError`` if the newest manifest cannot be read or its signature is not valid. If not ``strict``, the search
+        passes over such manifests.
+        """
         topic = self._settings.topics.checkpoints
         low, _ = self._reader.get_watermark_offsets(TopicPartition(topic, self._partition), timeout=10)
         first: dict[str, int] = {}
-        found = None
+        found = problem = None
         for message in self._committed("checkpoints", low):
             prefix, part = self._key(message)
             value, offset = message.value(), offset_of(message)
             if part == "0" and value is not None:
                 first[prefix] = offset
             elif self._is_manifest(message):
-                manifest = _verified(message, keys)
+                try:
+                    manifest = _verified(message, keys)
+                except SnapshotError as error:
+                    problem = error
+                    continue
                 if key_prefix(self._settings.app_id, manifest.topic_id, self._partition) == prefix + "/":
                     pointer = Pointer(
                         topic_id=manifest.topic_id,
@@ -142,7 +150,9 @@ class Past:
                         fold_digest=manifest.fold_digest,
                         chains={},
                     )
-                    found = pointer, manifest
+                    found, problem = (pointer, manifest), None
+        if problem is not None and strict:
+            raise problem
         return found
 
     def ends(self) -> dict[str, int]:

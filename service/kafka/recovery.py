@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.crash_points import reach
-from service.errors import UserError
+from service.errors import SnapshotError, UserError
 from service.fold.partition import PartitionState, fold_settings
 from service.formats.schemas import Fetch
 from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
@@ -115,7 +115,10 @@ class Recovery:
 
     def advance(self) -> Recovered | None:
         """One slice; what has been found once it is whole. Raises ``RecoveryError`` where the past does not fit."""
-        return self._wait() if self.phase == "waiting" else self._restore()
+        try:
+            return self._wait() if self.phase == "waiting" else self._restore()
+        except SnapshotError as error:
+            raise RecoveryError(f"{self._who}: {error}. {self._remedy()}") from None
 
     def _wait(self) -> Recovered | None:
         cluster, where = self._cluster, TopicPartition(self._topic, self.partition)

@@ -47,10 +47,6 @@ class Keys:
         return True
 
 
-UNCHECKED = Keys(allow_unsigned=True)
-"""For who reads a manifest to show it, and loads nothing."""
-
-
 def read_keys(settings: CheckpointSettings) -> Keys:
     """The keys that the settings name, one a line of the file; the first signs.
 

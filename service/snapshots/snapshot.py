@@ -39,6 +39,10 @@ MAX_RAW_BYTES = 2**28
 ask Kafka for records for 45 s is no longer a member of the group, and is ended."""
 
 
+MAX_EPOCH = 2**53 - 1
+"""Integers up to here are exact in every reader of JSON."""
+
+
 class Versions(BaseModel):
     """What a replay's last bits depend on."""
 
@@ -72,7 +76,7 @@ class Manifest(BaseModel):
         examples=["J8p3nJrHQZ2v0n8nq1d2Wg"],
     )
     partition: int = Field(ge=0, description="Partition of the records topic.", examples=[0])
-    epoch: int = Field(ge=0, lt=2**53, description="Epoch of the state.", examples=[0])
+    epoch: int = Field(ge=0, le=MAX_EPOCH, description="Epoch of the state.", examples=[0])
     next_offset: int = Field(
         ge=0, description="Offset of the first record that the state has not folded.", examples=[5750]
     )
@@ -122,7 +126,7 @@ class Manifest(BaseModel):
             if first["loc"] == ("schema",) and first["input"] == "checkpoint/1":
                 raise SnapshotError(
                     "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, as a pickle, and this one reads "
-                    "data alone. Return to that version; or begin a new epoch with a new model: explain-sidecar reset --partition P --yes"
+                    "data alone; to go on from it, return to that version"
                 ) from None
             raise SnapshotError(
                 f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -147,6 +151,11 @@ class Snapshot(BaseModel):
 
 def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
     """A new state. Raises ``SnapshotError`` where it could not be stored, or be restored later: now nothing is lost."""
+    if epoch > MAX_EPOCH:
+        raise SnapshotError(
+            f"partition {partition}: the newest manifest names epoch {epoch - 1}, the last there can be, so that this sidecar did not write it. "
+            "Set checkpoint.hmac_key_file: a reset passes over manifests that no key signed"
+        )
     state = PartitionState(settings, partition, epoch, start)
     decode(encode(state), settings, partition, epoch, partial(loads, modules=trusted_modules(settings.model)))
     return state

@@ -87,15 +87,34 @@ def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
 
 
 def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
-    reset = _held_reset(line, 20)
+    reset = _held_reset(line, 120)
     worker = line.worker()
     line.wait_for(lambda: _members(line) == 2)
+    reset.signal(signal.SIGUSR2)
     assert reset.wait() == 1, reset.log()
     assert "the reset was aborted and nothing was changed" in reset.log()
     line.feed(mixed_records(1, 100, seed=1))
     line.wait_for(line.folded)
     assert worker.stop() == 0, worker.log()
     line.verify()
+
+
+def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> None:
+    """They stop a worker that needs one, and a reset is the remedy that its message names."""
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    key = f"{line.name}/{line.topic_id}/0/manifest"
+    for value in (b"\xff", b"[" * 100_000, b'{"schema": "checkpoint/2", "epoch": 1e300}'):
+        producer.produce(line.topics["checkpoints"], value, key, partition=0)
+    assert producer.flush(30) == 0
+    for future in line.admin.delete_consumer_groups([line.name]).values():
+        future.result()
+    assert "checkpoint manifest: " in line.fails()
+    before = len(line.explanations())
+    done = line.cli("reset", "--partition", "0", "--yes").stdout
+    assert "the newest manifest on" in done and "cannot be used and counts as none" in done
+    line.feed(mixed_records(1, 20, seed=1))
+    line.run_to_end()
+    assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
 
 
 def _held_reset(line: Pipeline, seconds: int) -> Process:
