@@ -21,6 +21,9 @@ FIRST = (0,)
 
 _ID, _GUID = 0, 1
 
+SIMPLE = 5
+"""Bytes of a frame with a number; in Protobuf one more names the first message."""
+
 
 class Framed(NamedTuple):
     """A value without its frame. ``after``: what follows the id in its header; None where the id stands before the value."""

@@ -8,7 +8,7 @@ from typing import Any
 from service.formats.avro import AvroSchema
 from service.formats.errors import BadRecord, Headers, SchemaProblem
 from service.formats.files import SchemaFile
-from service.formats.framing import message_path, unframe
+from service.formats.framing import SIMPLE, message_path, unframe
 from service.formats.json_schema import JsonSchema, read_json
 from service.formats.names import Names
 from service.formats.schemas import Kind, Schemas, StoredSchema
@@ -34,6 +34,8 @@ class ValueReader:
         self._names = Names()
         self._compiled: dict[str, Any] = {}
         self._readers: dict[Any, tuple[Callable[[bytes], dict[str, Any]], str | None]] = {}
+        self._frame = SIMPLE + (settings.format == "protobuf")
+        self._framed: dict[bytes, tuple[Callable[[bytes], dict[str, Any]], str | None]] = {}
         self._file = None if settings.schema_file is None else SchemaFile(settings, section)
         self.read: Callable[[bytes, Headers], Found] = self._choose(settings.framed)
 
@@ -47,18 +49,23 @@ class ValueReader:
             if framed:
                 return lambda value, headers: (read_json(unframe(value, headers).body), None)
             return lambda value, headers: (read_json(value), None)
-        return self._read_protobuf if self._format == "protobuf" else self._read_framed
+        return self._read_framed
 
     def _read_framed(self, value: bytes, headers: Headers) -> Found:
+        """Frames before the value are mostly the same few bytes, whose reader is found without taking them apart."""
+        known = None if headers else self._framed.get(value[: self._frame])
+        if known is not None:
+            return known[0](value[self._frame :]), known[1]
         framed = unframe(value, headers)
-        read, name = self._readers.get(framed.key) or self._reader(framed.key)
-        return read(framed.body), name
-
-    def _read_protobuf(self, value: bytes, headers: Headers) -> Found:
-        framed = unframe(value, headers)
-        path, body = message_path(framed)
-        read, name = self._readers.get((framed.key, path)) or self._message_reader(framed.key, path)
-        return read(body), name
+        if self._format == "protobuf":
+            path, body = message_path(framed)
+            reader = self._readers.get((framed.key, path)) or self._message_reader(framed.key, path)
+        else:
+            body = framed.body
+            reader = self._readers.get(framed.key) or self._reader(framed.key)
+        if framed.after is None and len(value) - len(body) == self._frame:
+            self._framed[value[: self._frame]] = reader
+        return reader[0](body), reader[1]
 
     def _reader(self, key: str) -> tuple[Callable[[bytes], dict[str, Any]], str | None]:
         schema = self._find(key)
