@@ -5,9 +5,12 @@ import random
 import resource
 import sys
 import time
+from collections import Counter
 
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.formats.errors import Headers
+from service.formats.framing import HEADER
 from service.settings import Format, Settings
 from tests.evolving import FORMATS, Registry, encoded, record
 
@@ -30,17 +33,35 @@ def settings_of(format: Format) -> Settings:
     )
 
 
-def bad_value(format: Format, rng: random.Random) -> bytes:
-    """Random bytes, behind a good frame or none, or a good value with some of its bytes lost, doubled or changed."""
-    kind = rng.randrange(4)
+def bad_value(format: Format, rng: random.Random) -> tuple[bytes, Headers]:
+    """A value and its headers: mostly a good value with some of its bytes lost, doubled or changed, behind a good frame, or random bytes there.
+
+    One in ten may be damaged in the frame too, or is random from its first byte; one in ten has its frame in a header.
+    """
+    kind = rng.randrange(10)
+    size = 5 + (format == "protobuf")
     if kind == 0:
-        return rng.randbytes(rng.randrange(60))
-    if kind == 1:
+        return rng.randbytes(rng.randrange(60)), ()
+    if kind < 3:
         path = b"\0" * (format == "protobuf")
-        return b"\0" + rng.randrange(4).to_bytes(4, "big") + path + rng.randbytes(rng.randrange(60))
-    body = bytearray(encoded(format, rng.randrange(3), record(rng)))
+        body = bytearray(
+            b"\0" + rng.randrange(4).to_bytes(4, "big") + path + rng.randbytes(rng.randrange(60))
+        )
+    else:
+        body = bytearray(encoded(format, rng.randrange(3), record(rng)))
+        _damage(body, 0 if kind == 3 else size, rng)
+    if kind == 4:
+        head = bytearray(body[:size])
+        if rng.random() < 0.5:
+            _damage(head, 0, rng)
+        return bytes(body[size:]), ((HEADER, bytes(head)),)
+    return bytes(body), ()
+
+
+def _damage(body: bytearray, first: int, rng: random.Random) -> None:
+    """Change some bytes from the first on."""
     for _ in range(rng.choice([1, 1, 2, 5])):
-        at = rng.randrange(len(body) + 1)
+        at = rng.randrange(min(first, len(body)), len(body) + 1)
         change = rng.randrange(4)
         if change == 0:
             del body[at : at + rng.choice([1, 1, 8])]
@@ -50,11 +71,10 @@ def bad_value(format: Format, rng: random.Random) -> bytes:
             body[at:at] = b"\xff" * rng.choice([1, 9, 40])
         elif at < len(body):
             body[at] ^= 1 << rng.randrange(8)
-    return bytes(body)
 
 
 def run(format: Format, inputs: int, seed: int = 0) -> dict[str, int]:
-    """Fold bad values among good ones; returns how many were dead letters and how many were records after all.
+    """Fold bad values among good ones; returns how many were records after all, and dead letters by their class.
 
     Raises ``AssertionError`` where one is neither, where good records give anything else than without them, or where memory grows.
     """
@@ -62,36 +82,39 @@ def run(format: Format, inputs: int, seed: int = 0) -> dict[str, int]:
     known = settings_of(format)
     state, alone = PartitionState(known, 0), PartitionState(known, 0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    letters = folded = 0
+    found = Counter({"folded after all": 0})
     for offset in range(inputs):
         good = offset % EACH == 0
-        value = encoded(format, rng.randrange(3), record(rng)) if good else bad_value(format, rng)
-        given = InputRecord(offset, 1_700_000_000_000 + offset, b"k", value)
+        value, headers = (
+            (encoded(format, rng.randrange(3), record(rng)), ()) if good else bad_value(format, rng)
+        )
+        given = InputRecord(offset, 1_700_000_000_000 + offset, b"k", value, headers)
         count, digest = state.records, state.fold_digest
         outputs = state.schemas.supply(state.step, given, fetch)
         if state.records == count:
             (letter,) = outputs
             assert letter.destination == "dead_letters" and letter.value == value and not good, value
             assert state.fold_digest == digest
-            letters += 1
+            found[dict(letter.headers)["__explain.errors.class"].decode()] += 1
         else:
             alone.schemas.supply(alone.step, given, fetch)
-            folded += not good
+            found["folded after all"] += not good
         assert state.next_offset == offset + 1
     assert state.fold_digest == alone.fold_digest
     growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert growth < MAX_GROWTH, f"{growth} kB"
-    return {"dead letters": letters, "folded after all": folded, "grown by kB": growth}
+    return {**dict(sorted(found.items())), "grown by kB": growth}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000, help="values for each format")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--format", choices=FORMATS, action="append")
     arguments = parser.parse_args()
     for format in arguments.format or FORMATS:
         started = time.thread_time()
-        found = run(format, arguments.inputs)
+        found = run(format, arguments.inputs, arguments.seed)
         said = ", ".join(f"{name} {count:,}" for name, count in found.items())
         seconds = time.thread_time() - started
         sys.stdout.write(f"{format}: {arguments.inputs:,} values, {said}, {seconds:.0f} s of CPU\n")
