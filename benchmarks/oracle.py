@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.formats.schemas import Fetch
+from service.formats.source import schema_source
 from service.kafka.headers import read_headers
 from service.settings import Settings, load_settings
 from service.wire.envelope import Envelope
@@ -54,7 +55,7 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
     digest chains, and that no transaction is open.
     """
     topics = settings.topics
-    envelope = Envelope(settings, _topic_id(settings))
+    envelope, fetch = Envelope(settings, _topic_id(settings)), schema_source(settings)
     verdict = Verdict()
     differences = verdict.differences
     inputs = read_topic(settings, topics.records, differences)
@@ -75,7 +76,7 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
             state = PartitionState(settings, partition)
             name = _name(state.model.wrapped)
             verdict.models[name] = verdict.models.get(name, 0) + 1
-            differences += compare(state, envelope, records, place, published)
+            differences += compare(state, envelope, records, place, published, fetch)
     return verdict
 
 

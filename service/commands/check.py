@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
-from service.commands.markers import Markers, remarks
+from service.commands.markers import remarks
 from service.commands.printing import print_rows
+from service.commands.sampling import Tally, look, tally, to_paste
 from service.errors import UserError
-from service.fold.models import described, foreign_code, load_model, record_settings
-from service.fold.records import Decoder, InputRecord
-from service.formats.errors import BadRecord
-from service.formats.schemas import Schemas
-from service.formats.source import schema_source
+from service.fold.models import described, foreign_code, load_model
+from service.fold.records import InputRecord
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import record_of
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
@@ -52,24 +48,21 @@ class Finding:
 
 
 @dataclass
-class Inferred:
-    """A feature as the sample has it: the kinds of its values, in how many records, and one value."""
+class Sampled:
+    """What the newest records are, by the settings or by those that fit them; ``settings`` are these, to be pasted."""
 
-    kinds: set[str] = field(default_factory=set)
-    records: int = 0
-    example: Any = None
-    markers: Markers = field(default_factory=Markers)
+    tally: Tally = field(default_factory=Tally)
+    settings: str | None = None
 
 
 def check(settings: Settings, *, as_json: bool = False) -> None:
     """Print what was found. Raises ``UserError`` where `run` could not start or would fold nothing of the sample."""
     findings: list[Finding] = []
-    features: dict[str, Inferred] = {}
-    labels: Counter[str] = Counter()
+    sampled = Sampled()
     try:
         findings.append(_model(settings))
         findings.append(_signatures(settings, findings[0].ok is True))
-        if settings.registry.url:
+        if settings.registry.url and settings.registry.format != "none":
             findings.append(_registry(settings))
         admin = admin_client(settings, ErrorLog())
         names = {"records": settings.topics.records} | Topics(settings, admin).outputs
@@ -78,10 +71,10 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         findings += _topics(settings, names, found)
         findings += _rights(settings, admin, [name for name in names.values() if name in found])
         if names["records"] in found:
-            findings += _sample(settings, found[names["records"]], features, labels)
+            findings += _sample(settings, found[names["records"]], sampled)
     except UserError as error:
         findings.append(Finding("stopped", False, str(error)))
-    _print(findings, features, labels, as_json)
+    _print(findings, sampled, as_json)
     failed = [one for one in findings if one.ok is False]
     if failed:
         raise UserError(
@@ -209,49 +202,48 @@ def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
         time.sleep(0.2)
 
 
-def _sample(
-    settings: Settings, topic: Topic, features: dict[str, Inferred], labels: Counter[str]
-) -> Iterator[Finding]:
-    """Decode the newest records, as `run` would."""
-    schemas, fetch = Schemas(), schema_source(settings)
-    decoder = Decoder(record_settings(settings), settings.model.task, schemas)
-    bad: dict[str, tuple[int, str]] = {}
-    good = skipped = 0
+def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Finding]:
+    """Decode the newest records, as `run` would, and see whether they look like what the settings say."""
     consumer = reading_consumer(settings)
     try:
-        for partition, record in _newest(consumer, topic):
-            try:
-                sample = schemas.supply(decoder.decode, record, fetch)
-            except BadRecord as error:
-                count, first = bad.get(
-                    error.error_class, (0, f"partition {partition} offset {record.offset}: {error}")
-                )
-                bad[error.error_class] = count + 1, first
-                continue
-            if sample is None:
-                skipped += 1
-                continue
-            good += 1
-            labels[str(sample.y)] += 1
-            for name, value in sample.x.items():
-                seen = features.setdefault(name, Inferred())
-                seen.kinds.add(_kind(value))
-                seen.records += 1
-                seen.example = value
-                seen.markers.add(value)
+        records = list(_newest(consumer, topic))
     finally:
         consumer.close()
-    total = good + sum(count for count, _ in bad.values())
-    if not total + skipped:
+    if not records:
         yield Finding("sample", None, f"{topic.name} holds no records yet")
         return
+    by_settings = tally(settings, settings.record, records)
+    found.tally = by_settings
+    seen = look(settings, records)
+    if seen is not None:
+        same = (
+            seen.settings in (settings.record, None) if by_settings.good else seen.settings == settings.record
+        )
+        otherwise = (
+            "the settings say otherwise" if by_settings.good else "by these settings `run` would fold none"
+        )
+        said = (
+            f"{seen.words}; {otherwise}"
+            if not same
+            else seen.words
+            if seen.settings
+            else "as the settings say"
+        )
+        yield Finding("format", same or (None if by_settings.good else False), said)
+        if seen.settings is not None:
+            found.settings = to_paste(settings, seen.settings, seen.fields)
+            if not by_settings.good:
+                found.tally = tally(settings, seen.settings, records)
+    good, skipped, bad = by_settings.good, by_settings.skipped, by_settings.bad
+    total = good + sum(count for count, _ in bad.values())
     some = f"; {skipped} others are skipped, as record.where and record.deletes say" if skipped else ""
     yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded{some}")
     for kind, (count, first) in bad.items():
         yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
-    for remark in remarks({name: seen.markers for name, seen in features.items()}, "set record.missing"):
+    features = found.tally.features
+    for remark in remarks({name: one.markers for name, one in features.items()}, "set record.missing"):
         yield Finding("missing values", None, remark)
-    mixed = [name for name, seen in features.items() if len(seen.kinds) > 1]
+    mixed = [name for name, one in features.items() if len(one.kinds) > 1]
     if mixed:
         yield Finding(
             "features",
@@ -284,13 +276,8 @@ def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord
             left -= 1
 
 
-def _kind(value: Any) -> str:
-    return {bool: "boolean", str: "string"}.get(type(value), "number")
-
-
-def _print(
-    findings: list[Finding], features: dict[str, Inferred], labels: Counter[str], as_json: bool
-) -> None:
+def _print(findings: list[Finding], sampled: Sampled, as_json: bool) -> None:
+    labels = sampled.tally.labels
     rows = [
         {
             "feature": name,
@@ -298,13 +285,14 @@ def _print(
             "records": seen.records,
             "example": seen.example,
         }
-        for name, seen in features.items()
+        for name, seen in sampled.tally.features.items()
     ]
     if as_json:
         body = {
             "checks": [asdict(one) for one in findings],
             "features": rows,
             "labels": dict(labels.most_common()),
+            "settings": sampled.settings,
         }
         sys.stdout.write(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() + "\n")
         return
@@ -317,3 +305,5 @@ def _print(
         print_rows(rows, as_json=False)
         most = ", ".join(f"{label} ({count})" for label, count in labels.most_common(SHOWN_LABELS))
         sys.stdout.write(f"\nlabels: {most}{', …' if len(labels) > SHOWN_LABELS else ''}\n")
+    if sampled.settings:
+        sys.stdout.write(f"\nthe records are read by these settings:\n\n{sampled.settings}")

@@ -46,14 +46,14 @@ class RegistryClient:
         except (ValueError, TypeError, OSError) as error:
             raise SettingsError(f"registry.config: {error}") from None
 
-    def schema(self, key: str, form: str | None) -> Any:
-        """The schema under a number or a GUID; None where there is none. ``form``: how it is to be written."""
+    def schema(self, key: str) -> Any:
+        """The schema under a number or a GUID; None where there is none."""
         by = self.client.get_schema if key.isdecimal() else self.client.get_schema_by_guid
-        return self._found(by, int(key) if key.isdecimal() else key, fmt=form)
+        return self._found(by, int(key) if key.isdecimal() else key)
 
-    def version(self, subject: str, version: int, form: str | None) -> Any:
+    def version(self, subject: str, version: int) -> Any:
         """The schema that a subject has under a version; None where there is none."""
-        found = self._found(self.client.get_version, subject, version, fmt=form)
+        found = self._found(self.client.get_version, subject, version)
         return None if found is None else found.schema
 
     def register(self, subject: str, text: str, kind: str) -> int:
@@ -63,9 +63,9 @@ class RegistryClient:
         number: int = self.ask(subject, self.client.register_schema, subject, Schema(text, schema_type=kind))
         return number
 
-    def _found(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def _found(self, ask: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return ask(*arguments, **options)
+            return ask(*arguments)
         except self._error as error:
             if error.http_status_code == _NOT_FOUND:
                 return None

@@ -39,7 +39,6 @@ class SchemaSource:
     def __init__(self, client: RegistryClient, format: Format) -> None:
         self._client = client
         self._format = format
-        self._form = "serialized" if format == "protobuf" else None
         self._found: dict[str, StoredSchema] = {}
         self._absent: dict[str, float] = {}
 
@@ -50,7 +49,7 @@ class SchemaSource:
         now = time.monotonic()
         if self._absent.get(key, now) > now:
             return None
-        schema = self._client.schema(key, self._form)
+        schema = self._client.schema(key)
         if schema is None:
             if len(self._absent) >= MAX_ABSENT:
                 self._absent.clear()
@@ -90,7 +89,7 @@ class SchemaSource:
             seen.add(where)
             if len(seen) > MAX_REFERENCES:
                 raise SchemaProblem(f"it refers to more than {MAX_REFERENCES} others")
-            inner = self._client.version(*where, self._form)
+            inner = self._client.version(*where)
             if inner is None:
                 raise SchemaProblem(
                     f"it refers to version {where[1]} of {where[0]!r}, which the registry does not have"

@@ -44,7 +44,7 @@ class Fake:
         self.texts.append(Schema(text, schema_type=kind))
         return len(self.texts)
 
-    def schema(self, key: str, form: str | None) -> Any:
+    def schema(self, key: str) -> Any:
         return self.texts[int(key) - 1]
 
 
