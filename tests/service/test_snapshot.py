@@ -299,7 +299,7 @@ def test_bytes_that_are_no_manifest_of_this_version_are_refused(stored, change, 
 
 def test_a_snapshot_of_an_earlier_version_is_refused_with_the_remedy(stored):
     old = stored.manifest.encode().replace(b"checkpoint/2", b"checkpoint/1")
-    with pytest.raises(SnapshotError, match=r"an earlier version.*explain-sidecar reset"):
+    with pytest.raises(SnapshotError, match=r"an earlier version.*return to that version"):
         Manifest.decode(old)
 
 
