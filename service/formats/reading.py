@@ -17,6 +17,9 @@ from service.settings import Format, FormatSettings
 Found = tuple[dict[str, Any], str | None]
 """What a value says, and the full name of its type in its schema, where it has one."""
 
+PLAIN: dict[Format, Callable[[bytes], dict[str, Any]]] = {"json": read_json}
+"""The formats without a schema, and what reads them. Raises ``BadRecord``."""
+
 KINDS: dict[Format, Kind] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """What a registry calls the schemas of a format."""
 
@@ -45,10 +48,11 @@ class ValueReader:
             if framed:
                 return lambda value, headers: (reader[0](unframe(value, headers).body), reader[1])
             return lambda value, headers: (reader[0](value), reader[1])
-        if self._format == "json":
+        plain = PLAIN.get(self._format)
+        if plain is not None:
             if framed:
-                return lambda value, headers: (read_json(unframe(value, headers).body), None)
-            return lambda value, headers: (read_json(value), None)
+                return lambda value, headers: (plain(unframe(value, headers).body), None)
+            return lambda value, headers: (plain(value), None)
         return self._read_framed
 
     def _read_framed(self, value: bytes, headers: Headers) -> Found:
