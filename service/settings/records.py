@@ -11,6 +11,9 @@ from service.settings.base import Section, duplicates
 from service.settings.sources import SettingPath, refuse
 
 Format = Literal["json", "avro", "protobuf", "json_schema"]
+PLAIN: tuple[Format, ...] = ("json",)
+"""The formats that need no schema."""
+
 Framing = Literal["registry", "none"]
 
 
@@ -42,22 +45,22 @@ class FormatSettings(Section):
     @property
     def framed(self) -> bool:
         """Whether the id of a schema comes with each value."""
-        return (self.framing or ("none" if self.format == "json" else "registry")) == "registry"
+        return (self.framing or ("none" if self.format in PLAIN else "registry")) == "registry"
 
     @property
     def needs_registry(self) -> bool:
         """Whether the schemas of the values are a registry's."""
         by_file = self.format == "json_schema" and self.schema_file is not None
-        return self.framed and self.format != "json" and not by_file
+        return self.framed and self.format not in PLAIN and not by_file
 
     @model_validator(mode="after")
     def _format_fits(self) -> FormatSettings:
         problems: list[tuple[SettingPath, str]] = []
-        if self.schema_file is not None and self.format == "json":
+        if self.schema_file is not None and self.format in PLAIN:
             problems.append(
                 (("schema_file",), "has no meaning where format is json; take it out, or set json_schema")
             )
-        if self.schema_file is None and self.format != "json" and not self.framed:
+        if self.schema_file is None and self.format not in PLAIN and not self.framed:
             problems.append(
                 (("schema_file",), f"is missing: bare values in {self.format} are read by a schema of yours")
             )
