@@ -1,12 +1,18 @@
-"""What the join has committed, as metrics."""
+"""What the join has committed, as metrics, and when it is ready."""
 
 from __future__ import annotations
 
+import os
+import time
+
+import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.http.metrics import PREFIX, exposition
+from service.http.workers import Waiting, Workers
 from service.join.entries import Counts
 from service.kafka.report import Buckets, JoinReport, Report
+from service.kafka.totals import Phase
 
 NO_TIMES = Buckets((), (0,), 0.0)
 
@@ -38,3 +44,22 @@ def test_the_outcomes_and_what_is_pending_add_up_to_the_events() -> None:
     assert found["join_events_total", None] == sum(outcomes.values()) + found["join_pending", None] == 20
     assert found["join_evicted_total", None] == 4
     assert found["join_restore_remaining_records", None] == 12
+
+
+def test_a_worker_of_the_join_is_ready_once_what_waits_is_restored() -> None:
+    def waiting(phase: Phase, left: int) -> list[Waiting]:
+        times = {"replaying": NO_TIMES, "running": NO_TIMES}
+        joins = [JoinReport(3, phase, left, Counts().by_name())]
+        report = Report(0.0, True, 1, {}, {}, times, NO_TIMES, [], joins)  # type: ignore[arg-type]
+        workers, (reading, writing) = Workers(1), os.pipe()
+        workers.listen(0, reading)
+        os.write(writing, orjson.dumps(report) + b"\n")
+        deadline = time.monotonic() + 30
+        while not workers.reports and time.monotonic() < deadline:
+            time.sleep(0.01)
+        found = list(workers.waiting())
+        os.close(writing)
+        return found
+
+    assert waiting("restoring", 12) == [Waiting(0, 3, "restoring", 12)]
+    assert waiting("running", 0) == []
