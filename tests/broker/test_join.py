@@ -98,9 +98,10 @@ def test_topics_that_are_partitioned_in_different_ways_are_refused_or_copied(
 
 def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path) -> None:
     line = joining(pipeline, tmp_path)
+    line.environment["EXPLAIN_TOPICS__RECORDS"] = f"{line.name}-made-by-the-join"
     give(line, range(600))
     process = Process(["-m", "service.cli", "run", "--with-join"], line.environment)
-    line.wait_for(lambda: len(line.read(line.topics["explanations"])) >= 20)
+    line.wait_for(lambda: len(line.read(line.topics["explanations"])) >= 20, 180)
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
 
