@@ -6,7 +6,7 @@
   are random rows of the rest, and the target is altered. A change of labels is one of the concept. Other shares of the
   rows by their inputs, values that are missing at random or replaced by a new one are changes of the inputs. An offset of a
   sensor is both: other inputs come, and what they say about the label is another thing. ``label shift`` is beside the table:
-  other shares of the labels change both by definition, which the game cannot tell from an offset.
+  other shares of the labels change both by definition. A column says in how many pairs it is called so.
 
 Right: all causes that there are and no other. Wrong: a cause that there is not. The loss is the error rate, for bike the
 absolute error in standard deviations of the label.
@@ -253,8 +253,10 @@ def without(data: Path, pairs: int, first_seed: int, unequal: bool, quick: bool)
 @quick_option
 def injected(data: Path, pairs: int, quick: bool) -> None:
     """Eight drifts on four data sets."""
-    report = Report("drift", "data", "change", "concept", "inputs", "right", "wrong", "none", box=None)
-    right_all = wrong_all = total = 0
+    report = Report(
+        "drift", "data", "change", "concept", "inputs", "right", "wrong", "none", "label shift", box=None
+    )
+    right_all = wrong_all = total = called = found = shifts = 0
     for name in SETS[: 1 if quick else None]:
         fitted = prepare(name, data)
         for kind, (truth, drift) in [*DRIFTS.items(), (LABEL_SHIFT, (CONCEPT | INPUTS, drawn(rarer)))]:
@@ -263,8 +265,12 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
             causes = [{cause.name for cause in change.causes} for change in changes]
             right = sum(one == truth for one in causes)
             wrong = sum(bool(one - truth) for one in causes)
+            said = sum(change.label_shift for change in changes)
             if kind != LABEL_SHIFT:
                 right_all, wrong_all, total = right_all + right, wrong_all + wrong, total + len(causes)
+                called += said
+            else:
+                found, shifts = found + said, shifts + len(changes)
             means = [
                 np.mean([change.change for change in changes]),
                 *(np.mean([change.joint.players[i].value for change in changes]) for i in (0, 1)),
@@ -276,11 +282,13 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
                 str(right),
                 str(wrong),
                 str(sum(not one for one in causes)),
+                str(said),
             ]
             report.add_row(*cells)
             print(" | ".join(cells), flush=True)
     Console(width=120).print(report)
     print(f"right in {right_all} of {total}: {right_all / total:.1%}; wrong in {wrong_all / total:.1%}")
+    print(f"called a label shift: {found} of {shifts} that are, {called} of {total} others")
 
 
 if __name__ == "__main__":

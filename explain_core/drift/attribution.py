@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from explain_core import losses
-from explain_core.drift import joint
+from explain_core.drift import joint, label_shift
 from explain_core.drift.arrays import Values
 from explain_core.drift.binned import Binned, Factorisation, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
@@ -107,7 +107,7 @@ def dbshap(
         learnt, data = _learn_tree(data, measure, seed)
         hypotheses = [learnt]
     fine = data if bins == joint.BINS else make_binned(data.windows, measure, joint.BINS)
-    solved, own = _joint(fine, hypotheses, measure, conditional, warnings, seed)
+    solved, own, labels = _joint(fine, hypotheses, measure, conditional, warnings, seed)
     warnings += [note for one in hypotheses for note in one.warnings()]
 
     product, back_off, tabled = None, None, None
@@ -144,6 +144,7 @@ def dbshap(
         target=risks[1],
         std=float(joint.standard_error(*seen)),
         joint=_of_rows(solved, own, len(hypotheses)),
+        label_shift=labels,
         learning=_learning(data.windows, own),
         product=product,
         conditional=None if tabled is None else "table" if tabled else "tree",
@@ -246,8 +247,8 @@ def _joint(
     form: Literal["auto", "table", "tree"],
     warnings: list[str],
     seed: int,
-) -> tuple[joint.Joint, Pair]:
-    """The joint game, and the losses of the rows of each window under the hypothesis of that window."""
+) -> tuple[joint.Joint, Pair, bool]:
+    """The joint game, the losses of the rows of each window under the hypothesis of that window, and whether the labels shifted."""
     windows = data.windows
     predictions = [[q.on_rows(window) for window in windows] for q in hypotheses]
     own = [
@@ -263,7 +264,10 @@ def _joint(
     predicted = [column for of_q in predictions for column in outputs(of_q)]
     columns = joint.make_columns(data, without, predicted)
     solved = joint.solve(columns, (own[0], own[1]), form, _generator(seed, "joint"))
-    return solved, (own[0][0], own[1][-1])
+    labels = label_shift.shifted(
+        columns.codes, columns.sizes, columns.unordered, data.classes.codes, _generator(seed, "label shift")
+    )
+    return solved, (own[0][0], own[1][-1]), labels
 
 
 def _of_rows(solved: joint.Joint, own: Pair, hypotheses: int) -> Attribution:

@@ -113,7 +113,8 @@ class RiskChange:
     """Why the risk changed from a baseline to a target window (DBShap; target − baseline, units of the loss).
 
     ``joint`` is the headline: concept, hypothesis and inputs as the rows have them. ``product`` splits the inputs by
-    feature or group, as if these were independent. ``std`` is the standard error of ``change``. ``learning`` is what the
+    feature or group, as if these were independent. ``label_shift`` says that the labels' shares moved and the inputs of each label
+    did not, which changes concept and inputs both (``explain_core.drift.label_shift``). ``std`` is the standard error of ``change``. ``learning`` is what the
     model gained as it learnt within the windows, where the prequential losses are known.
     ``back_off`` is the larger share of either window's product distribution that a frequency table would have to
     borrow from the other window; ``conditional`` says what P(y|x) of the product game was estimated with instead, or in
@@ -133,6 +134,7 @@ class RiskChange:
     target: WindowRisk
     std: float
     joint: Attribution
+    label_shift: bool
     learning: Cause | None
     product: Attribution | None
     conditional: Literal["table", "tree"] | None
@@ -246,7 +248,12 @@ class RiskChange:
                 return f"{head}: {', '.join(learning)}; no cause in the data stands out"
             return f"{head}; no cause stands out of the noise"
         aside = f"; {unlike} are unlike the other window, and count as inputs" if unlike else ""
-        return f"{head}: {', '.join([*causes, *learning])}{aside}"
+        shift = (
+            "; a label shift: other shares of the labels, the same inputs for each"
+            if self.label_shift
+            else ""
+        )
+        return f"{head}: {', '.join([*causes, *learning])}{shift}{aside}"
 
     def _driver(self) -> str:
         """Which feature made what the inputs made."""

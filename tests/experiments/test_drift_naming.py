@@ -111,3 +111,32 @@ def test_the_same_rows_and_seed_give_the_same_bytes_and_the_order_of_draws_is_th
     both = window(rng, 600), window(rng, 600)
     assert explain(*both, seed=1).to_json() == explain(*both, seed=1).to_json()
     assert explain(*both, seed=1).joint != explain(*both, seed=2).joint
+
+
+def drawn(rng, rows, weight, n=2_000):
+    """Rows with a chance by their weight."""
+    weights = np.array([weight(x, y) for x, y in rows])
+    return [rows[i] for i in rng.choice(len(rows), n, p=weights / weights.sum())]
+
+
+def test_a_shift_of_the_labels_is_told_from_other_drifts():
+    rng = np.random.default_rng(11)
+    rows = window(rng, 20_000)
+    baseline, others = rows[:2_000], rows[2_000:]
+    ways = {
+        "none": lambda x, y: 1.0,
+        "labels": lambda x, y: 1.0 + 3.0 * y,
+        "inputs": lambda x, y: 1.0 + 3.0 * (x["x0"] > 0.5),
+    }
+    targets = {name: drawn(rng, others, weight) for name, weight in ways.items()}
+    targets["concept"] = [(x, 1 if x["x3"] > 0.0 else y) for x, y in targets["none"]]
+    found = {name: explain(baseline, target) for name, target in targets.items()}
+    assert [name for name, change in found.items() if change.label_shift] == ["labels"]
+    assert found["labels"].causes
+    assert "; a label shift: other shares of the labels" in found["labels"].sentence()
+    assert not any("label shift" in found[name].sentence() for name in ("none", "inputs", "concept"))
+
+
+def test_no_label_shift_is_called_where_nothing_drifts():
+    rng = np.random.default_rng(12)
+    assert not any(explain(window(rng, 400), window(rng, 400), seed=seed).label_shift for seed in range(25))

@@ -1,0 +1,92 @@
+"""Whether a drift is a shift of the labels: their shares moved, and the inputs of each label did not.
+
+P(y|x) and P(x) then both change, by Bayes' rule, so that the games may blame both. It is told by three tests of the rows:
+
+- P(y) moved, by χ² of the labels' counts, in a regression of those of its bins;
+- P(x) moved: trees that learn on one half of the rows which window a row is of know it of the other half;
+- P(x|y) did not: of rows with the same label such trees know nothing.
+
+The last is a test that does not reject. What moves the inputs of a label less than rows of this number tell passes for none, and so does a
+change of shares by the model's prediction alone where that is as good as the label.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import chdtrc
+
+from explain_core.drift.arrays import Codes, Values
+from explain_core.drift.boosting import TrainingSet, boosted
+
+LEVEL = 0.01
+"""Of the first two tests."""
+LIMIT = 2.3263478740408408
+"""Standard errors that this is, on one side: of the second test, and of the third."""
+LEAST = 5
+"""Rows of a label in either window's half that count."""
+
+
+def shifted(
+    codes: tuple[Codes, Codes],
+    sizes: Sequence[int],
+    unordered: Sequence[int],
+    labels: tuple[Codes, Codes],
+    rng: np.random.Generator,
+) -> bool:
+    """Whether the labels shifted. ``codes`` are rows × features of each window, ``labels`` the codes of its labels."""
+    classes = 1 + max(int(one.max(initial=0)) for one in labels)
+    counts = np.array([np.bincount(one, minlength=classes) for one in labels], dtype=float)
+    counts = counts[:, counts.sum(axis=0) > 0.0]
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    statistic = float(np.sum((counts - expected) ** 2 / expected))
+    if counts.shape[1] < 2 or chdtrc(counts.shape[1] - 1, statistic) > LEVEL:
+        return False
+    halves = [rng.permutation(len(one)) % 2 == 0 for one in labels]
+    same = (np.zeros_like(labels[0]), np.zeros_like(labels[1]))
+    return (
+        _apart(codes, sizes, unordered, same, halves) > LIMIT
+        and _apart(codes, sizes, unordered, labels, halves) <= LIMIT
+    )
+
+
+def _apart(
+    codes: tuple[Codes, Codes],
+    sizes: Sequence[int],
+    unordered: Sequence[int],
+    labels: tuple[Codes, Codes],
+    halves: Sequence[Codes],
+) -> float:
+    """By how many standard errors the log-odds of the target window, learnt on the other half, are larger for rows of the target than
+    for those of the baseline with the same label.
+    """
+    classes = 1 + max(int(one.max(initial=0)) for one in labels)
+    counts = np.array([np.bincount(one, minlength=classes) for one in labels], dtype=float)
+    # A label weighs the same in both windows: nothing is learnt from its shares.
+    weights = [counts.min(axis=0)[own] / counts[w][own] for w, own in enumerate(labels)]
+    difference = variance = 0.0
+
+    def both(rows: tuple[Codes, Codes]) -> TrainingSet:
+        return TrainingSet(
+            np.concatenate([of[one] for of, one in zip(codes, rows, strict=True)]),
+            np.repeat([0.0, 1.0], [len(one) for one in rows]),
+            np.concatenate([of[one] for of, one in zip(weights, rows, strict=True)]),
+        )
+
+    for half in (False, True):
+        learnt, served = (
+            (np.flatnonzero(halves[0] == which), np.flatnonzero(halves[1] == which))
+            for which in (not half, half)
+        )
+        odds, _ = boosted(both(learnt), both(served), codes[0][:0], sizes, unordered, True)
+        scores = odds[: len(served[0])], odds[len(served[0]) :]
+        for label in range(classes):
+            found: list[Values] = [scores[w][labels[w][served[w]] == label] for w in (0, 1)]
+            first, second = map(len, found)
+            if min(first, second) >= LEAST:
+                size = first * second / (first + second)
+                difference += size * float(found[1].mean() - found[0].mean())
+                variance += size * size * sum(float(one.var(ddof=1)) / len(one) for one in found)
+    return difference / math.sqrt(variance) if variance > 0.0 else 0.0
