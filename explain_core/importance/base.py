@@ -238,12 +238,15 @@ class IncrementalEstimator:
     def _rows_error(self) -> Array | float:
         """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.
 
-        They are L of all that there might be: the mean over them of E[Δ | row] varies by the L-th part of its variance. A row is
-        drawn from what records are, and is taken to tell at most as much as a record with its label does: the variance of Δ.
+        They are L of all that there might be: the mean over them of E[Δ | row] varies by the L-th part of its variance V, and over a
+        plain mean's whole time by half of that, as Vitter's reservoirs after s and t records share min(s, t)/max(s, t) of their rows.
+        A row is drawn from what records are, and is taken to tell at most as much as a record with its label does. Of the variance of Δ, a mean over m
+        draws, V/m is then due to rows and V or more to records: V is at most m/(m + 1) of it.
         """
         if getattr(self.reservoir, "kind", None) != "uniform":
             return 1.0
-        result: Array = np.sqrt(1.0 + 1.0 / self.reservoir.size / self._smoother.sums[2])
+        most = self.n_samples / (self.n_samples + 1.0) * (0.5 if self._alpha is None else 1.0)
+        result: Array = np.sqrt(1.0 + most / self.reservoir.size / self._smoother.sums[2])
         return result
 
     def _end_block(self) -> None:
