@@ -24,6 +24,7 @@ from rich.table import Table as Report
 from experiments.settled import WIDTH, Game, follow
 from explain_client import Explanation
 from explain_client.examples.alert_on_change import leader
+from explain_client.messages import Importance
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
@@ -87,13 +88,19 @@ def equal_features(streams: int, n: int) -> tuple[int, int]:
         if t % round(2 / ALPHA):
             continue
         look += 1
-        settled, std = steadiness.settled(smoother), smoother.std
+        value, std = smoother.value, smoother.std
+        half = std * steadiness.widths(smoother, WIDTH)
         for stream in range(streams):
             cells = {
-                name: SimpleNamespace(
-                    value=float(smoother.value[stream, j]),
-                    std=float(std[stream, j]),
-                    settled=bool(settled[stream, j]),
+                name: Importance(
+                    float(value[stream, j]),
+                    float(std[stream, j]),
+                    *(
+                        (float(value[stream, j] - one), float(value[stream, j] + one))
+                        if np.isfinite(one := half[stream, j])
+                        else (None, None)
+                    ),
+                    bool(np.isfinite(half[stream, j])),
                 )
                 for j, name in enumerate("abc")
             }

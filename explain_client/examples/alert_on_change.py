@@ -12,19 +12,22 @@ from statistics import NormalDist
 from explain_client import Explanation, Explanations
 
 LEVEL = 0.01
+Z = NormalDist().inv_cdf(0.975)
+"""Half a band of 95 % in standard errors."""
 
 
 def leader(explanation: Explanation, look: int) -> str | None:
     """The first feature, if it is ahead of every other one by more than chance explains at this look (1, 2, ...).
 
     Look k may err with the probability LEVEL / k(k + 1), which adds up to LEVEL, over all ordered pairs of features. The errors
-    of two features may depend on each other in any way: that of a difference is at most the sum of theirs.
+    of two features may depend on each other in any way: that of a difference is at most the sum of theirs. An error is that of the band,
+    which allows for what the standard error does not know: few informative records, and what is left of an earlier mean.
     """
     cells = explanation.importance()
     known = [
-        (cell.value, cell.std, name)
+        (cell.value, max(cell.std, (cell.high - cell.low) / 2.0 / Z), name)
         for name, cell in cells.items()
-        if cell.settled and cell.value is not None and cell.std is not None
+        if cell.value is not None and cell.std is not None and cell.low is not None and cell.high is not None
     ]
     if len(known) < 2 or len(known) < len(cells):
         return None

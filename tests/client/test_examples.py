@@ -14,10 +14,13 @@ retrain = import_module("explain_client.examples.retrain_on_drift")
 
 
 class Explained:
-    """An explanation of features with such values, errors of .1 each."""
+    """An explanation of features with such values, errors of .1 and bands of ± ``half`` each."""
 
-    def __init__(self, values, settled=True):
-        self._cells = {f"f{i}": Importance(float(v), 0.1, None, None, settled) for i, v in enumerate(values)}
+    def __init__(self, values, settled=True, half=0.196):
+        self._cells = {
+            f"f{i}": Importance(float(v), 0.1, *((v - half, v + half) if settled else (None, None)), settled)
+            for i, v in enumerate(values)
+        }
 
     def importance(self):
         return Importances(self._cells)
@@ -35,6 +38,9 @@ def test_equally_important_features_have_no_leader_however_often_one_looks():
 def test_a_feature_that_is_far_ahead_leads_once_the_bands_are_settled():
     assert alert.leader(Explained([1.0, 3.0, 1.0]), 1) == "f1"
     assert alert.leader(Explained([1.0, 3.0, 1.0], settled=False), 1) is None
+    assert (
+        alert.leader(Explained([1.0, 3.0, 1.0], half=0.8), 1) is None
+    )  # a band that is wider than its error
     assert alert.leader(Explained([1.0]), 1) is None
     assert alert.leader(Explained([]), 1) is None
 
