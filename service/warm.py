@@ -32,7 +32,7 @@ def warm_up(settings: Settings) -> None:
             from explain_core.alarms.detector import warm as warm_alarms
 
             warm_alarms()
-        if AVAILABLE and any(one.removal == "conditional" for one in settings.explainers):
+        if AVAILABLE and any(explainer.removal == "conditional" for explainer in settings.explainers):
             from explain_core.removal import conditional
 
             conditional.warm()

@@ -80,14 +80,22 @@ def _resolve(version: str, folder: Path, pins: Path) -> None:
     """Download a version without pins, and write down what came as ``pins``."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         maven = resolver(Path(scratch))
-        roots = [maven.create_dependency(one) for one in (f"org.apache.kafka:kafka_2.13:{version}", _SLF4J)]
+        roots = [
+            maven.create_dependency(coordinate)
+            for coordinate in (f"org.apache.kafka:kafka_2.13:{version}", _SLF4J)
+        ]
         try:
             inputs, transitive = maven.resolver.resolve(roots)
         except (OSError, RuntimeError) as error:
             raise _no_download(error) from error
-        coordinates = sorted(f"{one.groupId}:{one.artifactId}:{one.version}" for one in inputs + transitive)
+        coordinates = sorted(
+            f"{artifact.groupId}:{artifact.artifactId}:{artifact.version}" for artifact in inputs + transitive
+        )
     _download(coordinates, folder)
-    lines = [f"{hashlib.sha256(_path(folder, one).read_bytes()).hexdigest()}  {one}\n" for one in coordinates]
+    lines = [
+        f"{hashlib.sha256(_path(folder, coordinate).read_bytes()).hexdigest()}  {coordinate}\n"
+        for coordinate in coordinates
+    ]
     pins.write_text("".join(lines))
 
 

@@ -75,10 +75,10 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     except UserError as error:
         findings.append(Finding("stopped", False, str(error)))
     _print(findings, sampled, as_json)
-    failed = [one for one in findings if one.ok is False]
+    failed = [finding for finding in findings if finding.ok is False]
     if failed:
         raise UserError(
-            f"{len(failed)} of {len(findings)} checks failed: {', '.join(one.what for one in failed)}"
+            f"{len(failed)} of {len(findings)} checks failed: {', '.join(finding.what for finding in failed)}"
         )
 
 
@@ -241,9 +241,11 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
     for kind, (count, first) in bad.items():
         yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
     features = found.tally.features
-    for remark in remarks({name: one.markers for name, one in features.items()}, "set record.missing"):
+    for remark in remarks(
+        {name: feature.markers for name, feature in features.items()}, "set record.missing"
+    ):
         yield Finding("missing values", None, remark)
-    mixed = [name for name, one in features.items() if len(one.kinds) > 1]
+    mixed = [name for name, feature in features.items() if len(feature.kinds) > 1]
     if mixed:
         yield Finding(
             "features",
@@ -289,7 +291,7 @@ def _print(findings: list[Finding], sampled: Sampled, as_json: bool) -> None:
     ]
     if as_json:
         body = {
-            "checks": [asdict(one) for one in findings],
+            "checks": [asdict(finding) for finding in findings],
             "features": rows,
             "labels": dict(labels.most_common()),
             "settings": sampled.settings,
@@ -298,7 +300,8 @@ def _print(findings: list[Finding], sampled: Sampled, as_json: bool) -> None:
         return
     words = {True: "ok", False: "FAILED", None: "note"}
     print_rows(
-        [{"check": one.what, "": words[one.ok], "detail": one.detail} for one in findings], as_json=False
+        [{"check": finding.what, "": words[finding.ok], "detail": finding.detail} for finding in findings],
+        as_json=False,
     )
     if rows:
         sys.stdout.write("\n")

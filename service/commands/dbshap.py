@@ -88,7 +88,7 @@ def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
     Columns of several CSV files have one type.
     """
     kinds = [kind_of(argument, file) for argument, file in files]
-    of_csv = [read_rows(*one) for one, kind in zip(files, kinds, strict=True) if kind == "csv"]
+    of_csv = [read_rows(*path) for path, kind in zip(files, kinds, strict=True) if kind == "csv"]
     converters, _ = converters_of(itertools.chain(*of_csv))
     tables = []
     for (argument, file), kind in zip(files, kinds, strict=True):
@@ -129,7 +129,9 @@ def _check_plot(file: Path) -> None:
     matplotlib.use("Agg")
     known = FigureCanvasAgg.get_supported_filetypes()
     if file.suffix.lstrip(".").lower() not in known:
-        raise UserError(f"--plot {file}: the name must end in one of {', '.join(f'.{one}' for one in known)}")
+        raise UserError(
+            f"--plot {file}: the name must end in one of {', '.join(f'.{ending}' for ending in known)}"
+        )
     if not file.parent.is_dir():
         raise UserError(f"--plot {file}: there is no directory {file.parent}")
 
@@ -177,7 +179,7 @@ def _causes(change: RiskChange) -> Table:
     for cause in change.joint.players:
         add(cause)
     if change.product is not None:
-        for cause in sorted(change.product.inputs, key=lambda one: -abs(one.value)):
+        for cause in sorted(change.product.inputs, key=lambda cause: -abs(cause.value)):
             add(cause, "  ")
         table.add_row("  dependence", f"{change.dependence:+.4g}")
     return table
@@ -189,13 +191,13 @@ def _risks(change: RiskChange) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for name, values in (
-        (f"{change.loss}, on the rows", [one.empirical for one in windows]),
-        ("with independent inputs", [one.product for one in windows]),
+        (f"{change.loss}, on the rows", [window.empirical for window in windows]),
+        ("with independent inputs", [window.product for window in windows]),
     ):
         if None not in values:
             table.add_row(name, *(f"{value:.4g}" for value in values))
-    table.add_row("rows", *(f"{one.rows:,}" for one in windows))
-    table.add_row("alike in the other", *(f"{one.matched:.1%}" for one in windows))
-    if any(one.evaluated < one.rows for one in windows):
-        table.add_row("of them predicted", *(f"{one.evaluated:,}" for one in windows))
+    table.add_row("rows", *(f"{window.rows:,}" for window in windows))
+    table.add_row("alike in the other", *(f"{window.matched:.1%}" for window in windows))
+    if any(window.evaluated < window.rows for window in windows):
+        table.add_row("of them predicted", *(f"{window.evaluated:,}" for window in windows))
     return table

@@ -51,24 +51,25 @@ def show(
     """Print how many there are of each class, and the newest; with ``as_json`` every one with its payload, one a line."""
     stream = messages(settings, settings.topics.dead_letters, "beginning", until_caught_up=True)
     letters = [_letter(message) for message in stream if message is not None]
-    chosen = [one for one in letters if error_class in (None, one.error_class)]
+    chosen = [letter for letter in letters if error_class in (None, letter.error_class)]
     if as_json:
-        for one in chosen:
-            row = _row(one) | {
-                "key": _text(one.key),
-                "value": _text(one.value),
-                "headers": {k: _text(v) for k, v in one.own_headers},
+        for letter in chosen:
+            row = _row(letter) | {
+                "key": _text(letter.key),
+                "value": _text(letter.value),
+                "headers": {k: _text(v) for k, v in letter.own_headers},
             }
             sys.stdout.write(orjson.dumps(row).decode() + "\n")
         return
-    counts = Counter(one.error_class for one in chosen)
+    counts = Counter(letter.error_class for letter in chosen)
     print_rows([{"class": kind, "records": count} for kind, count in counts.most_common()], as_json=False)
     if chosen:
         newest = sorted(
-            chosen, key=lambda one: (one.said.get("errors.timestamp", ""), one.partition, one.offset)
+            chosen,
+            key=lambda letter: (letter.said.get("errors.timestamp", ""), letter.partition, letter.offset),
         )[-limit:]
         sys.stdout.write("\n")
-        print_rows([_row(one) for one in newest], as_json=False)
+        print_rows([_row(letter) for letter in newest], as_json=False)
 
 
 def replay(
@@ -96,7 +97,7 @@ def replay(
         letters = list(
             _unreplayed(settings, group, topics[settings.topics.dead_letters].partitions, from_beginning)
         )
-        chosen = Counter(one.error_class for one in letters if one.chosen(error_class))
+        chosen = Counter(letter.error_class for letter in letters if letter.chosen(error_class))
         passed = len(letters) - chosen.total()
         rows = [{"class": kind, "records": count} for kind, count in chosen.most_common()]
         print_rows(rows, as_json=False)
@@ -134,12 +135,12 @@ def _give_back(
     error_class: str | None,
 ) -> None:
     transaction.begin()
-    for one in letters:
-        if one.chosen(error_class):
+    for letter in letters:
+        if letter.chosen(error_class):
             transaction.send(
-                Sent(settings.topics.records, one.partition, one.key, one.value, one.own_headers)
+                Sent(settings.topics.records, letter.partition, letter.key, letter.value, letter.own_headers)
             )
-    ends = {one.partition: one.offset + 1 for one in letters}
+    ends = {letter.partition: letter.offset + 1 for letter in letters}
     # Nobody is a member of this group, so its metadata has no generation to check.
     transaction.commit(
         [TopicPartition(settings.topics.dead_letters, p, end) for p, end in ends.items()], group

@@ -47,10 +47,10 @@ class Markers:
 
 def remarks(columns: Mapping[str, Markers], remedy: str) -> Iterator[str]:
     """A sentence for each column that is numeric but for markers."""
-    for name, one in columns.items():
-        if one.found:
-            texts = " and ".join(map(repr, one.found))
-            yield f"{name}: numbers, but for {texts} in {one.share:.0%}; if that stands for a missing value, {remedy}"
+    for name, column in columns.items():
+        if column.found:
+            texts = " and ".join(map(repr, column.found))
+            yield f"{name}: numbers, but for {texts} in {column.share:.0%}; if that stands for a missing value, {remedy}"
 
 
 def _is_number(text: str) -> bool:

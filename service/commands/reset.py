@@ -57,7 +57,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
         snapshot, published, unreadable = _look(past, keys)
-        epochs = [one.epoch for one in (pointer, published) if one] + (
+        epochs = [known.epoch for known in (pointer, published) if known] + (
             [snapshot[0].epoch] if snapshot else []
         )
         if not epochs and committed.offset < 0 and unreadable is None:

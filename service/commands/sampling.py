@@ -118,7 +118,7 @@ def look(settings: Settings, records: Sequence[Placed]) -> Seen | None:
             f"binary {framed}, which the registry at {settings.registry.url} does not have; is it the producers' registry?"
         )
     kind = schema.schema_type or "AVRO"
-    format = next((one for one, of_registry in KINDS.items() if of_registry == kind), None)
+    format = next((name for name, of_registry in KINDS.items() if of_registry == kind), None)
     if format is None:
         return Seen(
             f"values {framed}, whose schema is of type {kind}; `run` reads {', '.join(KINDS.values())}"
@@ -155,7 +155,9 @@ def _read(settings: Settings, words: str, found: dict[str, Any], records: Sequen
     reader, fetch = ValueReader(values, schemas), schema_source(settings, values)
     for _, record in records:
         try:
-            data, _ = schemas.supply(lambda one: reader.read(one.value or b"", one.headers), record, fetch)
+            data, _ = schemas.supply(
+                lambda message: reader.read(message.value or b"", message.headers), record, fetch
+            )
         except BadRecord:
             continue
         root = values.root or next(

@@ -116,9 +116,9 @@ def _parquet(argument: str, file: Path) -> Iterator[Row]:
 def _plain(cell: Any) -> Any:
     """A cell in JSON's types."""
     if isinstance(cell, dict):
-        return {name: _plain(one) for name, one in cell.items()}
+        return {name: _plain(value) for name, value in cell.items()}
     if isinstance(cell, list):
-        return [_plain(one) for one in cell]
+        return [_plain(value) for value in cell]
     if isinstance(cell, datetime):
         return _milliseconds((cell if cell.tzinfo else cell.replace(tzinfo=UTC)) - _1970)
     if isinstance(cell, date):

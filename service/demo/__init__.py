@@ -82,7 +82,8 @@ def demo(
             to, run = f"topics {late.DEPARTURES}, in Avro, and {late.ARRIVALS}", [*run, "--with-join"]
         else:
             keyed = (
-                (one["origin"].encode(), ORIGINS.index(one["origin"]), orjson.dumps(one)) for one in records
+                (record["origin"].encode(), ORIGINS.index(record["origin"]), orjson.dumps(record))
+                for record in records
             )
             write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
             to = f"topic {settings.topics.records}"
@@ -194,11 +195,17 @@ def _watch(
                 live.update(_screen(settings, latest, total), refresh=True)
             elif not console.is_terminal and time.monotonic() - said > PLAIN_SECONDS:
                 said = time.monotonic()
-                steps.done(f"{sum(one['records'] for one in latest.values()):,} of {total:,} flights folded")
-            if follow and sum(one["records"] + settings.emit.every for one in latest.values()) > total:
+                steps.done(
+                    f"{sum(explanation['records'] for explanation in latest.values()):,} of {total:,} flights folded"
+                )
+            if (
+                follow
+                and sum(explanation["records"] + settings.emit.every for explanation in latest.values())
+                > total
+            ):
                 break
         interrupted = False
-    folded = sum(one["records"] for one in latest.values())
+    folded = sum(explanation["records"] for explanation in latest.values())
     steps.done(f"{folded:,} flights folded, {sum(map(len, history.values())):,} explanations")
     return interrupted
 
@@ -228,8 +235,8 @@ def _changes(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _screen(settings: Settings, latest: dict[int, dict[str, Any]], total: int) -> Group:
-    folded = sum(one["records"] for one in latest.values())
-    day = max((one["timestamp"] for one in latest.values()), default=0)
+    folded = sum(explanation["records"] for explanation in latest.values())
+    day = max((explanation["timestamp"] for explanation in latest.values()), default=0)
     date = time.strftime("%d %B %Y", time.gmtime(day / 1000)) if day else "…"
     return Group(Text(f"\n{folded:,} of {total:,} flights, {date}", style="bold"), view(settings, latest))
 

@@ -40,9 +40,11 @@ def write_schema(folder: Path, records: list[dict[str, Any]]) -> None:
 def feed(settings: Settings, records: list[dict[str, Any]]) -> None:
     """Both topics, each in the order of its times, a partition for each airport."""
     encode = value_writer(settings.join.events, settings.registry, DEPARTURES, {}, "join.events")
-    departures = ((one, encode(_departure(one))) for one in records)
-    landed = sorted(records, key=lambda one: one["arrived"])
-    arrivals = ((one, orjson.dumps({name: one[name] for name in ("flight", *AT_ARRIVAL)})) for one in landed)
+    departures = ((record, encode(_departure(record))) for record in records)
+    landed = sorted(records, key=lambda record: record["arrived"])
+    arrivals = (
+        (record, orjson.dumps({name: record[name] for name in ("flight", *AT_ARRIVAL)})) for record in landed
+    )
     for topic, values in ((DEPARTURES, departures), (ARRIVALS, arrivals)):
         write(
             settings,

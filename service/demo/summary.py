@@ -81,7 +81,8 @@ def _change(messages: list[dict[str, Any]]) -> str:
     cells = [message["importance"][ESTIMATOR][LOSS] for message in messages]
     names = list(cells[-1])
     values, halves = (
-        np.array([[figure(one.get(name)) for name in names] for one in cells]) for figure in (_value, _half)
+        np.array([[figure(by_feature.get(name)) for name in names] for by_feature in cells])
+        for figure in (_value, _half)
     )
     settled = ~np.isnan(halves)
     if settled.sum(axis=0).max(initial=0) < 2:
@@ -111,7 +112,7 @@ def _half(cell: dict[str, Any] | None) -> float:
 
 def _risk(changes: list[dict[str, Any]]) -> str:
     """The largest change of the error rate that is explained, in words; or the largest, and that it is not."""
-    found = [(RiskChange.from_dict(one["change"]), one) for one in changes if one["change"]]
+    found = [(RiskChange.from_dict(change["change"]), change) for change in changes if change["change"]]
     if not found:
         return ""
     change, message = max(

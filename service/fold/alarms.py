@@ -89,9 +89,9 @@ class Alarms:
                 self._watched[kind] = _Watched(self._detector(columns), kind)
 
     def _detector(self, subjects: int, **dependence: int) -> ChangeDetector:
-        one = self._settings
-        how = {"memory": MEMORY, "warm_up": one.warm_up} | dependence
-        return ChangeDetector(subjects, one_in=one.one_in, baseline=one.baseline, **how)
+        alarms = self._settings
+        how = {"memory": MEMORY, "warm_up": alarms.warm_up} | dependence
+        return ChangeDetector(subjects, one_in=alarms.one_in, baseline=alarms.baseline, **how)
 
     def _of_estimator(self, explainer: IncrementalEstimator, every: int) -> ChangeDetector:
         """The rows of a geometric reservoir stay so many records on average, and those of records before a feature came lack it."""
@@ -103,8 +103,8 @@ class Alarms:
     def folded(self, place: Place, x: Row, explained: bool) -> list[dict[str, Any]]:
         """Take in a record that was folded, and explained or not; what the alarms say that it completes."""
         said: list[dict[str, Any]] = []
-        for one in self._watched.values():
-            kind, detector = one.kind, one.detector
+        for watched in self._watched.values():
+            kind, detector = watched.kind, watched.detector
             values: Any
             if kind == "performance":
                 own, empty = self._performance.newest.tolist()
@@ -112,11 +112,11 @@ class Alarms:
                 if self._gain:
                     values = values + [b - a for a, b in zip(own, empty, strict=True)]
             elif kind == "importance":
-                assert one.estimator is not None
-                increments = one.estimator.increments
+                assert watched.estimator is not None
+                increments = watched.estimator.increments
                 if not explained or increments is None:
                     continue
-                values = increments[one.row]
+                values = increments[watched.row]
             elif kind == "missing":
                 values = [0.0 if name in x else 1.0 for name in self._kinds]
             else:
@@ -124,41 +124,44 @@ class Alarms:
             if len(values) != detector.subjects:
                 detector.grow(len(values))
             if detector.add(values, place):
-                said += self._end(one)
+                said += self._end(watched)
         return said
 
     def rejected(self, place: Place) -> list[dict[str, Any]]:
         """The same for a record that was not folded."""
-        one = self._watched.get("rejected")
-        return self._end(one) if one is not None and one.detector.add([1.0], place) else []
+        watched = self._watched.get("rejected")
+        return self._end(watched) if watched is not None and watched.detector.add([1.0], place) else []
 
-    def _end(self, one: _Watched) -> list[dict[str, Any]]:
+    def _end(self, watched: _Watched) -> list[dict[str, Any]]:
         among = sum(other.detector.subjects for other in self._watched.values())
-        return [self._alarm(one, change) for change in one.detector.end_block(self._limits(one), among)]
+        return [
+            self._alarm(watched, change)
+            for change in watched.detector.end_block(self._limits(watched), among)
+        ]
 
-    def _limits(self, one: _Watched) -> list[float] | float:
+    def _limits(self, watched: _Watched) -> list[float] | float:
         """The tolerance: a share of the loss of the labels' frequencies, or of all records."""
         least = self._settings.min_change
-        if one.loss is not None:
-            return least * abs(self._performance.of(one.loss)[1])
-        if one.kind == "performance":
+        if watched.loss is not None:
+            return least * abs(self._performance.of(watched.loss)[1])
+        if watched.kind == "performance":
             limits = [least * abs(self._performance.of(loss)[1]) for loss in self._losses]
             return limits * (self._own + self._gain)
         return least
 
-    def _subject(self, one: _Watched, column: int) -> Subject:
-        if one.kind == "performance":
+    def _subject(self, watched: _Watched, column: int) -> Subject:
+        if watched.kind == "performance":
             kinds = [kind for kind, wanted in (("loss", self._own), ("gain", self._gain)) if wanted]
             kind, loss = divmod(column, len(self._losses))
             return Subject(kinds[kind], self._losses[loss])
-        if one.kind == "importance":
-            assert one.estimator is not None
-            return Subject("importance", one.loss, one.name, one.estimator.players[column].name)
-        return Subject(one.kind, feature=list(self._kinds)[column] if one.kind == "missing" else None)
+        if watched.kind == "importance":
+            assert watched.estimator is not None
+            return Subject("importance", watched.loss, watched.name, watched.estimator.players[column].name)
+        return Subject(watched.kind, feature=list(self._kinds)[column] if watched.kind == "missing" else None)
 
-    def _alarm(self, one: _Watched, change: Change) -> dict[str, Any]:
+    def _alarm(self, watched: _Watched, change: Change) -> dict[str, Any]:
         """What the message says besides whose it is."""
-        subject = self._subject(one, change.subject)
+        subject = self._subject(watched, change.subject)
         return {
             "subject": subject.kind,
             "feature": subject.feature,
@@ -180,19 +183,19 @@ class Alarms:
         }
 
     def state(self) -> AlarmsData:
-        detectors = {name: one.detector.state() for name, one in self._watched.items()}
+        detectors = {name: watched.detector.state() for name, watched in self._watched.items()}
         return AlarmsData(detectors, self._causes.state())
 
     def restore(self, data: AlarmsData) -> None:
         """Take a stored state on, after the estimators and the features met. Raises ``StateError`` where it is none."""
         check(list(data.detectors) == list(self._watched), "alarms: of other subjects")
-        for name, one in self._watched.items():
-            most = one.detector.subjects
-            if one.estimator is not None:
-                most = len(one.estimator.players)
-            elif one.kind == "missing":
+        for name, watched in self._watched.items():
+            most = watched.detector.subjects
+            if watched.estimator is not None:
+                most = len(watched.estimator.players)
+            elif watched.kind == "missing":
                 most = len(self._kinds)
-            one.detector.restore(data.detectors[name], most)
+            watched.detector.restore(data.detectors[name], most)
         self._causes.restore(data.causes)
 
 

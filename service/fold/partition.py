@@ -207,7 +207,7 @@ class PartitionState:
         self.next_offset = record.offset + 1
         if record.key != self._key:
             self._name(record.key)
-        outputs = [self._message(*one, record, sample.timestamp, sample.id) for one in found]
+        outputs = [self._message(*result, record, sample.timestamp, sample.id) for result in found]
         if self.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
         return outputs

@@ -32,12 +32,13 @@ class ExplanationSize:
 
     def __init__(self, settings: Settings, explainers: Mapping[str, IncrementalEstimator]) -> None:
         record = settings.record
-        self._columns = sum(len(one.losses) for one in explainers.values())
+        self._columns = sum(len(explainer.losses) for explainer in explainers.values())
         about = sum(ESTIMATOR + 2 * len(orjson.dumps(name)) for name in explainers)
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
         groups = sum(
-            len(explainers[one.name or one.kind].losses) * _cells(one.groups) for one in settings.explainers
+            len(explainers[explainer.name or explainer.kind].losses) * _cells(explainer.groups)
+            for explainer in settings.explainers
         )
         self._rest = HEADROOM + about + identity + groups
         self._named = record.features or []

@@ -123,7 +123,7 @@ class _Preparation:
     def of(self, schema: Any) -> tuple[Any, bool]:
         """The prepared schema, and whether a value of it may take no bytes at all."""
         if isinstance(schema, list):
-            return [self.of(one)[0] for one in schema], False
+            return [self.of(branch)[0] for branch in schema], False
         if isinstance(schema, dict):
             return self._complex(schema)
         if schema == "bytes":
@@ -191,7 +191,7 @@ def _default(kind: Any, default: Any, named: dict[str, Any]) -> Any:
         return (
             default
             if default is None
-            else _default(next(one for one in kind if one != "null"), default, named)
+            else _default(next(branch for branch in kind if branch != "null"), default, named)
         )
     if isinstance(kind, str):
         return default if kind in _PRIMITIVES else _default(named[kind], default, named)
@@ -200,12 +200,12 @@ def _default(kind: Any, default: Any, named: dict[str, Any]) -> Any:
         raw = default.encode("latin-1") if isinstance(default, str) else default
         return _READERS[logical](raw, kind, None)
     if kind["type"] == "array":
-        return [_default(kind["items"], one, named) for one in default]
+        return [_default(kind["items"], item, named) for item in default]
     if kind["type"] == "map":
-        return {key: _default(kind["values"], one, named) for key, one in default.items()}
+        return {key: _default(kind["values"], item, named) for key, item in default.items()}
     if kind["type"] == "record":
         types = {field["name"]: field["type"] for field in kind["fields"]}
-        return {key: _default(types[key], one, named) for key, one in default.items()}
+        return {key: _default(types[key], item, named) for key, item in default.items()}
     return default
 
 

@@ -47,7 +47,7 @@ class ProtobufSchema:
         self._file = found[-1]
         for file in found:
             for message in _messages(file):
-                fields = [(one.name, [str(one.number)]) for one in message.fields]
+                fields = [(field.name, [str(field.number)]) for field in message.fields]
                 known = names.of([message.full_name], fields) if names else [name for name, _ in fields]
                 self._names[message.full_name] = known
         self.names = [message.full_name for message in self._file.message_types_by_name.values()]
@@ -104,8 +104,8 @@ class ProtobufSchema:
             }
             for name, field, inner in present:
                 if value.HasField(field):
-                    one = getattr(value, field)
-                    found[name] = one if inner is None else inner(one)
+                    content = getattr(value, field)
+                    found[name] = content if inner is None else inner(content)
             for name, field, inner in lists:
                 many = getattr(value, field)
                 if many:
@@ -140,7 +140,7 @@ class ProtobufSchema:
                 str(key): many[key] if inner is None else inner(many[key]) for key in sorted(many)
             }
         each = self._of(field)
-        return lambda many: list(many) if each is None else [each(one) for one in many]
+        return lambda many: list(many) if each is None else [each(item) for item in many]
 
 
 def _messages(inside: FileDescriptor | Descriptor) -> Iterator[Descriptor]:
@@ -178,7 +178,7 @@ def _struct(value: Any) -> dict[str, Any]:
 
 
 def _list(value: Any) -> list[Any]:
-    return [_json(one) for one in value.values]
+    return [_json(value) for value in value.values]
 
 
 def _plain(value: Any) -> Any:

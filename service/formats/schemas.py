@@ -93,5 +93,5 @@ class Schemas:
 
     def restore(self, stored: Sequence[StoredSchema]) -> None:
         """Raises ``StateError`` where they are not such as ``state`` returns."""
-        self._known = {one.key: one for one in stored}
+        self._known = {schema.key: schema for schema in stored}
         check(len(self._known) == len(stored) <= MAX_SCHEMAS, "schemas: one twice, or too many")

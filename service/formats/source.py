@@ -104,14 +104,14 @@ def _descriptors(text: str, referred: dict[str, str]) -> bytes:
 
     from service.formats.files import compiled
 
-    files = [(name, _serialized(one)) for name, one in [*referred.items(), ("record.proto", text)]]
+    files = [(name, _serialized(file)) for name, file in [*referred.items(), ("record.proto", text)]]
     if all(file is not None for _, file in files):
         found = descriptor_pb2.FileDescriptorSet()
         for name, file in files:
             file.name = name
             found.file.append(file)
         return _with_known(found)
-    imports = {name: one.encode() for name, one in referred.items()}
+    imports = {name: file.encode() for name, file in referred.items()}
     return compiled("record.proto", text.encode(), imports)
 
 

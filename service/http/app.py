@@ -69,7 +69,7 @@ class Operations:
         return JSONResponse(body, 503 if stalled else 200)
 
     async def ready(self, request: Request) -> Response:
-        waiting = [one._asdict() for one in self._workers.waiting()]
+        waiting = [partition._asdict() for partition in self._workers.waiting()]
         ready = not waiting and not self.stopping
         body = {
             "ready": ready,

@@ -42,7 +42,7 @@ class LimitedConnection(H11Protocol):
         super().connection_made(transport)
         self._wait_for_request()
         if len(self.connections) > self._limit:
-            oldest = min(self.connections, key=lambda one: (one.answering, one._waiting_since))  # type: ignore
+            oldest = min(self.connections, key=lambda peer: (peer.answering, peer._waiting_since))  # type: ignore
             oldest.end()  # type: ignore[union-attr]
 
     @property

@@ -122,7 +122,8 @@ class Feed:
         admin = admin_client(self.settings)
         try:
             partitions = {
-                name: one.partitions for name, one in Topics(self.settings, admin).describe(*names).items()
+                name: topic.partitions
+                for name, topic in Topics(self.settings, admin).describe(*names).items()
             }
             if topics.explanations not in partitions:
                 self._say(

@@ -51,7 +51,7 @@ class History:
         if len(self.points) >= MAX_POINTS:
             self._stride *= 2
             last = self.points[-1]
-            self.points = [one for one in self.points if one.position[1] % self._stride == 0]
+            self.points = [point for point in self.points if point.position[1] % self._stride == 0]
             self._last_is_kept = self.points[-1:] == [last]
             if not self._last_is_kept:
                 self.points.append(last)
@@ -59,9 +59,9 @@ class History:
     def after(self, position: tuple[int, int]) -> list[tuple[Point, float]]:
         """The points of a chart after a position, each with its time in seconds since 1970."""
         return [
-            (one, one.timestamp / 1000)
-            for one in self.points
-            if one.position > position and one.timestamp is not None
+            (point, point.timestamp / 1000)
+            for point in self.points
+            if point.position > position and point.timestamp is not None
         ]
 
     def series(
@@ -69,13 +69,15 @@ class History:
     ) -> list[list[list[float | None]]]:
         """Of each feature the values and the halves of their bands, at the points of a chart after a position."""
         where = self.columns.index(column)
-        points = [one for one, _ in self.after(after)]
+        points = [point for point, _ in self.after(after)]
         found = []
         for feature in features:
             index = self._known.get(feature, -1)
             known = [
-                one.cells[where, index].tolist() if 0 <= index < one.cells.shape[1] else (math.nan, math.nan)
-                for one in points
+                point.cells[where, index].tolist()
+                if 0 <= index < point.cells.shape[1]
+                else (math.nan, math.nan)
+                for point in points
             ]
             found.append([[_or_none(value) for value, _ in known], [_or_none(half) for _, half in known]])
         return found
@@ -101,9 +103,13 @@ class History:
                 if cell.value is not None:
                     half = math.nan if cell.low is None or cell.high is None else (cell.high - cell.low) / 2
                     cells[row, self._known[name]] = cell.value, half
-        losses = {name: (one.model, one.empty) for name, one in message.performance.items()}
+        losses = {
+            name: (performance.model, performance.empty) for name, performance in message.performance.items()
+        }
         timestamp = message.timestamp if is_date(message.timestamp) else None
-        before = next((one.timestamp for one in reversed(self.points) if one.timestamp is not None), None)
+        before = next(
+            (point.timestamp for point in reversed(self.points) if point.timestamp is not None), None
+        )
         if timestamp is not None and before is not None:
             timestamp = max(timestamp, before)  # a chart's time goes one way, event time need not
         return Point(position, timestamp, losses, cells)

@@ -60,8 +60,8 @@ class Workers(Collector):
         """Sums over the workers, as all of their lives are that of this process."""
         reports = self._reports
         letters, outcomes = (
-            _sums(one.dead_letters for one in reports),
-            _sums(one.transactions for one in reports),
+            _sums(report.dead_letters for report in reports),
+            _sums(report.transactions for report in reports),
         )
         yield _family(
             CounterMetricFamily,
@@ -82,7 +82,7 @@ class Workers(Collector):
             "rebalances_total",
             "Rebalances: times that the group assigned partitions to a worker, an empty assignment included.",
             (),
-            [((), sum(one.rebalances for one in reports))],
+            [((), sum(report.rebalances for report in reports))],
         )
         steps = HistogramMetricFamily(
             f"{PREFIX}step_seconds",
@@ -90,17 +90,17 @@ class Workers(Collector):
             labels=("phase",),
         )
         for phase in ("replaying", "running"):
-            _add(steps, (phase,), [one.steps[phase] for one in reports])
+            _add(steps, (phase,), [report.steps[phase] for report in reports])
         yield steps
         commits = HistogramMetricFamily(
             f"{PREFIX}commit_seconds", "Time to send the input offsets and commit a transaction.", labels=()
         )
-        _add(commits, (), [one.commits for one in reports])
+        _add(commits, (), [report.commits for report in reports])
         yield commits
 
     def _per_join(self) -> Iterator[Metric]:
         """What the join has made of its two inputs; nothing where there is none."""
-        joins = [one for report in self._reports for one in report.join]
+        joins = [join for report in self._reports for join in report.join]
         families = (
             (CounterMetricFamily, "join_events_total", "Events that the join has read; those of every outcome and those pending.", ("events",)),
             (CounterMetricFamily, "join_outcomes_total", "Events by their outcome.", ("matched", "expired", "dropped")),
@@ -116,8 +116,8 @@ class Workers(Collector):
         for family, name, text, counted in families:
             by = ("partition",) if len(counted) == 1 else ("partition", "outcome")
             samples = [
-                ((str(one.partition), count)[: len(by)], one.counts[count])
-                for one in joins
+                ((str(join.partition), count)[: len(by)], join.counts[count])
+                for join in joins
                 for count in counted
             ]
             yield _family(family, name, text, by, samples)
@@ -126,14 +126,16 @@ class Workers(Collector):
             "join_restore_remaining_records",
             "Offsets of the changelog that are left to restore.",
             ("partition",),
-            [((str(one.partition),), one.restore_left) for one in joins],
+            [((str(join.partition),), join.restore_left) for join in joins],
         )
 
     def _per_partition(self) -> Iterator[Metric]:
         partitions, ends = self._partitions, self._ends
 
         def gauge(name: str, text: str, values: Iterable[tuple[PartitionReport, float | None]]) -> Metric:
-            samples = [((str(one.partition),), value) for one, value in values if value is not None]
+            samples = [
+                ((str(partition.partition),), value) for partition, value in values if value is not None
+            ]
             return _family(GaugeMetricFamily, name, text, ("partition",), samples)
 
         for metric in METRICS:
@@ -143,39 +145,39 @@ class Workers(Collector):
                 metric.description,
                 ("partition", *metric.labels),
                 [
-                    ((str(one.partition), *values), value)
-                    for one in partitions
-                    for values, value in one.metrics.get(metric.name, ())
+                    ((str(partition.partition), *values), value)
+                    for partition in partitions
+                    for values, value in partition.metrics.get(metric.name, ())
                 ],
             )
         yield gauge(
             "consumer_lag_records",
             "Records not yet processed: last stable offset of the records topic minus the position of the fold.",
             [
-                (one, max(0, ends[one.partition] - one.position))
-                for one in partitions
-                if one.partition in ends and one.position is not None
+                (partition, max(0, ends[partition.partition] - partition.position))
+                for partition in partitions
+                if partition.partition in ends and partition.position is not None
             ],
         )
         yield gauge(
             "replay_remaining_records",
             "Offsets left to replay after a restore.",
-            [(one, one.replay_left) for one in partitions],
+            [(partition, partition.replay_left) for partition in partitions],
         )
         yield gauge(
             "snapshot_size_bytes",
             "Compressed size of the last snapshot.",
-            [(one, one.snapshot_bytes) for one in partitions],
+            [(partition, partition.snapshot_bytes) for partition in partitions],
         )
         yield gauge(
             "snapshot_last_success_timestamp_seconds",
             "When the last snapshot was committed, seconds since 1970.",
-            [(one, one.snapshot_at or None) for one in partitions],
+            [(partition, partition.snapshot_at or None) for partition in partitions],
         )
         yield gauge(
             "state_bytes",
             "Size of the state at the last snapshot, before compression.",
-            [(one, one.state_bytes) for one in partitions],
+            [(partition, partition.state_bytes) for partition in partitions],
         )
         yield _family(
             GaugeMetricFamily,
@@ -183,19 +185,23 @@ class Workers(Collector):
             "1 for the state that a partition is in, 0 for the others.",
             ("partition", "state"),
             [
-                ((str(one.partition), phase), int(one.phase == phase))
-                for one in partitions
+                ((str(partition.partition), phase), int(partition.phase == phase))
+                for partition in partitions
                 for phase in get_args(Phase)
             ],
         )
 
     def _from_messages(self) -> Iterator[Metric]:
         """What the newest message of each partition says."""
-        newest = [(str(one.partition), one.explanation) for one in self._partitions if one.explanation]
+        newest = [
+            (str(partition.partition), partition.explanation)
+            for partition in self._partitions
+            if partition.explanation
+        ]
         evaluators = {
-            (name, str(one.get("evaluator", "generic")))
+            (name, str(estimator.get("evaluator", "generic")))
             for _, message in newest
-            for name, one in message["estimators"].items()
+            for name, estimator in message["estimators"].items()
         }
         yield _family(
             GaugeMetricFamily,
@@ -222,7 +228,9 @@ class Workers(Collector):
 
     def _drift(self) -> Iterator[Metric]:
         """The newest drift window of each partition."""
-        newest = [(str(one.partition), one.drift) for one in self._partitions if one.drift]
+        newest = [
+            (str(partition.partition), partition.drift) for partition in self._partitions if partition.drift
+        ]
         yield _family(
             GaugeMetricFamily,
             "drift_window",
@@ -262,7 +270,7 @@ def _causes(change: RiskChange) -> Iterator[tuple[str, float]]:
     yield "concept", joint.concept.value
     if joint.hypothesis:
         yield "hypothesis", joint.hypothesis.value
-    yield "inputs", sum(one.value for one in joint.inputs)
+    yield "inputs", sum(cause.value for cause in joint.inputs)
     if change.learning is not None:
         yield "learning", change.learning.value
     yield "unevaluated", change.unevaluated
@@ -284,8 +292,8 @@ def _top(cells: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str,
 
 def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
+    for counted in counts:
+        for name, count in counted.items():
             total[name] = total.get(name, 0) + count
     return total
 

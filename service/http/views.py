@@ -71,7 +71,11 @@ class Page:
 
     def _next(self) -> dict[str, Any]:
         feed, selection = self._feed, self._selection
-        known = {number: one for number, one in sorted(feed.partitions.items()) if one.newest is not None}
+        known = {
+            number: partition
+            for number, partition in sorted(feed.partitions.items())
+            if partition.newest is not None
+        }
         partition = known.get(selection.partition) or next(iter(known.values()), None)
         if partition is None or partition.newest is None:
             return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
@@ -83,7 +87,9 @@ class Page:
             "sentence": sentence(partition, column),
             "app": newest.app_id,
             "topic": newest.topic,
-            "names": {str(number): self._name(one) for number, one in sorted(feed.partitions.items())},
+            "names": {
+                str(number): self._name(partition) for number, partition in sorted(feed.partitions.items())
+            },
             "state": _state(known, partition, newest),
             "choices": {
                 "partition": list(known),
@@ -96,7 +102,7 @@ class Page:
             case "performance":
                 body |= self._performance(history, column)
             case "drift":
-                body["changes"] = [_change(one) for one in reversed(partition.changes)]
+                body["changes"] = [_change(change) for change in reversed(partition.changes)]
                 body["alarms"] = list(reversed(partition.alarms))
             case "partitions":
                 body["grid"] = _grid(feed, known, column)
@@ -141,7 +147,7 @@ class Page:
         loss = column[1]
 
         def series(after: tuple[int, int]) -> list[list[Any]]:
-            losses = [one.losses.get(loss, (None, None)) for one, _ in history.after(after)]
+            losses = [point.losses.get(loss, (None, None)) for point, _ in history.after(after)]
             return [[[pair[which] for pair in losses], []] for which in (0, 1)]
 
         return {
@@ -197,7 +203,7 @@ def sentence(partition: Partition, column: Column) -> str:
 def _moved(history: History, column: Column) -> str:
     """What clearly changed between any two points; or what would have been seen."""
     where = history.columns.index(column)
-    points = [one for one in history.points if where < len(one.cells)]
+    points = [point for point in history.points if where < len(point.cells)]
     cells = np.stack([history.column(column, point) for point in points]).astype(float)
     settled = ~np.isnan(cells[:, :, 1])
     if settled.sum(axis=0).max(initial=0) < 2:
@@ -219,24 +225,26 @@ def _moved(history: History, column: Column) -> str:
 
 
 def _state(known: Mapping[int, Partition], partition: Partition, newest: Explanation) -> dict[str, Any]:
-    lags = [one.lag for one in known.values()]
-    explanations = [one.newest for one in known.values() if one.newest]
+    lags = [partition.lag for partition in known.values()]
+    explanations = [partition.newest for partition in known.values() if partition.newest]
     return {
         "partition": partition.number,
         "status": newest.status,
         "records": newest.records,
         "explained": newest.explained,
         "rejected_recently": newest.rejected_recently,
-        "warm_up": max((int(positive(one.get("size"), 0)) for one in newest.estimators.values()), default=0),
+        "warm_up": max(
+            (int(positive(estimator.get("size"), 0)) for estimator in newest.estimators.values()), default=0
+        ),
         "epoch": newest.epoch,
         "timestamp": newest.timestamp,
         "lag": partition.lag,
         "notices": [*newest.notices, *_no_date(newest)],
         "group": {
             "partitions": len(known),
-            "warming": sum(one.status == "warming" for one in explanations),
-            "records": sum(one.records for one in explanations),
-            "rejected": sum(one.rejected for one in explanations),
+            "warming": sum(explanation.status == "warming" for explanation in explanations),
+            "records": sum(explanation.records for explanation in explanations),
+            "rejected": sum(explanation.rejected for explanation in explanations),
             "lag": sum(lag for lag in lags if lag is not None) if None not in lags else None,
         },
     }
@@ -274,23 +282,23 @@ def _change(message: Mapping[str, Any]) -> dict[str, Any]:
 def _grid(feed: Feed, known: Mapping[int, Partition], column: Column) -> dict[str, Any]:
     """The newest importance of every feature in every partition, and their average; the largest first."""
     estimator, loss = column
-    newest = [one.newest for one in known.values() if one.newest is not None]
-    cells = [one.importances.get(estimator, {}).get(loss, {}) for one in newest]
+    newest = [partition.newest for partition in known.values() if partition.newest is not None]
+    cells = [explanation.importances.get(estimator, {}).get(loss, {}) for explanation in newest]
     shown = [
-        replace(one, importances={estimator: {loss: of_one}})
-        for one, of_one in zip(newest, cells, strict=True)
+        replace(explanation, importances={estimator: {loss: by_feature}})
+        for explanation, by_feature in zip(newest, cells, strict=True)
     ]
     merged = merge([*feed.window, *shown])
     average = merged.importances.get(estimator, {}).get(loss, {})
     features = sorted(
-        dict.fromkeys(name for of_one in cells for name in of_one),
+        dict.fromkeys(name for by_feature in cells for name in by_feature),
         key=lambda name: -average[name].value if name in average else math.inf,
     )
     return {
-        "partitions": [one.partition for one in newest],
+        "partitions": [explanation.partition for explanation in newest],
         "features": features,
         "values": [
-            [_rounded(of_one[name].value if name in of_one else None) for of_one in cells]
+            [_rounded(by_feature[name].value if name in by_feature else None) for by_feature in cells]
             for name in features
         ],
         "label": merged.label,
@@ -307,8 +315,8 @@ def _grid(feed: Feed, known: Mapping[int, Partition], column: Column) -> dict[st
 def _integrity(feed: Feed) -> dict[str, Any]:
     return {
         "chains": [
-            {"partition": number, "verified": one.verified, "broken": one.broken, "digest": one.links["explanations"].digest if "explanations" in one.links else None}
-            for number, one in sorted(feed.partitions.items())
+            {"partition": number, "verified": partition.verified, "broken": partition.broken, "digest": partition.links["explanations"].digest if "explanations" in partition.links else None}
+            for number, partition in sorted(feed.partitions.items())
         ],
         "foreign": [
             {"topic": topic, "partition": number, "count": count, "newest": newest}
@@ -316,14 +324,14 @@ def _integrity(feed: Feed) -> dict[str, Any]:
         ],
         "letters": {
             "classes": dict(feed.letter_classes.most_common()),
-            "newest": [asdict(one) for one in reversed(feed.letters)],
+            "newest": [asdict(letter) for letter in reversed(feed.letters)],
         },
     }  # fmt: skip
 
 
 def _column(history: History, selection: Selection) -> Column:
     wanted = (selection.estimator, selection.loss)
-    same = [one for one in history.columns if one[0] == selection.estimator]
+    same = [column for column in history.columns if column[0] == selection.estimator]
     return wanted if wanted in history.columns else (same or history.columns or [("", "")])[0]
 
 

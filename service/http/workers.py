@@ -51,9 +51,9 @@ class Workers:
         for received, report in list(self._newest.values()):
             if now - received > SILENT_SECONDS:
                 continue
-            for one in report.partitions:
-                if one.partition not in owned or owned[one.partition].since < one.since:
-                    owned[one.partition] = one
+            for partition in report.partitions:
+                if partition.partition not in owned or owned[partition.partition].since < partition.since:
+                    owned[partition.partition] = partition
         return dict(sorted(owned.items()))
 
     def stalled(self, seconds: float) -> dict[int, float]:
@@ -73,9 +73,9 @@ class Workers:
             report = newest[worker][1]
             if not report.joined:
                 yield Waiting(worker, None, "joining the group", 0)
-            for one in report.partitions:
-                if one.phase != "running":
-                    yield Waiting(worker, one.partition, one.phase, one.replay_left)
+            for partition in report.partitions:
+                if partition.phase != "running":
+                    yield Waiting(worker, partition.partition, partition.phase, partition.replay_left)
             for joins in report.join:
                 if joins.phase != "running":
                     yield Waiting(worker, joins.partition, joins.phase, joins.restore_left)

@@ -80,7 +80,7 @@ class CopyCommits(Timing):
     def due(self, owned: Collection[CopiedPartition]) -> bool:
         if self._transaction.open:
             return self.full(self._clock.monotonic())
-        return any(one.offset > one.committed for one in owned)
+        return any(partition.offset > partition.committed for partition in owned)
 
     def publish(self, sent: Sent) -> None:
         self._count()
@@ -90,17 +90,19 @@ class CopyCommits(Timing):
         self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
     ) -> None:
         """Raises ``Aborted``."""
-        moved = [one for one in owned if one.offset > one.committed]
+        moved = [partition for partition in owned if partition.offset > partition.committed]
         if not moved and not self._transaction.open and not self._transaction.kept:
             return
         self._transaction.begin()
         asked = self._watch.ask()
         self._transaction.commit(
-            [one.place() for one in moved], self._group, confirm=lambda: self._watch.confirm(asked)
+            [partition.place() for partition in moved],
+            self._group,
+            confirm=lambda: self._watch.confirm(asked),
         )
         self._records = 0
-        for one in moved:
-            one.committed = one.offset
+        for partition in moved:
+            partition.committed = partition.offset
 
 
 class Copier(Member[CopiedPartition]):
@@ -143,8 +145,9 @@ class Copier(Member[CopiedPartition]):
         if self._backlog is None:
             self._backlog = self._end_offsets()
         if self._joined_at is not None and all(
-            one.reached(self._backlog.get(one.partition, 0)) and one.committed == one.offset
-            for one in self._owned.values()
+            partition.reached(self._backlog.get(partition.partition, 0))
+            and partition.committed == partition.offset
+            for partition in self._owned.values()
         ):
             self._backlog = {}
         return bool(self._backlog)
@@ -219,25 +222,25 @@ class JoinOfCopies:
     def turns(self, until_caught_up: bool = False) -> Generator[None]:
         """A turn of each. With ``until_caught_up`` the copies come to their end first: it is the input of the join."""
         if until_caught_up:
-            yield from self._together([one.turns(True) for one in self._copiers], None)
+            yield from self._together([copier.turns(True) for copier in self._copiers], None)
             yield from self._together([], self._join.turns(True))
         else:
-            yield from self._together([one.turns() for one in self._copiers], self._join.turns())
+            yield from self._together([copier.turns() for copier in self._copiers], self._join.turns())
 
     def _together(self, copying: list[Generator[None]], joining: Generator[None] | None) -> Generator[None]:
         running = copying if joining is None else [*copying, joining]
         with ExitStack() as leaving:  # each leaves its group at once, whatever ends the others
-            for one in running:
-                leaving.callback(one.close)
+            for turns in running:
+                leaving.callback(turns.close)
             while running:
-                for one in list(running):
+                for turns in list(running):
                     for member in self._all:
                         member.stopping = member.stopping or self.stopping
-                    waits = copying and one is joining and not self.stopping
+                    waits = copying and turns is joining and not self.stopping
                     if waits and any(copier.behind for copier in self._copiers):
                         continue
-                    if next(one, running) is running:
-                        running.remove(one)
+                    if next(turns, running) is running:
+                        running.remove(turns)
                 yield
 
 

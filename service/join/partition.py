@@ -133,10 +133,10 @@ class JoinPartition:
         places = [TopicPartition(topic, self.partition) for topic in cluster.topics]
         # Blocks while a predecessor's transaction is open: its outcome decides where we start.
         found = cluster.group.committed(places, timeout=SLICE_SECONDS)
-        for one in found:
-            if one.error is not None:
-                raise KafkaException(one.error)
-        self._committed = [one.offset if one.offset >= 0 else -1 for one in found]
+        for offset in found:
+            if offset.error is not None:
+                raise KafkaException(offset.error)
+        self._committed = [offset.offset if offset.offset >= 0 else -1 for offset in found]
         where = TopicPartition(cluster.changelog, self.partition)
         low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
         if self._local is None:

@@ -92,24 +92,26 @@ class JoinCommits(Timing):
     def due(self, owned: Collection[JoinPartition]) -> bool:
         if self._transaction.open:
             return self.full(self._clock.monotonic())
-        return any(one.dirty for one in owned)  # after an abort
+        return any(partition.dirty for partition in owned)  # after an abort
 
     def publish(self, partition: int, published: list[Joined | Output]) -> None:
         """Send what a record has caused, which may be nothing. Raises ``Aborted``."""
         self._count()
         if published or not self._transaction.open:
-            self._transaction.keep([self._sent(partition, one) for one in published])
+            self._transaction.keep([self._sent(partition, result) for result in published])
 
-    def _sent(self, partition: int, one: Joined | Output) -> Sent:
-        if isinstance(one, Output):
-            return Sent(self._transaction.topic_of(one), partition, one.key, one.value, list(one.headers))
-        event = one.event
-        value = record_value(event.body, self._label, one.label)
-        headers = [*event.headers, ("outcome", one.outcome.encode())]
+    def _sent(self, partition: int, result: Joined | Output) -> Sent:
+        if isinstance(result, Output):
+            return Sent(
+                self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
+            )
+        event = result.event
+        value = record_value(event.body, self._label, result.label)
+        headers = [*event.headers, ("outcome", result.outcome.encode())]
         headers.append(("event_timestamp", b"%d" % event.timestamp))
-        if one.label_timestamp is not None:
-            headers.append(("label_timestamp", b"%d" % one.label_timestamp))
-            headers.append(("label_delay_ms", b"%d" % (one.label_timestamp - event.timestamp)))
+        if result.label_timestamp is not None:
+            headers.append(("label_timestamp", b"%d" % result.label_timestamp))
+            headers.append(("label_delay_ms", b"%d" % (result.label_timestamp - event.timestamp)))
         key, to = event.key, event.partition
         if self._key is not None:
             found = find(orjson.loads(event.body + b"}"), self._key)
@@ -125,23 +127,25 @@ class JoinCommits(Timing):
         1. what has changed in each partition, to the changelog; 2. where that ends, by flushing; 3. the offsets of both
         inputs; 4. commit; 5. only now the local stores.
         """
-        moved = [one for one in owned if one.dirty]
+        moved = [partition for partition in owned if partition.dirty]
         if not moved and not self._transaction.open and not self._transaction.kept:
             return
         self._transaction.begin()
         asked = self._watch.ask()
         ends = {
-            one.partition: self._transaction.send_all(self._changelog, one.partition, one.changes())
-            for one in moved
+            partition.partition: self._transaction.send_all(
+                self._changelog, partition.partition, partition.changes()
+            )
+            for partition in moved
         }
         self._transaction.flush()
         started = self._clock.monotonic()
-        offsets = [place for one in moved for place in one.places()]
+        offsets = [place for partition in moved for place in partition.places()]
         self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
         self._totals.committed(self._clock.monotonic() - started, [])
         self._records = 0
-        for one in moved:
-            one.committed(ends[one.partition].last)
+        for partition in moved:
+            partition.committed(ends[partition.partition].last)
 
 
 def _text(value: Any) -> bytes:
@@ -211,8 +215,10 @@ class JoinStage(Member[JoinPartition]):
             commits=buckets(self.totals.commits),
             partitions=[],
             join=[
-                JoinReport(one.partition, one.phase, one.restore_left, one.counts.by_name())
-                for one in list(self._owned.values())
+                JoinReport(
+                    partition.partition, partition.phase, partition.restore_left, partition.counts.by_name()
+                )
+                for partition in list(self._owned.values())
             ],
         )
 

@@ -75,7 +75,7 @@ class Commits(Timing):
         if self._transaction.open:
             return self.full(self._clock.monotonic())
         # Dirty without a transaction: a partition that has just begun, or an abort.
-        return any(one.dirty for one in owned) or bool(self._cadence.due(_running(owned)))
+        return any(partition.dirty for partition in owned) or bool(self._cadence.due(_running(owned)))
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record of the input has caused, which may be nothing. Raises ``Aborted``."""
@@ -95,29 +95,35 @@ class Commits(Timing):
         pointer; 4. commit; 5. note what is now true.
         """
         running = _running(owned)
-        due = self._cadence.due(running) if saved is None else [one for one in running if one in saved]
+        due = (
+            self._cadence.due(running)
+            if saved is None
+            else [partition for partition in running if partition in saved]
+        )
         first = [
-            one for one in running if ((one.place is None and one.dirty) or one.learnt) and one not in due
+            partition
+            for partition in running
+            if ((partition.place is None and partition.dirty) or partition.learnt) and partition not in due
         ]
-        saved = [one for one in (*due, *first) if one.unsaved]
-        moved = [one for one in running if one.dirty or one in saved]
+        saved = [partition for partition in (*due, *first) if partition.unsaved]
+        moved = [partition for partition in running if partition.dirty or partition in saved]
         if not moved and not self._transaction.open and not self._transaction.kept:
             return
         self._transaction.begin()
         asked = self._watch.ask()
         started = self._clock.monotonic()
-        places = {one.partition: self._save(one) for one in saved}
+        places = {partition.partition: self._save(partition) for partition in saved}
         if places:
             self._transaction.flush()
             self._totals.stored(len(places), self._clock.monotonic() - started)
-        offsets = [one.offset(places.get(one.partition)) for one in moved]
+        offsets = [partition.offset(places.get(partition.partition)) for partition in moved]
         published = self._transaction.kept
         started = self._clock.monotonic()
         self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
         self._totals.committed(self._clock.monotonic() - started, published)
         self._records = 0
-        for one in moved:
-            one.committed(places.get(one.partition))
+        for partition in moved:
+            partition.committed(places.get(partition.partition))
 
     def _save(self, owned: OwnedPartition) -> Place:
         """Send a snapshot; its place is known once the transaction is flushed."""
@@ -130,4 +136,4 @@ class Commits(Timing):
 
 
 def _running(owned: Collection[OwnedPartition]) -> list[OwnedPartition]:
-    return [one for one in owned if one.phase == "running" and one.state is not None]
+    return [partition for partition in owned if partition.phase == "running" and partition.state is not None]

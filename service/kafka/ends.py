@@ -39,4 +39,4 @@ def committed_offsets(admin: AdminClient, group: str, topic: str) -> dict[int, i
         places = asked[group].result().topic_partitions or []
     except KafkaException:
         return {}
-    return {one.partition: one.offset for one in places if one.topic == topic and one.offset >= 0}
+    return {place.partition: place.offset for place in places if place.topic == topic and place.offset >= 0}

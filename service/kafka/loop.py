@@ -129,7 +129,7 @@ class Worker(Member[OwnedPartition]):
         outputs = owned.fold(record)
         self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
         if running:
-            wrapped = [self._envelope.wrap(owned.partition, one) for one in outputs]
+            wrapped = [self._envelope.wrap(owned.partition, output) for output in outputs]
             if self._spans is not None:
                 self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
             self._publish(owned.partition, wrapped)

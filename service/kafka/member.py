@@ -186,7 +186,9 @@ class Member(ABC, Generic[P]):
                 more = self._consumer.consume(batch, 0.0)
                 self._raise_failure()
                 # A rebalance in the middle of that call has emptied what waits; what came before it is no longer ours.
-                self._waiting.extend(one for one in more if one.error() is not None or self._consumes(one))
+                self._waiting.extend(
+                    message for message in more if message.error() is not None or self._consumes(message)
+                )
 
     def _consumes(self, message: Message) -> bool:
         owned = self._owned.get(message.partition())  # type: ignore[arg-type]
@@ -279,7 +281,7 @@ class Member(ABC, Generic[P]):
                 break
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._assigned(consumer, [one.partition for one in partitions]))
+        self._guarded(lambda: self._assigned(consumer, [partition.partition for partition in partitions]))
 
     def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
         reach("rebalance.assign")
@@ -292,7 +294,7 @@ class Member(ABC, Generic[P]):
         self.totals.rebalanced()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._revoked(consumer, [one.partition for one in partitions]))
+        self._guarded(lambda: self._revoked(consumer, [partition.partition for partition in partitions]))
 
     def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
         reach("rebalance.revoke")
@@ -309,7 +311,7 @@ class Member(ABC, Generic[P]):
         self._release(consumer, leaving)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._lost(consumer, [one.partition for one in partitions]))
+        self._guarded(lambda: self._lost(consumer, [partition.partition for partition in partitions]))
 
     def _lost(self, consumer: Consumer, partitions: list[int]) -> None:
         log.warning(

@@ -105,7 +105,7 @@ class Past:
         return Published(
             newest.epoch,
             newest.offset + 1,
-            {one.name: one.chain for one in found if one.epoch == newest.epoch},
+            {message.name: message.chain for message in found if message.epoch == newest.epoch},
             f"the {MESSAGES[newest.name]} of offset {newest.offset} of epoch {newest.epoch}",
         )
 

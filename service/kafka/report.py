@@ -105,7 +105,7 @@ def make_report(
         dead_letters=totals.dead_letters.copy(),
         steps={phase: buckets(histogram) for phase, histogram in totals.steps.items()},
         commits=buckets(totals.commits),
-        partitions=[_partition(one, totals, read) for one in owned],
+        partitions=[_partition(partition, totals, read) for partition in owned],
     )
 
 

@@ -140,7 +140,10 @@ class Transaction:
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
         self.keep(
-            [Sent(self.topic_of(one), partition, one.key, one.value, list(one.headers)) for one in outputs]
+            [
+                Sent(self.topic_of(output), partition, output.key, output.value, list(output.headers))
+                for output in outputs
+            ]
         )
 
     def topic_of(self, output: Output) -> str:
@@ -148,7 +151,7 @@ class Transaction:
 
     def keep(self, messages: list[Sent]) -> None:
         """As ``publish``, for messages to any topic."""
-        new = [one._replace(on_delivery=self._delivered) for one in messages]
+        new = [message._replace(on_delivery=self._delivered) for message in messages]
         self.kept += new
         self.kept_bytes += sum(_size(sent) for sent in new)
         if self.open:
@@ -321,7 +324,9 @@ class Transaction:
     def _coordinator_answers(self, offsets: list[TopicPartition], group: Consumer) -> None:
         """Asked before a new producer could hang as the one before it did. Raises ``Aborted``."""
         try:
-            group.committed([TopicPartition(one.topic, one.partition) for one in offsets], CALL_SECONDS)
+            group.committed(
+                [TopicPartition(offset.topic, offset.partition) for offset in offsets], CALL_SECONDS
+            )
         except KafkaException as error:
             self.abort()
             raise Aborted(f"the coordinator of the group: {error.args[0].str()}") from None

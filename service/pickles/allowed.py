@@ -121,7 +121,7 @@ def _check_random(state: Any) -> None:
         version == 3
         and type(numbers) is tuple
         and len(numbers) == 625
-        and all(type(one) is int and 0 <= one < 2**32 for one in numbers)
+        and all(type(number) is int and 0 <= number < 2**32 for number in numbers)
         and numbers[-1] <= 624
         and type(gauss) in (float, NoneType)
     ):
@@ -140,7 +140,7 @@ def _check_array(state: Any) -> None:
     """numpy takes the memory for a shape before it looks at what is there."""
     _, shape, dtype, _, values = state
     size = math.prod(shape) * (1 if type(values) is list else dtype.itemsize)
-    if not all(type(one) is int and one >= 0 for one in shape) or size != len(values):
+    if not all(type(length) is int and length >= 0 for length in shape) or size != len(values):
         raise SnapshotError("snapshot: an array whose shape is not that of its values")
 
 

@@ -145,7 +145,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
             raise SnapshotError(f"snapshot: it calls a {type(called).__name__}")
         fits = CALLS.get(called)
         trusted = isinstance(called, type) and called.__module__ in self._modules
-        carries = type(arguments) is tuple and any(isinstance(one, Named) for one in arguments)
+        carries = type(arguments) is tuple and any(isinstance(argument, Named) for argument in arguments)
         if (
             type(arguments) is not tuple
             or not (trusted or (fits is not None and fits(*arguments)))
@@ -154,8 +154,8 @@ class _Unpickler(_InPython):  # type: ignore[misc]
             raise SnapshotError(
                 f"snapshot: {called.__module__}.{called.__qualname__} is not called with this in any snapshot of ours"
             )
-        for one in arguments:
-            self._carriers.pop(id(one), None)
+        for argument in arguments:
+            self._carriers.pop(id(argument), None)
         self.stack[-1] = called(*(arguments if called in FROM_PARTS else map(bare, arguments)))
 
     def _new(self) -> None:
@@ -163,13 +163,13 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         kind = bare(self.stack[-1])
         if not (isinstance(kind, type) and type(arguments) is tuple and self._trusts(kind)):
             raise SnapshotError(f"snapshot: it makes a new {getattr(kind, '__qualname__', type(kind))}")
-        if any(isinstance(one, Named) for one in arguments):
+        if any(isinstance(argument, Named) for argument in arguments):
             raise SnapshotError(f"snapshot: it makes a {kind.__qualname__} of what can be called")
-        if any(type(one) is int and abs(one) > MAX_SIZE for one in arguments):
+        if any(type(argument) is int and abs(argument) > MAX_SIZE for argument in arguments):
             raise SnapshotError(f"snapshot: it makes a {kind.__qualname__} of a size above {MAX_SIZE}")
         if kind.__module__.startswith("river._river_rust."):
             # Its state says how large it is, and has that much in it.
-            arguments = tuple(1 if type(one) is int else one for one in arguments)
+            arguments = tuple(1 if type(argument) is int else argument for argument in arguments)
         self.stack[-1] = kind.__new__(kind, *arguments)
 
     def _build(self) -> None:
@@ -207,7 +207,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
     def _carry(self) -> None:
         """Remember a tuple or mapping with something callable in it until it is the arguments of a call, or a state."""
         made = self.stack[-1]
-        if any(isinstance(one, Named) or id(one) in self._carriers for one in made):
+        if any(isinstance(value, Named) or id(value) in self._carriers for value in made):
             self._carriers[id(made)] = made
 
     def _bytearray(self) -> None:
@@ -232,7 +232,7 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         self._check_data(keys)
         if type(mapping) is not dict:
             self._check_data(values)
-        elif any(isinstance(one, Named) for one in values[1::2]):
+        elif any(isinstance(value, Named) for value in values[1::2]):
             self._carriers[id(mapping)] = mapping
         for key, value in zip(keys, values[1::2], strict=True):
             mapping[key] = value
@@ -253,9 +253,9 @@ class _Unpickler(_InPython):  # type: ignore[misc]
         self.append(frozenset(values))
 
     def _check_data(self, values: list[Any]) -> None:
-        for one in values:
-            if isinstance(one, Named):
-                raise SnapshotError(f"snapshot: it holds {one!r} as data")
+        for value in values:
+            if isinstance(value, Named):
+                raise SnapshotError(f"snapshot: it holds {value!r} as data")
 
     def _tuple(self, size: int | None) -> None:
         _TUPLES[size](self)

@@ -117,18 +117,18 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
-        names = [one.name or one.kind for one in self.explainers]
+        names = [explainer.name or explainer.kind for explainer in self.explainers]
         problems: list[tuple[SettingPath, str]] = []
         used: list[tuple[SettingPath, str | None]] = [(("drift", "loss"), self.drift.loss)]
-        for index, one in enumerate(self.explainers):
+        for index, explainer in enumerate(self.explainers):
             here = ("explainers", index)
             if names[index] in names[:index]:
                 problems.append(
                     (here, f"is named {names[index]!r} as one before it; give each a name of its own")
                 )
-            used += [((*here, "losses"), loss) for loss in one.losses or []]
+            used += [((*here, "losses"), loss) for loss in explainer.losses or []]
         grouped: list[tuple[SettingPath, dict[str, list[str]]]] = [
-            (("explainers", index), one.groups) for index, one in enumerate(self.explainers)
+            (("explainers", index), explainer.groups) for index, explainer in enumerate(self.explainers)
         ]
         problems += [
             (
@@ -153,11 +153,11 @@ class Settings(BaseSettings):
         problems += [
             (
                 (*path, "format"),
-                f"{one.format} is read by schemas of a registry, and registry.url is not set; set it, "
+                f"{part.format} is read by schemas of a registry, and registry.url is not set; set it, "
                 f"or {dotted(path)}.framing none and {dotted(path)}.schema_file",
             )
-            for path, one in inputs.items()
-            if one.needs_registry and self.registry.url is None
+            for path, part in inputs.items()
+            if part.needs_registry and self.registry.url is None
         ]
         refuse(problems)
         return self

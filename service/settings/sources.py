@@ -133,10 +133,10 @@ def describe(error: ValidationError, layers: list[Layer], model: type[BaseModel]
     """One line for each problem: the setting, the value seen, its source, what is allowed."""
     lines = []
     fields = dict(walk(model))
-    for one in error.errors(include_url=False):
-        path, kind = one["loc"], one["type"]
+    for detail in error.errors(include_url=False):
+        path, kind = detail["loc"], detail["type"]
         if kind == "settings":
-            for inner, message in one["ctx"]["problems"]:
+            for inner, message in detail["ctx"]["problems"]:
                 lines.append(f"{dotted(path + inner)} ({source_of(path + inner, layers)}): {message}")
         elif kind == "extra_forbidden":
             lines.append(_unknown(path, source_of(path, layers), list(fields)))
@@ -145,10 +145,10 @@ def describe(error: ValidationError, layers: list[Layer], model: type[BaseModel]
                 f"{dotted(path)} ({source_of(path[:-1], layers)}): is missing; {_meaning(path, fields)}"
             )
         else:
-            shown = "" if _may_hold_secret(path, model) else f" = {_short(one['input'])}"
+            shown = "" if _may_hold_secret(path, model) else f" = {_short(detail['input'])}"
             meaning = _meaning(path, fields)
             lines.append(
-                f"{dotted(path)}{shown} ({source_of(path, layers)}): {one['msg'].removeprefix('Value error, ')}"
+                f"{dotted(path)}{shown} ({source_of(path, layers)}): {detail['msg'].removeprefix('Value error, ')}"
                 + (f". {meaning}" if meaning else "")
             )
     return "\n".join(lines)

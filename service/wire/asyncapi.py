@@ -78,7 +78,7 @@ def _channel(name: str, topic: str) -> dict[str, Any]:
     }[name]
     return {
         "address": topic,
-        "messages": {one: {"$ref": f"#/components/messages/{one}"} for one in messages},
+        "messages": {message: {"$ref": f"#/components/messages/{message}"} for message in messages},
         "bindings": {
             "kafka": {
                 "topic": topic,
