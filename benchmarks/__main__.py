@@ -55,7 +55,7 @@ def measured(arguments: list[str]) -> str:
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     # Each line is a paragraph, and so is a table.
     inside = [line.startswith("|") and before.startswith("|") for before, line in pairwise(["", *lines])]
-    spaced = [line if one else f"\n{line}" for one, line in zip(inside, lines, strict=True)]
+    spaced = [line if indented else f"\n{line}" for indented, line in zip(inside, lines, strict=True)]
     when = f"*{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {load:.1f} before, {minutes:.0f} min*"
     return re.sub(r"\n{3,}", "\n\n", f"{when}\n\n" + "\n".join(spaced)).strip()
 

@@ -117,8 +117,10 @@ class Line:
         now = time.monotonic()
         found = {}
         for partition, moments in self.arrivals.items():
-            begin = max((one for one in moments if one <= since), default=since)
-            spans = [b - a for a, b in pairwise([begin, *(one for one in moments if one > since), now])]
+            begin = max((moment for moment in moments if moment <= since), default=since)
+            spans = [
+                b - a for a, b in pairwise([begin, *(moment for moment in moments if moment > since), now])
+            ]
             found[partition] = [span for span in spans if span > BREAK_SECONDS]
         return found
 
@@ -128,7 +130,7 @@ class Line:
             group = self._admin.describe_consumer_groups([name], request_timeout=2)[name].result()
         except KafkaException:  # a broker that has just started does not know the group's coordinator yet
             return []
-        return [len(one.assignment.topic_partitions) for one in group.members if one.assignment]
+        return [len(member.assignment.topic_partitions) for member in group.members if member.assignment]
 
     def _write(self) -> None:
         producer, records = plain_producer(self.settings), cycle(Phishing())
@@ -173,7 +175,11 @@ def measure(broker: Broker, name: str, how: signal.Signals, again: bool, static:
             time.sleep(AFTER_SECONDS)
             found = line.breaks(ended)
     breaks = [spans for spans in found.values() if spans]
-    return len(breaks), max((max(one) for one in breaks), default=0.0), max(map(sum, breaks), default=0.0)
+    return (
+        len(breaks),
+        max((max(lengths) for lengths in breaks), default=0.0),
+        max(map(sum, breaks), default=0.0),
+    )
 
 
 def main(rounds: int, restart: float) -> None:

@@ -142,8 +142,10 @@ def verified(where: str) -> int:
 
 def all_read(feed: Feed, partitions: int, messages: int) -> bool:
     with feed.lock:
-        newest = [one.newest for one in feed.partitions.values()]
-    return len(newest) == partitions and all(one is not None and one.seq == messages - 1 for one in newest)
+        newest = [partition.newest for partition in feed.partitions.values()]
+    return len(newest) == partitions and all(
+        explanation is not None and explanation.seq == messages - 1 for explanation in newest
+    )
 
 
 def look(browser: Browser, where: str, view: str, feed: Feed, writer: Writer) -> tuple[float, list[float]]:

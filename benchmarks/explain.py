@@ -127,8 +127,8 @@ def ours(model: Model, n_samples: int | None = 1) -> Step:
     shared = choose(model)
     reservoir = make_reservoir("geometric", 100, 1)
     pfi, sage = (
-        one(model, n_samples=n_samples, reservoir=reservoir, seed=1, evaluator=shared)
-        for one in (IncrementalPFI, IncrementalSAGE)
+        estimator(model, n_samples=n_samples, reservoir=reservoir, seed=1, evaluator=shared)
+        for estimator in (IncrementalPFI, IncrementalSAGE)
     )
 
     together = EstimatorGroup([pfi, sage])
@@ -148,7 +148,7 @@ def ixai(model: Model, d: int) -> Step:
     from ixai.storage import GeometricReservoirStorage
 
     pfi, sage = (
-        one(
+        estimator(
             # Its wrapper for river does not know the labels: a function of our own.
             model_function=lambda x: model.predict(x),
             loss_function=losses.get("cross_entropy"),
@@ -158,7 +158,7 @@ def ixai(model: Model, d: int) -> Step:
             smoothing_alpha=0.001,
             dynamic_setting=True,
         )
-        for one in (TheirPFI, TheirSAGE)
+        for estimator in (TheirPFI, TheirSAGE)
     )
 
     def step(x: dict[str, float], y: int) -> None:
@@ -225,7 +225,7 @@ def plot(found: dict[str, dict[str, list[float]]], path: Path) -> None:
     ways = {"ours": "tab:blue", "river, generic": "tab:gray", "river, ixai": "tab:orange"}
     for k, (way, colour) in enumerate(ways.items()):
         places = [row + 0.27 * (k - 1) for row in range(len(found))]
-        times = [1e6 * statistics.median(one[way]) for one in found.values()]
+        times = [1e6 * statistics.median(seconds[way]) for seconds in found.values()]
         axes.barh(places, times, 0.25, color=colour, label=way)
     axes.set_yticks(range(len(found)), list(found))
     axes.invert_yaxis()

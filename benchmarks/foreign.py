@@ -73,8 +73,8 @@ def measured(name: str, block: int, blocks: int, warm_up: int) -> dict[str, Any]
     model = learner_of(make(), task) or wrap(make(), task)
     evaluator, reservoir = choose(model), make_reservoir("geometric", 100, 1)
     both = EstimatorGroup([
-        one(model, task=task, n_samples=1, reservoir=reservoir, seed=1, evaluator=evaluator)
-        for one in (IncrementalPFI, IncrementalSAGE)
+        estimator(model, task=task, n_samples=1, reservoir=reservoir, seed=1, evaluator=evaluator)
+        for estimator in (IncrementalPFI, IncrementalSAGE)
     ])  # fmt: skip
     rng, seconds = Generator(FEATURES), []
     for at in range(-1, blocks):
@@ -139,7 +139,7 @@ def main() -> None:
             pairs.append([found[folder] for folder in folders])
         before, now = (1e6 * statistics.median(pair[k]["seconds"] for pair in pairs) for k in (0, 1))
         ratio = statistics.median(pair[1]["seconds"] / pair[0]["seconds"] for pair in pairs)
-        kinds = [one["evaluator"] for one in pairs[0]]
+        kinds = [pair["evaluator"] for pair in pairs[0]]
         print(f"| {name} | {before:,.0f} | {kinds[0]} | {now:,.0f} | {kinds[1]} | {ratio:.2g}× |", flush=True)
 
 

@@ -164,7 +164,7 @@ def main(pending: int, events: int, size: int, quix: str | None) -> None:
         shutil.rmtree(bench.state)
         bench.run("restart without it")
         if ratios:
-            wall, cpu = (statistics.median(one) for one in zip(*ratios, strict=True))
+            wall, cpu = (statistics.median(ratio) for ratio in zip(*ratios, strict=True))
             report(
                 f"sidecar to Quix Streams, median of {BLOCKS} blocks: {wall:.2f} × by the clock, {cpu:.2f} × by the CPU"
             )

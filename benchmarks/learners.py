@@ -82,8 +82,8 @@ def measure(make: Callable[[], Any], task: Task, records: Records, block: int) -
             taken[i] = seconds(models[i], part)
         rounds.append(taken)
     rounds = rounds[1:]
-    ours = [statistics.median(one[i] for one in rounds) / block * 1e6 for i in (0, 1)]
-    return ours[0], ours[1], statistics.median(one[0] / one[1] for one in rounds)
+    ours = [statistics.median(times[i] for times in rounds) / block * 1e6 for i in (0, 1)]
+    return ours[0], ours[1], statistics.median(times[0] / times[1] for times in rounds)
 
 
 def main() -> None:

@@ -92,7 +92,7 @@ def compare(
     expected: dict[str, Stream] = {name: [] for name in published}
     for record in records:
         for output in (
-            envelope.wrap(partition, one) for one in state.schemas.supply(state.step, record, fetch)
+            envelope.wrap(partition, output) for output in state.schemas.supply(state.step, record, fetch)
         ):
             expected[output.destination].append((output.key, output.value, output.headers))
     differences = []

@@ -143,7 +143,7 @@ class Pipeline:
         for partition, log in self.inputs.items():
             state = PartitionState(self.settings, partition, epoch=epoch, start=start)
             for record in log[start:]:
-                for output in (envelope.wrap(partition, one) for one in state.step(record)):
+                for output in (envelope.wrap(partition, output) for output in state.step(record)):
                     expected[output.destination][partition].append((output.key, output.value, output.headers))
         return expected
 
@@ -212,7 +212,7 @@ class Pipeline:
                     raise
                 time.sleep(0.2)
         reader.close()
-        return {one.partition: one for one in found}
+        return {offset.partition: offset for offset in found}
 
     def folded(self) -> bool:
         """Whether all records are committed."""

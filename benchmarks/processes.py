@@ -307,7 +307,7 @@ def _ended_with(process: subprocess.Popen[bytes]) -> Iterator[None]:
 def _run(process: subprocess.Popen[bytes], log: Path) -> Run:
     """What a worker that has ended says of itself in its last line."""
     lines = _read(log)
-    found = next((one for line in reversed(lines) if (one := TOTALS.search(line["message"]))), None)
+    found = next((totals for line in reversed(lines) if (totals := TOTALS.search(line["message"]))), None)
     if process.returncode or found is None:
         raise click.ClickException(f"a worker ended with {process.returncode}:\n{log.read_text()}")
     _, seconds, cpu, folding, committing, snapshotting, snapshots, recovering = map(float, found.groups())
@@ -328,10 +328,10 @@ def _digests(environment: dict[str, str], partitions: int, records: int) -> list
     """The fold digest of each partition, all of whose records must have been folded."""
     with _asking(environment) as (reader, settings):
         committed = _committed(reader, settings, partitions)
-    folded = sum(one.offset for one in committed)
+    folded = sum(offset.offset for offset in committed)
     if folded != records:
         raise click.ClickException(f"{folded} of {records} records were folded")
-    return [pointer.fold_digest for one in committed if (pointer := Pointer.decode(one.metadata))]
+    return [pointer.fold_digest for offset in committed if (pointer := Pointer.decode(offset.metadata))]
 
 
 def _committed(reader: Consumer, settings: Settings, partitions: int) -> list[TopicPartition]:

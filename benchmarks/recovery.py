@@ -170,8 +170,8 @@ def behind(reader: Consumer, settings: Settings) -> int:
         for partition in range(PARTITIONS)
     )
     return sum(
-        end - max(0, one.offset)
-        for end, one in zip(ends, _committed(reader, settings, PARTITIONS), strict=True)
+        end - max(0, offset.offset)
+        for end, offset in zip(ends, _committed(reader, settings, PARTITIONS), strict=True)
     )
 
 
@@ -208,7 +208,7 @@ def kills(
         process.wait()
         process, log = processes.worker(environment)
         found, spent = until_running(process, log)
-        restored = [tuple(map(int, one)) for one in RESTORED.findall(log.read_text())]
+        restored = [tuple(map(int, numbers)) for numbers in RESTORED.findall(log.read_text())]
         recoveries.append(_split(found, spent, killed)._replace(records=sum(count for _, count in restored)))
         size = max(bytes_ for bytes_, _ in restored)
     process.kill()

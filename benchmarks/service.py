@@ -193,7 +193,7 @@ def workers(bench: Bench, quick: bool) -> Table:
         f"{records:,}",
         f"{median(rates[1]):,.0f}",
         f"{median(rates[2]):,.0f}",
-        _spread([two / one for one, two in zip(rates[1], rates[2], strict=True)]),
+        _spread([two / single for single, two in zip(rates[1], rates[2], strict=True)]),
         "≥ 1.8",
         f"{median(shares):.0%} of a core",
     )
@@ -220,7 +220,7 @@ def rivals(bench: Bench, quick: bool, quix: str | None) -> Table:
         for block in range(1 if quick else 4):
             for name in [*names[block % len(names) :], *names[: block % len(names)]]:
                 rates[name].append(records / _seconds(bench, case, records, name, quix))
-        against = [one / other for one, other in zip(rates["one"], rates["quix"], strict=False)]
+        against = [ours / other for ours, other in zip(rates["one"], rates["quix"], strict=False)]
         table.add_row(
             case.name,
             f"{records:,}",
@@ -293,8 +293,8 @@ def _records(data: Path | None) -> tuple[str, list[dict[str, Any]]]:
 
 
 SECTIONS: dict[str, Callable[..., Table]] = {
-    one.__name__: one
-    for one in (throughput, snapshots, recovery, memory, profile, workers, watched, stopping, rivals)
+    section.__name__: section
+    for section in (throughput, snapshots, recovery, memory, profile, workers, watched, stopping, rivals)
 }
 
 

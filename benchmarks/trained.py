@@ -144,7 +144,7 @@ def main() -> None:
     x, y = data(10_000)
     lines = [dict(zip(NAMES, row, strict=True)) for row in x.tolist()]
     values = [
-        json.dumps({**one, "label": label}).encode() for one, label in zip(lines, y.tolist(), strict=True)
+        json.dumps({**row, "label": label}).encode() for row, label in zip(lines, y.tolist(), strict=True)
     ]
     print(
         "| model | records/s from its file | records/s by its library's predict | ratio | largest relative difference |"
@@ -159,7 +159,7 @@ def main() -> None:
             size = arguments.records
             fast, slow = measured([ours, theirs], values, [size, max(size // 20, 20)])
             expected = np.asarray(predict(x[:2_000].astype(np.float32)), float)
-            found = np.array([one[1] for one in ours.model.predict_many(lines[:2_000])])
+            found = np.array([prediction[1] for prediction in ours.model.predict_many(lines[:2_000])])
             difference = np.abs(found - expected).max(where=expected > 0, initial=0.0)
             relative = (np.abs(found - expected) / np.where(expected > 0, expected, 1.0)).max()
             assert difference < 1e-5

@@ -176,10 +176,10 @@ class Adwins:
             return []
         z = np.clip((values - self._centre) / (2.0 * self._reach) + 0.5, 0.0, 1.0)
         found = []
-        for j, one in enumerate(self._each):
+        for j, adwin in enumerate(self._each):
             for value in z[:, j].tolist():
-                one.update(value)
-                if one.drift_detected:
+                adwin.update(value)
+                if adwin.drift_detected:
                     found.append(j)
                     break
         return found
@@ -202,9 +202,9 @@ def delays(kind: str, change: float, n: int, streams: int, rivals: bool, most: i
                 values = values + change
             else:
                 values = (rng.random((BLOCK, streams)) < 0.01 + change * spread) * 1.0
-        for at, one in feed(detector, values, start, among=SUBJECTS):
-            if at > BEFORE and one.subject not in noticed["this"]:
-                noticed["this"][one.subject], onsets[one.subject] = at - BEFORE, one
+        for at, alarm in feed(detector, values, start, among=SUBJECTS):
+            if at > BEFORE and alarm.subject not in noticed["this"]:
+                noticed["this"][alarm.subject], onsets[alarm.subject] = at - BEFORE, alarm
         for name, other in others.items():
             for j in other.block(values):
                 noticed[name].setdefault(j, start + BLOCK - BEFORE)
@@ -221,13 +221,16 @@ def delays(kind: str, change: float, n: int, streams: int, rivals: bool, most: i
         return float(found[size // 2]) if len(found) > size // 2 else math.inf
 
     own = median("this", streams)
-    off = float(np.median([abs(one.onset.offset - BEFORE) for one in onsets.values()]))
-    held = np.mean([one.earliest.offset <= BEFORE <= one.latest.offset for one in onsets.values()])
+    off = float(np.median([abs(alarm.onset.offset - BEFORE) for alarm in onsets.values()]))
+    held = np.mean([alarm.earliest.offset <= BEFORE <= alarm.latest.offset for alarm in onsets.values()])
     before = np.mean(
-        [one.before.low <= (0.0 if kind == "normal" else 0.01) <= one.before.high for one in onsets.values()]
+        [
+            alarm.before.low <= (0.0 if kind == "normal" else 0.01) <= alarm.before.high
+            for alarm in onsets.values()
+        ]
     )
     truth = change if kind == "normal" else 0.01 + change * spread
-    after = np.mean([one.after.low <= truth <= one.after.high for one in onsets.values()])
+    after = np.mean([alarm.after.low <= truth <= alarm.after.high for alarm in onsets.values()])
     return [
         kind, f"{n:,}", f"{change}", f"{known:,.0f}" if known == known else "–", f"{own:,.0f}",
         f"{own / known:.1f}" if known == known else "–",
@@ -246,7 +249,7 @@ def game(name: str, n: int, streams: int) -> list[str]:
         changes = feed(detector, stream(BEFORE), 0)
         stream.weights[12] = 0.5 * math.sqrt(2.0) if name == "doubles" else 0.0
         changes += feed(detector, stream(20_000), BEFORE)
-        mine = [(at, one) for at, one in changes if one.subject == 12 and at > BEFORE]
+        mine = [(at, alarm) for at, alarm in changes if alarm.subject == 12 and at > BEFORE]
         others += len(changes) - len(mine)
         if mine:
             found.append(mine[0][0] - BEFORE)

@@ -152,7 +152,11 @@ def draw(medians: dict[str, dict[str, float]], file: Path) -> None:
             label=f"{kind}, paper",
         )
         axes.bar(
-            where + 0.18, [one[kind] for one in medians.values()], 0.18, color=colour, label=f"{kind}, here"
+            where + 0.18,
+            [by_kind[kind] for by_kind in medians.values()],
+            0.18,
+            color=colour,
+            label=f"{kind}, here",
         )
     axes.set_xticks(np.arange(len(medians)) + 0.29, list(medians))
     axes.set_ylabel("median error of iPFI")

@@ -229,7 +229,7 @@ def main(quick: bool, streams: int, draws: int, games: tuple[str, ...], alphas: 
     missed = 0
     pool = 20_000 if quick else 100_000
     makers = {"agrawal": agrawal_game, "linear": linear_game}
-    for game in (makers[one](pool) for one in games or makers):
+    for game in (makers[name](pool) for name in games or makers):
         for name in DELTA:
             mean, sigma = truth(game, name, draws, True)
             for alpha in alphas:

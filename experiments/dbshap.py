@@ -118,7 +118,7 @@ def scenario(data: Synthetic, number: int, seed: int, n: int = 5_000) -> RiskCha
 def found(change: RiskChange, number: int) -> bool:
     """Scenario 1: the concept is ten times the largest input. Scenario 2: of the inputs the altered one is the largest."""
     assert change.product is not None
-    inputs = {one.name: abs(one.value) for one in change.product.inputs}
+    inputs = {cause.name: abs(cause.value) for cause in change.product.inputs}
     if number == 1:
         return abs(change.product.concept.value) >= 10.0 * max(inputs.values())
     return max(inputs, key=inputs.__getitem__) == "x0"
@@ -140,7 +140,7 @@ def synthetic(quick: bool) -> None:
             failed |= right < len(seeds) - (number == 2)
             named = Counter("+".join(cause.name for cause in change.causes) or "none" for change in changes)
             games = [change.product for change in changes if change.product is not None]
-            values = np.mean([[one.value for one in game.inputs] for game in games], axis=0)
+            values = np.mean([[cause.value for cause in game.inputs] for game in games], axis=0)
             report.add_row(
                 name,
                 "concept" if number == 1 else "x0",
@@ -185,12 +185,12 @@ def real(data: Path, quick: bool) -> None:
         )
         seconds = time.process_time() - started
         assert change.product is not None
-        largest = sorted(change.product.inputs, key=lambda one: -abs(one.value))[:2]
+        largest = sorted(change.product.inputs, key=lambda cause: -abs(cause.value))[:2]
         report.add_row(
             name,
             str(frame.shape[1] - 1),
             f"{change.product.concept.value:.3g}",
-            ", ".join(f"{one.name} {one.value:.2g}" for one in largest),
+            ", ".join(f"{cause.name} {cause.value:.2g}" for cause in largest),
             paper,
             f"{seconds:.1f}",
         )
@@ -218,7 +218,7 @@ def rbf(quick: bool) -> None:
             change = dbshap(rows[:10_000], rows[10_000:], bootstrap=0)
             seconds.append(time.process_time() - started)
         assert change.product is not None
-        largest = sorted((one.value for one in change.product.inputs), key=abs, reverse=True)[:2]
+        largest = sorted((cause.value for cause in change.product.inputs), key=abs, reverse=True)[:2]
         report.add_row(
             str(k),
             f"{change.product.concept.value:.3g}",
@@ -252,7 +252,7 @@ def pairs(
             learner.learn(row, truth)
         if before is not None:
             first, earlier, baseline = before
-            both = [list(zip(x[one], y[one], strict=True)) for one in (baseline, window)]
+            both = [list(zip(x[rows], y[rows], strict=True)) for rows in (baseline, window)]
             settings: dict[str, Any] = {"factorisation": "joint", "seed": seed}
             yield (
                 dbshap(*both, hypothesis=(first, frozen), prequential=(earlier, seen), **settings),
@@ -303,7 +303,7 @@ def windows(data: Path, models: tuple[str, ...], shuffle: bool, n: int, quick: b
                 str(named["concept"]),
                 str(named["inputs"]),
                 str(sum(bool(change.causes) for change in changes)),
-                str(sum(one.stands_out for one in own if one)),
+                str(sum(hypothesis.stands_out for hypothesis in own if hypothesis)),
             )
         if not shuffle:
             for i, (change, _) in enumerate(results):

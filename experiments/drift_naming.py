@@ -126,7 +126,7 @@ def altered(change: Callable[[Fitted, Matrix, np.random.Generator], None]) -> Dr
 def costly(fitted: Fitted) -> Matrix:
     """More of the rows at the end of a feature where the model errs more: of the first five the one that tells most."""
     ranks = [rank(fitted.rest.X[:, j]) for j in fitted.order[:5]]
-    told = [float(np.corrcoef(one, fitted.losses)[0, 1]) for one in ranks]
+    told = [float(np.corrcoef(rank, fitted.losses)[0, 1]) for rank in ranks]
     best = int(np.argmax(np.abs(told)))
     return (0.1 + 0.9 * (ranks[best] if told[best] > 0.0 else 1.0 - ranks[best])) ** 2
 
@@ -263,8 +263,8 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
             each = track(range(1 if quick else pairs), f"{name}, {kind}", pairs, True)
             changes = [explain(fitted, drift, seed, (WINDOW, WINDOW)) for seed in each]
             causes = [{cause.name for cause in change.causes} for change in changes]
-            right = sum(one == truth for one in causes)
-            wrong = sum(bool(one - truth) for one in causes)
+            right = sum(cause == truth for cause in causes)
+            wrong = sum(bool(cause - truth) for cause in causes)
             said = sum(change.label_shift for change in changes)
             if kind != LABEL_SHIFT:
                 right_all, wrong_all, total = right_all + right, wrong_all + wrong, total + len(causes)
@@ -281,7 +281,7 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
                 *(f"{mean:+.3f}" for mean in means),
                 str(right),
                 str(wrong),
-                str(sum(not one for one in causes)),
+                str(sum(not cause for cause in causes)),
                 str(said),
             ]
             report.add_row(*cells)

@@ -43,7 +43,7 @@ class Forest:
     """P(class 1) of a random forest of scikit-learn for rows n × d, without the checks of its ``predict_proba``."""
 
     def __init__(self, fitted: Any) -> None:
-        self._trees = [one.tree_ for one in fitted.estimators_]
+        self._trees = [estimator.tree_ for estimator in fitted.estimators_]
 
     def __call__(self, X: Array) -> Array:
         rows = np.ascontiguousarray(X, dtype=np.float32)

@@ -96,8 +96,8 @@ def equal_features(streams: int, n: int) -> tuple[int, int]:
                     float(value[stream, j]),
                     float(std[stream, j]),
                     *(
-                        (float(value[stream, j] - one), float(value[stream, j] + one))
-                        if np.isfinite(one := half[stream, j])
+                        (float(value[stream, j] - width), float(value[stream, j] + width))
+                        if np.isfinite(width := half[stream, j])
                         else (None, None)
                     ),
                     bool(np.isfinite(half[stream, j])),
@@ -123,9 +123,9 @@ def growing(growth: float, streams: int, n: int) -> tuple[int, int, float]:
     right = wrong = 0
     for stream in range(streams):
         found = {
-            one.feature
+            change.feature
             for last in range(2, len(V) + 1)
-            if (one := moved(V[:last, stream], H[:last, stream])) is not None
+            if (change := moved(V[:last, stream], H[:last, stream])) is not None
         }
         right, wrong = right + (1 in found), wrong + bool(found - {1})
     least = [detectable(H[:, stream, 1]) for stream in range(streams)]

@@ -84,7 +84,13 @@ def draw(
     colours = {line.get_label(): line.get_color() for line in axes.lines}
     for j, name in enumerate(reference[0].features):
         if name in colours:
-            axes.plot(at, [one.values[0, j] for one in reference], "--", color=colours[name], linewidth=1.0)
+            axes.plot(
+                at,
+                [explanation.values[0, j] for explanation in reference],
+                "--",
+                color=colours[name],
+                linewidth=1.0,
+            )
     axes.axvline(drift, color="black", linestyle=":")
     axes.set_xlabel("records (dashed: interval PFI; dotted: drift)")
     axes.figure.savefig(file, dpi=150)
@@ -140,7 +146,7 @@ def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot
             ["uniform", "geometric"],
         )
     if only:
-        streams = {name: stream for name, stream in streams.items() if any(one in name for one in only)}
+        streams = {name: stream for name, stream in streams.items() if any(part in name for part in only)}
     report = Report("stream", "accuracy", "median error: all", "before", "after", "paper")
     for name, (table, drift, kinds) in streams.items():
         made = forest.ARFClassifier(n_models=trees, seed=1)
@@ -172,7 +178,7 @@ def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot
     for name, table, ends in [("agrawal, function drift", both, (half, n))] + (
         [("elec2", elec2, (len(elec2.y),))] if data else []
     ):
-        if only and not any(one in name for one in only):
+        if only and not any(part in name for part in only):
             continue
         hat = tree.HoeffdingAdaptiveTreeClassifier(seed=1)
         estimator = IncrementalPFI(hat, losses="zero_one", features=table.features)
@@ -181,7 +187,9 @@ def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot
             estimator.explain_one(x, y)
             if t in ends:
                 found = (estimator.explanation, mean_decrease_impurity(hat, table.features))
-                ranks.add_row(name, f"{t:,}", *(", ".join(one for one, _ in top.top(3)) for top in found))
+                ranks.add_row(
+                    name, f"{t:,}", *(", ".join(feature for feature, _ in top.top(3)) for top in found)
+                )
     Console().print(ranks)
 
 

@@ -57,7 +57,9 @@ def main(records: int, seeds: int, quick: bool, plot: Path | None) -> None:
         records, seeds = 300, 2
     found = [explained(records, seed) for seed in range(1, seeds + 1)]
     features = found[0]["marginal"].explanation.features
-    values = {kind: np.array([one[kind].explanation.values[0] for one in found]) for kind in REMOVALS}
+    values = {
+        kind: np.array([by_removal[kind].explanation.values[0] for by_removal in found]) for kind in REMOVALS
+    }
     columns = [*values.values(), values["conditional"] - values["marginal"]]
     report = Report("feature", *(f"{kind} (SE)" for kind in REMOVALS), "conditional − marginal (SE)")
     for j, feature in enumerate(features):

@@ -289,9 +289,9 @@ def main(streams: int, games: tuple[str, ...], quick: bool) -> None:
     for name in games or GAMES:
         for alpha, length in ((0.01, 60),) if quick else ((0.01, 60), (0.001, 20)):
             found = looks(name, alpha, streams, round(length / alpha), progress=True)
-            bands, shown = sum(one.bands for one in found), sum(one.shown for one in found)
-            counted = [one for one in found if one.shown >= LEAST * one.bands]
-            worst = min(counted, key=lambda one: one.inside / one.shown, default=None)
+            bands, shown = sum(look.bands for look in found), sum(look.shown for look in found)
+            counted = [look for look in found if look.shown >= LEAST * look.bands]
+            worst = min(counted, key=lambda look: look.inside / look.shown, default=None)
             met = worst is None or worst.inside >= 0.93 * worst.shown
             missed += not met
             cells = (
@@ -301,8 +301,8 @@ def main(streams: int, games: tuple[str, ...], quick: bool) -> None:
             )
             report.add_row(
                 name, str(alpha), f"{shown / bands:.3f}",
-                f"{sum(one.inside for one in found) / shown:.3f}" if shown else "–", *cells,
-                f"{sum(one.alone for one in found) / bands:.3f}", f"{min(one.alone / one.bands for one in found):.3f}",
+                f"{sum(look.inside for look in found) / shown:.3f}" if shown else "–", *cells,
+                f"{sum(look.alone for look in found) / bands:.3f}", f"{min(look.alone / look.bands for look in found):.3f}",
                 "–" if worst is None else "yes" if met else "NO",
             )  # fmt: skip
             print(" | ".join(str(column._cells[-1]) for column in report.columns), flush=True)

@@ -84,8 +84,8 @@ def intervals(streams: int, n: int) -> list[tuple[str, float, float]]:
         delta, _ = pfi._contributions(pfi.players, rows, ys)
         alone.append(delta[:, 0].std(axis=0, ddof=1) / math.sqrt(n))
     spread = np.std(values, axis=0, ddof=1)
-    both, one = np.mean(errors, axis=0) / spread, np.mean(alone, axis=0) / spread
-    return list(zip(NAMES, both.tolist(), one.tolist(), strict=True))
+    both, alone_ratio = np.mean(errors, axis=0) / spread, np.mean(alone, axis=0) / spread
+    return list(zip(NAMES, both.tolist(), alone_ratio.tolist(), strict=True))
 
 
 def empty(n: int) -> tuple[float, float, float]:
@@ -112,8 +112,8 @@ def main(streams: int, records: int, quick: bool) -> None:
     for after in (100, 1_000):
         values = late(streams, after)
         report.add_row("late feature", f"{after} records on", f"{values.mean():.2f} (SD {values.std():.2f})", "", "8")  # fmt: skip
-    for name, both, one in intervals(streams, 200):
-        report.add_row("interval PFI, std / SD", name, f"{both:.2f}", f"{one:.2f}", "1")
+    for name, both, alone_ratio in intervals(streams, 200):
+        report.add_row("interval PFI, std / SD", name, f"{both:.2f}", f"{alone_ratio:.2f}", "1")
     entropy, frequencies, mean = empty(20_000)
     report.add_row("empty model", "frequencies", f"{frequencies:.3f}", "", f"{entropy:.3f}")
     report.add_row("", "mean prediction", f"{mean:.3f}", "", f"{math.log(2.0):.3f}")

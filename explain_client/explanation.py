@@ -68,7 +68,7 @@ class Importances(dict[str, Importance]):
 
     def top(self, k: int) -> list[tuple[str, Importance]]:
         """The k features of largest value, the largest first; unknown ones last."""
-        known = sorted(self.items(), key=lambda one: (one[1].value is None, -(one[1].value or 0.0)))
+        known = sorted(self.items(), key=lambda cell: (cell[1].value is None, -(cell[1].value or 0.0)))
         return known[:k]
 
 
@@ -135,8 +135,10 @@ class Explanation(Message):
             require(data, int, *_COUNTS)
             require(data, str, "status")
             data["performance"] = {
-                loss: Losses(*figures(one["model"], one["empty"], one.get("mean_prediction")))
-                for loss, one in data["performance"].items()
+                loss: Losses(
+                    *figures(performance["model"], performance["empty"], performance.get("mean_prediction"))
+                )
+                for loss, performance in data["performance"].items()
             }
             delay = data.setdefault("label_delay", None)
             if delay is not None:
@@ -161,7 +163,7 @@ class Explanation(Message):
 
 
 _EXPLANATION = tuple(entry.name for entry in fields(Explanation))
-_DELAY = tuple(one.name for one in fields(LabelDelay))
+_DELAY = tuple(field.name for field in fields(LabelDelay))
 _PERCENTILES = _DELAY[2:]
 _COUNTS = ("records", "explained", "rejected", "rejected_recently")
 

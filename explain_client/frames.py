@@ -19,20 +19,19 @@ COLUMNS = (
 
 def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """One row per estimator, loss and feature; ``time`` is the event time in UTC, a value that is not known is ``None``."""
-    one = explanation
     common = {
-        "app_id": one.app_id,
-        "topic": one.topic,
-        "partition": one.partition,
-        "epoch": one.epoch,
-        "seq": one.seq,
-        "offset": one.offset,
-        "time": one.time,
-        "records": one.records,
-        "status": one.status,
-        "digest": one.digest,
+        "app_id": explanation.app_id,
+        "topic": explanation.topic,
+        "partition": explanation.partition,
+        "epoch": explanation.epoch,
+        "seq": explanation.seq,
+        "offset": explanation.offset,
+        "time": explanation.time,
+        "records": explanation.records,
+        "status": explanation.status,
+        "digest": explanation.digest,
     }
-    for estimator, by_loss in one.importances.items():
+    for estimator, by_loss in explanation.importances.items():
         for loss, features in by_loss.items():
             for feature, cell in features.items():
                 names = {"estimator": estimator, "loss": loss, "feature": feature}
@@ -50,5 +49,7 @@ def to_pandas(explanations: Iterable[Explanation]) -> pd.DataFrame:
         import pandas as pd
     except ImportError:
         raise ClientError("to_pandas needs pandas: pip install 'explain-client[pandas]'") from None
-    frame = pd.DataFrame([row for one in explanations for row in rows(one)], columns=list(COLUMNS))
+    frame = pd.DataFrame(
+        [row for explanation in explanations for row in rows(explanation)], columns=list(COLUMNS)
+    )
     return frame.astype(dict.fromkeys(("value", "std", "low", "high"), "float64"))

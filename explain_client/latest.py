@@ -37,7 +37,11 @@ def recent(
 
     ``app_id`` and errors are those of ``latest``.
     """
-    return [one for found in _newest(servers, topic, window, app_id, config).values() for one in found]
+    return [
+        explanation
+        for found in _newest(servers, topic, window, app_id, config).values()
+        for explanation in found
+    ]
 
 
 def _newest(
@@ -62,8 +66,12 @@ def _partition(
     start = max(low, high - step)
     # Offsets are also taken by control records and aborted messages: only reading says what is there.
     while not _covers(found, window) and high > low:
-        found = [one for one in _read(consumer, topic, number, start) if app_id in (None, one.app_id)]
-        names = {one.app_id: None for one in found}
+        found = [
+            explanation
+            for explanation in _read(consumer, topic, number, start)
+            if app_id in (None, explanation.app_id)
+        ]
+        names = {explanation.app_id: None for explanation in found}
         if len(names) > 1:
             raise ClientError(
                 f"topic {topic!r} partition {number}: the sidecars {', '.join(names)} write to it; give the app_id of one"
@@ -75,7 +83,11 @@ def _partition(
     if not found:
         return []
     newest = found[-1]
-    return [one for one in found if one.epoch == newest.epoch and one.records > newest.records - window]
+    return [
+        explanation
+        for explanation in found
+        if explanation.epoch == newest.epoch and explanation.records > newest.records - window
+    ]
 
 
 def _covers(found: list[Explanation], window: int) -> bool:

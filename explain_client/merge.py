@@ -54,25 +54,27 @@ def merge(explanations: Iterable[Explanation], window: int = 10_000) -> Merged:
         raise ValueError(f"window: {window} is not a number of records; give 1 or more")
     known = list(explanations)
     newest: dict[tuple[str, int], Explanation] = {}
-    for one in known:
-        before = newest.get((one.topic, one.partition))
-        if before is None or (before.epoch, before.seq) < (one.epoch, one.seq):
-            newest[one.topic, one.partition] = one
-    ready = {key: one for key, one in newest.items() if one.status != "warming"}
+    for explanation in known:
+        before = newest.get((explanation.topic, explanation.partition))
+        if before is None or (before.epoch, before.seq) < (explanation.epoch, explanation.seq):
+            newest[explanation.topic, explanation.partition] = explanation
+    ready = {key: explanation for key, explanation in newest.items() if explanation.status != "warming"}
     if not newest:
         raise ValueError("explanations: there are none to merge")
-    names = {one.app_id: None for one in known}
+    names = {explanation.app_id: None for explanation in known}
     if len(names) > 1:
         raise ValueError(
             f"explanations: they are of the sidecars {', '.join(names)}; give those of one app_id"
         )
-    weights = _weights([one for one in known if (one.topic, one.partition) in ready], window)
+    weights = _weights(
+        [explanation for explanation in known if (explanation.topic, explanation.partition) in ready], window
+    )
     importances: dict[str, dict[str, dict[str, MergedImportance]]] = {}
     for estimator, loss, feature in _names(ready.values()):
         cells = [
             (weights[key], cell)
-            for key, one in ready.items()
-            if (cell := one.importances.get(estimator, {}).get(loss, {}).get(feature)) is not None
+            for key, explanation in ready.items()
+            if (cell := explanation.importances.get(estimator, {}).get(loss, {}).get(feature)) is not None
         ]
         merged = _average(cells)
         if merged is not None:
@@ -81,25 +83,25 @@ def merge(explanations: Iterable[Explanation], window: int = 10_000) -> Merged:
 
 
 def _weights(explanations: list[Explanation], window: int) -> dict[tuple[str, int], float]:
-    shares = {(one.topic, one.partition): 0.0 for one in explanations}
+    shares = {(explanation.topic, explanation.partition): 0.0 for explanation in explanations}
     left = float(window)
-    for one in sorted(explanations, key=_order, reverse=True):
-        part = min(left, one.records / (one.seq + 1))
-        shares[one.topic, one.partition] += part
+    for explanation in sorted(explanations, key=_order, reverse=True):
+        part = min(left, explanation.records / (explanation.seq + 1))
+        shares[explanation.topic, explanation.partition] += part
         left -= part
     total = sum(shares.values())
     return {key: share / total for key, share in shares.items()}
 
 
-def _order(one: Explanation) -> tuple[int, str, int, int, int]:
-    return one.timestamp, one.topic, one.partition, one.epoch, one.seq
+def _order(explanation: Explanation) -> tuple[int, str, int, int, int]:
+    return explanation.timestamp, explanation.topic, explanation.partition, explanation.epoch, explanation.seq
 
 
 def _names(explanations: Iterable[Explanation]) -> list[tuple[str, str, str]]:
     found = {
         (estimator, loss, feature): None
-        for one in explanations
-        for estimator, by_loss in one.importances.items()
+        for explanation in explanations
+        for estimator, by_loss in explanation.importances.items()
         for loss, features in by_loss.items()
         for feature in features
     }

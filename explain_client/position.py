@@ -41,7 +41,7 @@ class Position:
     def from_json(cls, text: str | bytes) -> Position:
         """Raises ``ClientError`` for what is no position."""
         try:
-            return cls({int(number): Place.from_dict(one) for number, one in orjson.loads(text).items()})
+            return cls({int(number): Place.from_dict(place) for number, place in orjson.loads(text).items()})
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClientError(
                 f"not a position: {text[:60]!r}; give what Position.to_json() returned"

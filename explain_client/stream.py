@@ -205,7 +205,7 @@ class Stream(Generic[M]):
                 moment = datetime.now(UTC) - start if isinstance(start, timedelta) else start
                 wanted = [TopicPartition(self._topic, p, int(moment.timestamp() * 1000)) for p in partitions]
                 found = consumer.offsets_for_times(wanted, timeout=CONNECT_SECONDS)
-                starts = {one.partition: one.offset for one in found if one.offset >= 0}
+                starts = {offset.partition: offset.offset for offset in found if offset.offset >= 0}
             else:
                 starts = {}
             for number in partitions:
@@ -222,19 +222,19 @@ class Stream(Generic[M]):
 
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         known: list[TopicPartition] = []
-        for one in consumer.committed(given, timeout=CONNECT_SECONDS):
-            if one.offset >= 0:
-                self._places[one.partition] = Place(one.offset, _chains(one.metadata))
-                known.append(TopicPartition(self._topic, one.partition, one.offset))
-        fresh = sorted({one.partition for one in given} - {one.partition for one in known})
-        self._left = {one.partition for one in given}
+        for offset in consumer.committed(given, timeout=CONNECT_SECONDS):
+            if offset.offset >= 0:
+                self._places[offset.partition] = Place(offset.offset, _chains(offset.metadata))
+                known.append(TopicPartition(self._topic, offset.partition, offset.offset))
+        fresh = sorted({place.partition for place in given} - {place.partition for place in known})
+        self._left = {place.partition for place in given}
         consumer.assign(known + self._begin(fresh))
 
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         # What the loop's body was done with is committed before each poll, and this runs within one.
-        for one in taken:
-            self._places.pop(one.partition, None)
-            self._left.discard(one.partition)
+        for place in taken:
+            self._places.pop(place.partition, None)
+            self._left.discard(place.partition)
 
     def _commit(self) -> None:
         """Commit the message that the loop's body is done with; the chain goes along in the metadata."""

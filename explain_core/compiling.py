@@ -120,7 +120,7 @@ if AVAILABLE:
 
         def define_pipelines(self) -> Any:
             (passes,) = super().define_pipelines()  # type: ignore[no-untyped-call, unused-ignore]
-            at = [one for one, _ in passes.passes].index(NativeLowering)
+            at = [kind for kind, _ in passes.passes].index(NativeLowering)
             passes.passes.insert(at, (_Defer, "defer"))
             passes.add_pass_after(_Offer, NoPythonBackend)
             passes.finalize()

@@ -21,8 +21,8 @@ class Importance(NamedTuple):
 
     The band is NaN until it is ``settled``, see ``explain_core.steadiness.Steadiness``.
 
-    >>> one = Importance(value=0.5, std=0.05, low=0.4, high=0.6, settled=True)
-    >>> one.low > 0.0
+    >>> importance = Importance(value=0.5, std=0.05, low=0.4, high=0.6, settled=True)
+    >>> importance.low > 0.0
     True
     """
 
@@ -43,12 +43,12 @@ class Explanation:
     repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
 
     >>> values, std = np.array([[0.5, 0.1]]), np.array([[0.05, 0.05]])
-    >>> one = Explanation("ipfi", ("a", "b"), ("brier",), values, std, n=100, width=2.0)
-    >>> one.importance()["b"]
+    >>> explanation = Explanation("ipfi", ("a", "b"), ("brier",), values, std, n=100, width=2.0)
+    >>> explanation.importance()["b"]
     Importance(value=0.1, std=0.05, low=0.0, high=0.2, settled=True)
-    >>> Explanation.from_json(one.to_json()).top(1)[0][0]
+    >>> Explanation.from_json(explanation.to_json()).top(1)[0][0]
     'a'
-    >>> one.to_frame().shape
+    >>> explanation.to_frame().shape
     (2, 7)
     """
 

@@ -36,9 +36,9 @@ _COMPILED = {
 
 def codes_of(chosen: Sequence[losses.Loss]) -> Any:
     """What ``loss`` calls these losses, or None where one of them is not compiled: Python then computes them all."""
-    if not all(one.name in _COMPILED and losses.NAMED[one.name] is one for one in chosen):
+    if not all(loss.name in _COMPILED and losses.NAMED[loss.name] is loss for loss in chosen):
         return None
-    return np.array([_COMPILED[one.name] for one in chosen], np.int64)
+    return np.array([_COMPILED[loss.name] for loss in chosen], np.int64)
 
 
 @inner

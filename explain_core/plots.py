@@ -27,13 +27,15 @@ def bars(
 
     >>> import matplotlib
     >>> matplotlib.use("Agg")
-    >>> one = Explanation("ipfi", ("a", "b"), ("brier",), np.array([[0.1, 0.5]]), np.array([[0.05, 0.05]]), n=100)
-    >>> [label.get_text() for label in bars(one).get_yticklabels()]
+    >>> explanation = Explanation("ipfi", ("a", "b"), ("brier",), np.array([[0.1, 0.5]]), np.array([[0.05, 0.05]]), n=100)
+    >>> [label.get_text() for label in bars(explanation).get_yticklabels()]
     ['b', 'a']
     """
     known = explanation.top(top or len(explanation.features), loss)
-    values = np.array([one.value for _, one in known])
-    reach = np.array([[one.value - one.low, one.high - one.value] for _, one in known]).T
+    values = np.array([importance.value for _, importance in known])
+    reach = np.array(
+        [[importance.value - importance.low, importance.high - importance.value] for _, importance in known]
+    ).T
     axes = _axes(ax, len(known))
     where = np.arange(len(known))
     axes.barh(where, values, color="tab:blue", height=0.7)
@@ -64,16 +66,16 @@ def over_time(
     ``ValueError`` where there is nothing to plot or the lengths differ.
 
     >>> values = [np.array([[0.1 * t, 0.5]]) for t in range(3)]
-    >>> series = [Explanation("ipfi", ("a", "b"), ("brier",), one, one / 9, n=10 * t) for t, one in enumerate(values)]
+    >>> series = [Explanation("ipfi", ("a", "b"), ("brier",), value, value / 9, n=10 * t) for t, value in enumerate(values)]
     >>> over_time(series).get_xlabel()
     'records explained'
     """
     if not explanations:
         raise ValueError("explanations: there are none to plot")
-    where = [one.n for one in explanations] if at is None else list(at)
+    where = [explanation.n for explanation in explanations] if at is None else list(at)
     if len(where) != len(explanations):
         raise ValueError(f"at: {len(where)} places for {len(explanations)} explanations")
-    tables = [one.importance(loss) for one in explanations]
+    tables = [explanation.importance(loss) for explanation in explanations]
     names = list(dict.fromkeys(name for table in tables for name in table))
     nothing = (np.nan,) * 5
     curves = {name: np.array([table.get(name, nothing) for table in tables]).T for name in names}
@@ -155,8 +157,8 @@ def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Ax
     ['baseline risk', 'concept']
     """
     steps = change.steps(top)
-    names = ["baseline risk", *(one.name for one in steps), "target risk"]
-    values = np.array([one.value for one in steps])
+    names = ["baseline risk", *(step.name for step in steps), "target risk"]
+    values = np.array([step.value for step in steps])
     ends = change.baseline.observed + np.cumsum(values)
     axes = _axes(ax, len(names))
     where = np.arange(1, len(steps) + 1)
@@ -165,9 +167,9 @@ def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Ax
     axes.barh(
         [0, len(steps) + 1], [change.baseline.observed, change.target.observed], color="tab:gray", height=0.7
     )
-    for row, end, one in zip(where, ends, steps, strict=True):
-        if one.low is not None and one.high is not None:
-            reach = [[one.value - one.low], [one.high - one.value]]
+    for row, end, step in zip(where, ends, steps, strict=True):
+        if step.low is not None and step.high is not None:
+            reach = [[step.value - step.low], [step.high - step.value]]
             axes.errorbar(end, row, xerr=reach, fmt="none", ecolor="black", capsize=2, lw=1)
     _feature_axis(axes, names)
     axes.set_xlabel("error rate" if change.loss == "zero_one" else f"{change.loss} risk")

@@ -244,7 +244,10 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
         rho = np.where(base.value == 0.0, np.nan, difference.value / base.value)
         parts = (1.0 + rho, -rho, rho * (1.0 + rho))
         variance, covariance = (
-            sum(part * getattr(one, name) for part, one in zip(parts, (difference, total, base), strict=True))
+            sum(
+                part * getattr(smoother, name)
+                for part, smoother in zip(parts, (difference, total, base), strict=True)
+            )
             for name in ("variance", "covariance")
         )
         return 1.0 + rho, difference._error(variance, covariance) / np.abs(base.value)

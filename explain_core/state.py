@@ -55,7 +55,9 @@ def block(array: NDArray[Any]) -> Block:
     if array.size and array.dtype.str in NARROWER:
         low, high = array.min(), array.max()
         fitting = (
-            one for one in NARROWER[array.dtype.str] if np.iinfo(one).min <= low and high <= np.iinfo(one).max
+            narrower
+            for narrower in NARROWER[array.dtype.str]
+            if np.iinfo(narrower).min <= low and high <= np.iinfo(narrower).max
         )
         array = array.astype(next(fitting, array.dtype), copy=False)
     return Block(array.dtype.str, list(array.shape), array.tobytes())  # type: ignore[arg-type]

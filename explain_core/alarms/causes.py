@@ -48,7 +48,7 @@ class Causes:
         """Take a stored state on. Raises ``StateError`` where it is none."""
         check(len(state.open) <= OPEN, f"causes: more than {OPEN} open ones")
         check(
-            all(1 <= one[0] <= state.count and one[1] <= one[2] for one in state.open),
+            all(1 <= cause[0] <= state.count and cause[1] <= cause[2] for cause in state.open),
             "causes: one that is none",
         )
         self._count, self._open = state.count, list(state.open)

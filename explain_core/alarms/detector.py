@@ -95,7 +95,7 @@ class ChangeDetector:
     >>> for t in range(12_000):
     ...     if detector.add(rng.normal([0.0, 0.3 * (t >= 9_030)], 1.0), Place(t, 0)):
     ...         found += detector.end_block()
-    >>> [(one.subject, one.earliest.offset <= 9_030 <= one.latest.offset, one.before.records) for one in found]
+    >>> [(change.subject, change.earliest.offset <= 9_030 <= change.latest.offset, change.before.records) for change in found]
     [(1, True, 8000)]
     """
 

@@ -79,7 +79,11 @@ def read(
                 )
             known = list(classes)
         kind: Task = "regression" if known is None else "classification"
-        return CatBoostModel(model, kind, names, [_plain(one) for one in known] if known else None), None, {}
+        return (
+            CatBoostModel(model, kind, names, [_plain(label) for label in known] if known else None),
+            None,
+            {},
+        )
     except ArtefactError:
         raise
     except Exception as error:  # CatBoost raises types of its own for damaged files

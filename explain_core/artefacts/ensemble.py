@@ -193,9 +193,9 @@ def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         parts.append(nodes)
         leaves.append(tree.values[order][leaf])
         roots[number] = n_nodes, tree.output
-        for one in tree.sets:
-            sets.append((n_words, len(one)))
-            n_words += len(one)
+        for categories in tree.sets:
+            sets.append((n_words, len(categories)))
+            n_words += len(categories)
         words += tree.sets
         n_nodes, n_leaves = n_nodes + len(order), n_leaves + int(leaf.sum())
     nodes = np.concatenate(parts)

@@ -134,7 +134,7 @@ def _categories(tail: str, names: list[str], infos: list[str]) -> dict[str, list
             for name, info in zip(names, infos, strict=True)
             if not info.startswith("[") and info != "none"
         ]
-    if len(nominal) != len(known) or not all(isinstance(one, list) for one in known):
+    if len(nominal) != len(known) or not all(isinstance(categories, list) for categories in known):
         raise ArtefactError(
             f"LightGBM: categories of {len(known)} features, and {len(nominal)} columns have some; the file is damaged"
         )

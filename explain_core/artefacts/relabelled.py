@@ -26,7 +26,7 @@ class Relabelled(Model):
         return self._coded(self._model.predict(x))
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
-        return [self._coded(one) for one in self._model.predict_many(rows)]
+        return [self._coded(prediction) for prediction in self._model.predict_many(rows)]
 
     def _coded(self, prediction: Prediction) -> Prediction:
         assert not isinstance(prediction, float)

@@ -115,16 +115,16 @@ def _check_trees(found: Any) -> None:
     seen: set[int] = set()
     waiting = [found]
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, str | bytes | int | float | complex | type | None):
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, str | bytes | int | float | complex | type | None):
             continue
-        seen.add(id(one))
-        if isinstance(one, Own):
+        seen.add(id(part))
+        if isinstance(part, Own):
             _check_nodes(
-                one.children_left, one.children_right, one.feature, one.children_left < 0, one.n_features
+                part.children_left, part.children_right, part.feature, part.children_left < 0, part.n_features
             )
-        elif isinstance(one, TreePredictor):
-            nodes = one.nodes
+        elif isinstance(part, TreePredictor):
+            nodes = part.nodes
             _check_nodes(
                 nodes["left"],
                 nodes["right"],
@@ -134,14 +134,14 @@ def _check_trees(found: Any) -> None:
             )
             if nodes["is_categorical"].any():
                 raise ArtefactError("scikit-learn: a tree that splits by category; convert the model to ONNX")
-        elif isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, list | tuple | set):
-            waiting += one
-        elif isinstance(one, np.ndarray):
-            waiting += one.ravel().tolist() if one.dtype.hasobject else []
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, list | tuple | set):
+            waiting += part
+        elif isinstance(part, np.ndarray):
+            waiting += part.ravel().tolist() if part.dtype.hasobject else []
         else:
-            waiting += getattr(one, "__dict__", {}).values()
+            waiting += getattr(part, "__dict__", {}).values()
 
 
 def _check_nodes(left: Any, right: Any, feature: Any, leaf: Any, n_features: int) -> None:
@@ -181,7 +181,7 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
         if found._preprocessor is not None:
             return None
         base = np.ravel(found._baseline_prediction).tolist()
-        trees = [_binned(one, output) for line in found._predictors for output, one in enumerate(line)]
+        trees = [_binned(tree, output) for line in found._predictors for output, tree in enumerate(line)]
         exponential = not classifier and found.loss in ("poisson", "gamma")
         link = (
             ("sigmoid" if n_classes == 2 else "softmax")
@@ -193,9 +193,9 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
     elif kind in (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor):
         base = np.ravel(found._raw_predict_init(np.zeros((1, found.n_features_in_), np.float32))).tolist()
         trees = [
-            _tree(one.tree_, False, found.learning_rate, output)
+            _tree(tree.tree_, False, found.learning_rate, output)
             for line in found.estimators_
-            for output, one in enumerate(line)
+            for output, tree in enumerate(line)
         ]
         link = ("sigmoid" if n_classes == 2 else "softmax") if classifier else "identity"
         number = 2.0 if classifier and found.loss == "exponential" else 1.0

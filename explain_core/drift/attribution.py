@@ -95,7 +95,7 @@ def dbshap(
     measure, models = _resolve(loss, hypothesis)
     windows, warnings = read_pair(baseline, target, label, measure.task)
     if prequential is not None:
-        windows = tuple(one.with_losses(given) for one, given in zip(windows, prequential, strict=True))  # type: ignore[assignment]
+        windows = tuple(window.with_losses(given) for window, given in zip(windows, prequential, strict=True))  # type: ignore[assignment]
     chosen = _evaluated(windows, max_samples // len(models), seed) if models else windows
     bins = joint.BINS if factorisation == "joint" else max_bins
     data = make_binned(chosen, measure, bins)
@@ -108,7 +108,7 @@ def dbshap(
         hypotheses = [learnt]
     fine = data if bins == joint.BINS else make_binned(data.windows, measure, joint.BINS)
     solved, own, labels = _joint(fine, hypotheses, measure, conditional, warnings, seed)
-    warnings += [note for one in hypotheses for note in one.warnings()]
+    warnings += [note for hypothesis in hypotheses for note in hypothesis.warnings()]
 
     product, back_off, tabled = None, None, None
     if factorisation != "joint":
@@ -125,7 +125,7 @@ def dbshap(
             )
         names = [factor.name for factor in factors]
         product = _solve(game, chances, data, names, len(hypotheses), bootstrap, seed, progress)
-    before, after = (one.losses for one in windows)
+    before, after = (window.losses for window in windows)
     seen = own if before is None or after is None else (before, after)
     risks = [
         WindowRisk(
@@ -150,7 +150,7 @@ def dbshap(
         conditional=None if tabled is None else "table" if tabled else "tree",
         back_off=back_off,
         bootstrap=bootstrap,
-        bins={} if product is None else {str(one.feature): one.to_dict() for one in data.bins},
+        bins={} if product is None else {str(bin_.feature): bin_.to_dict() for bin_ in data.bins},
         warnings=tuple(warnings),
     )
 
@@ -166,10 +166,10 @@ def _resolve(
     given = list(hypothesis) if isinstance(hypothesis, tuple) else [hypothesis]
     if len(given) > 2:
         raise ValueError(f"hypothesis: {len(given)} models; pass one, or one for each window")
-    task: Task | None = next((one.task for one in given if isinstance(one, Model)), None)
+    task: Task | None = next((model.task for model in given if isinstance(model, Model)), None)
     measure = losses.get(loss or ("squared" if task == "regression" else "zero_one"), task)
     distinct = given[:1] if given[0] is given[-1] else given
-    return measure, [wrap(one, measure.task) for one in distinct]
+    return measure, [wrap(model, measure.task) for model in distinct]
 
 
 def _learn_tree(data: Binned, loss: Loss, seed: int) -> tuple[TreeHypothesis, Binned]:
@@ -225,13 +225,17 @@ def _product_game(
     """
     weights = _ones(data)
     trees = chances.fit(weights).trees
-    if trees and all(one.tree for one in hypotheses):
+    if trees and all(hypothesis.tree for hypothesis in hypotheses):
         try:
-            overlay([*(one.tree for one in hypotheses if one.tree), *trees], data.sizes, max_cells)
+            overlay(
+                [*(hypothesis.tree for hypothesis in hypotheses if hypothesis.tree), *trees],
+                data.sizes,
+                max_cells,
+            )
             return Boxes(factors, data.sizes, hypotheses), []
         except OverflowError:
             pass
-    most = max_cells if all(one.tree for one in hypotheses) else min(max_cells, samples)
+    most = max_cells if all(hypothesis.tree for hypothesis in hypotheses) else min(max_cells, samples)
     if math.prod(len(factor.cells) for factor in factors) <= most:
         return Grid(factors, chances, hypotheses), []
     apart = [factor for factor in factors if not np.intersect1d(*factor.rows).size]
@@ -287,7 +291,7 @@ def _of_rows(solved: joint.Joint, own: Pair, hypotheses: int) -> Attribution:
 
 def _learning(windows: tuple[Window, Window], own: Pair) -> Cause | None:
     """What the model gained in the target by learning there, less what it gained so in the baseline."""
-    first, second = (one.losses for one in windows)
+    first, second = (window.losses for window in windows)
     if first is None or second is None:
         return None
     gained = own[0] - first, second - own[1]
@@ -314,8 +318,8 @@ def _solve(
     rng = _generator(seed, "bootstrap")
     for _ in track(range(bootstrap), "bootstrap", bootstrap, progress):
         first, second = (
-            np.bincount(rng.integers(len(one), size=len(one)), minlength=len(one)).astype(float)
-            for one in weights
+            np.bincount(rng.integers(len(weight), size=len(weight)), minlength=len(weight)).astype(float)
+            for weight in weights
         )
         resampled.append(game.solve(chances.fit((first, second)), (first, second)).values)
     return _attribution(game, solution, resampled, inputs, hypotheses)

@@ -31,7 +31,7 @@ class Binned(NamedTuple):
     @property
     def sizes(self) -> list[int]:
         """Codes of each feature."""
-        return [one.size for one in self.bins]
+        return [bin_.size for bin_ in self.bins]
 
     def of_rows(self, *rows: Codes) -> Binned:
         """The same bins with these rows of the baseline and of the target alone."""
@@ -55,8 +55,8 @@ class Binned(NamedTuple):
         )
         codes = np.concatenate(self.codes)
         return [
-            np.arange(one.size) if one.edges is not None else rank_by_score(codes[:, j], score, one.size)
-            for j, one in enumerate(self.bins)
+            np.arange(bin_.size) if bin_.edges is not None else rank_by_score(codes[:, j], score, bin_.size)
+            for j, bin_ in enumerate(self.bins)
         ]
 
     def table(self) -> Table:
@@ -64,15 +64,15 @@ class Binned(NamedTuple):
 
     def trees(self) -> Trees:
         apart = [
-            np.array([one.edges is None or value is None for value in one.representatives])
-            for one in self.bins
+            np.array([bin_.edges is None or value is None for value in bin_.representatives])
+            for bin_ in self.bins
         ]
         return Trees(self.codes, self.classes.codes, self.ranks(), len(self.classes.truths), apart)
 
     def factors(self, factorisation: Factorisation) -> list[Factor]:
         """The factors of P(x): the groups, and every feature that is in none."""
         groups = {} if isinstance(factorisation, str) else factorisation
-        at = {one.feature: j for j, one in enumerate(self.bins)}
+        at = {bin_.feature: j for j, bin_ in enumerate(self.bins)}
         return [
             make_factor(str(player.name), tuple(at[name] for name in player.features), self.codes, self.sizes)
             for player in Players(list(at), groups)
@@ -81,7 +81,7 @@ class Binned(NamedTuple):
     def warnings(self) -> list[str]:
         """What about the data bears on the result."""
         found = []
-        constant = [one.feature for one in self.bins if one.size == 1]
+        constant = [bin_.feature for bin_ in self.bins if bin_.size == 1]
         if constant:
             found.append(f"features: {listed(constant)} constant, cannot be a cause")
         rows = min(map(len, self.windows))

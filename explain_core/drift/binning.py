@@ -42,7 +42,10 @@ class FeatureBins:
         if self.edges is not None:
             return {"edges": list(self.edges)}
         return {
-            "categories": [one if isinstance(one, str | int) else str(one) for one in self.categories or ()]
+            "categories": [
+                category if isinstance(category, str | int) else str(category)
+                for category in self.categories or ()
+            ]
         }
 
     def codes(self, values: Sequence[Any]) -> Codes:

@@ -153,14 +153,16 @@ class RiskChange:
         """What the change of the prequential risk on all rows is more than on those that were evaluated."""
         learnt = self.learning.value if self.learning else 0.0
         rest = self.change - (self.target.empirical - self.baseline.empirical) - learnt
-        return rest if any(one.evaluated < one.rows for one in (self.baseline, self.target)) else 0.0
+        return rest if any(window.evaluated < window.rows for window in (self.baseline, self.target)) else 0.0
 
     @property
     def dependence(self) -> float | None:
         """What the inputs do together and no feature does alone: joint inputs − Σ product inputs."""
         if self.product is None:
             return None
-        return sum(one.value for one in self.joint.inputs) - sum(one.value for one in self.product.inputs)
+        return sum(cause.value for cause in self.joint.inputs) - sum(
+            cause.value for cause in self.product.inputs
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -184,7 +186,7 @@ class RiskChange:
         """The features or groups whose interval excludes 0, the largest first, where the inputs are a cause and depend on
         each other for less than half of what they caused.
         """
-        inputs = sum(one.value for one in self.joint.inputs)
+        inputs = sum(cause.value for cause in self.joint.inputs)
         named = any(cause in self.joint.inputs for cause in self.causes)
         if not named or self.product is None or abs(self.dependence or 0.0) > 0.5 * abs(inputs):
             return ()
@@ -198,19 +200,19 @@ class RiskChange:
         evaluated have more.
         """
         product = self.product
-        players = [one for one in self.joint.players if product is None or one not in self.joint.inputs]
+        players = [cause for cause in self.joint.players if product is None or cause not in self.joint.inputs]
         rest: list[tuple[str, float]] = []
         if product is not None:
-            ranked = sorted(product.inputs, key=lambda one: -abs(one.value))
+            ranked = sorted(product.inputs, key=lambda cause: -abs(cause.value))
             players += ranked[:top]
             if ranked[top:]:
-                rest.append((f"{len(ranked) - top} others", sum(one.value for one in ranked[top:])))
+                rest.append((f"{len(ranked) - top} others", sum(cause.value for cause in ranked[top:])))
         if self.dependence is not None:
             rest.append(("dependence", self.dependence))
         return [
-            *(Step(one.name, one.value, one.low, one.high) for one in players),
+            *(Step(cause.name, cause.value, cause.low, cause.high) for cause in players),
             *(Step(name, value) for name, value in rest),
-            *(Step(one.name, one.value, one.low, one.high) for one in (self.learning,) if one),
+            *(Step(cause.name, cause.value, cause.low, cause.high) for cause in (self.learning,) if cause),
             *(Step("rows not evaluated", value) for value in (self.unevaluated,) if value),
         ]
 
@@ -239,9 +241,9 @@ class RiskChange:
             for cause in self.causes
         ]
         learning = [
-            _interval(one, name)
-            for one, name in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
-            if one and one.stands_out
+            _interval(cause, name)
+            for cause, name in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
+            if cause and cause.stands_out
         ]
         if not causes:
             if learning:
@@ -262,7 +264,7 @@ class RiskChange:
         if not self.drivers:
             return " (of no feature alone)"
         first = self.drivers[0]
-        most = first.value / sum(one.value for one in self.joint.inputs) > 0.5
+        most = first.value / sum(cause.value for cause in self.joint.inputs) > 0.5
         return f" (most of it {first.name})" if most else f" (first of all {first.name})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -311,13 +313,15 @@ def _attribution(data: Mapping[str, Any]) -> Attribution:
             **data,
             "concept": Cause(**data["concept"]),
             "hypothesis": None if hypothesis is None else Cause(**hypothesis),
-            "inputs": tuple(Cause(**one) for one in data["inputs"]),
+            "inputs": tuple(Cause(**cause) for cause in data["inputs"]),
         }
     )
 
 
 def _largest_first(players: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    return tuple(sorted((one for one in players if one.stands_out), key=lambda one: -abs(one.value)))
+    return tuple(
+        sorted((cause for cause in players if cause.stands_out), key=lambda cause: -abs(cause.value))
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -105,8 +105,8 @@ class Trees:
             drawn = np.flatnonzero(weight)
             rows = codes[drawn], y[drawn]
             fitted.append(tree.fit(*rows, self._n_classes, self._ranks, weight[drawn], self._apart))
-        (one, first), (two, second) = fitted
-        return Fitted((normalised(first), normalised(second)), (one, two))
+        (before, first), (after, second) = fitted
+        return Fitted((normalised(first), normalised(second)), (before, after))
 
 
 def normalised(counts: Values) -> Values:

@@ -43,7 +43,7 @@ def classes_of(windows: tuple[Window, Window], loss: Loss) -> Classes:
         code = {label: i for i, label in enumerate(truths)}
         codes = np.array([code[y] for y in pooled], dtype=np.int64)
         return Classes(
-            truths, [[one] for one in truths], np.zeros(len(truths)), (codes[:n], codes[n:]), False
+            truths, [[truth] for truth in truths], np.zeros(len(truths)), (codes[:n], codes[n:]), False
         )
     y = np.array(pooled, dtype=float)
     quantiles = np.quantile(y, np.arange(1, PSEUDO_CLASSES) / PSEUDO_CLASSES, method="inverted_cdf")
@@ -56,7 +56,7 @@ def classes_of(windows: tuple[Window, Window], loss: Loss) -> Classes:
     else:
         spread = np.zeros(len(means))
         within = (np.sort(y[codes == code]) for code in range(len(means)))
-        points = [one[(2 * np.arange(3) + 1) * len(one) // 6].tolist() for one in within]
+        points = [targets[(2 * np.arange(3) + 1) * len(targets) // 6].tolist() for targets in within]
     return Classes(means.tolist(), points, spread, (codes[:n], codes[n:]), True)
 
 
@@ -91,10 +91,12 @@ class ModelHypothesis:
 
     def on_cells(self, codes: Codes) -> Values:
         columns = [
-            [one.representatives[code] for code in codes[:, j].tolist()] for j, one in enumerate(self._bins)
+            [bin_.representatives[code] for code in codes[:, j].tolist()] for j, bin_ in enumerate(self._bins)
         ]
         cells = Window(
-            "cells", dict(zip([one.feature for one in self._bins], columns, strict=True)), [None] * len(codes)
+            "cells",
+            dict(zip([bin_.feature for bin_ in self._bins], columns, strict=True)),
+            [None] * len(codes),
         )
         return losses_by_class(self._loss, self._predict(cells.rows()), self._classes)
 
@@ -142,7 +144,7 @@ class TreeHypothesis:
 
     def on_rows(self, window: Window) -> Sequence[Prediction]:
         codes = (
-            np.column_stack([one.codes(window.columns[one.feature]) for one in self._bins])
+            np.column_stack([bin_.codes(window.columns[bin_.feature]) for bin_ in self._bins])
             if self._bins
             else np.zeros((len(window), 0), dtype=np.int64)
         )
@@ -159,13 +161,13 @@ def losses_by_class(loss: Loss, predictions: Sequence[Prediction], classes: Clas
     """n × classes: the loss of each prediction with each class as the truth. Raises ``ValueError`` unless finite."""
     truths = classes.truths
     if loss.reads == "label":
-        label_of = [argmax(one) for one in predictions]  # type: ignore[arg-type]
+        label_of = [argmax(prediction) for prediction in predictions]  # type: ignore[arg-type]
         rows = {label: [loss.function(y, label) for y in truths] for label in dict.fromkeys(label_of)}
         table = [rows[label] for label in label_of]
     else:
         table = [
-            [sum(loss(y, one) for y in points) / len(points) for points in classes.points]
-            for one in predictions
+            [sum(loss(y, prediction) for y in points) / len(points) for points in classes.points]
+            for prediction in predictions
         ]
     found = np.array(table, dtype=float).reshape(len(predictions), len(truths)) + classes.spread
     if not np.isfinite(found).all():
@@ -176,7 +178,9 @@ def losses_by_class(loss: Loss, predictions: Sequence[Prediction], classes: Clas
 
 def own_losses(loss: Loss, predictions: Sequence[Prediction], y: Sequence[Any]) -> Values:
     """The loss of each prediction for its own truth. Raises ``ValueError`` unless finite."""
-    found = np.array([loss(truth, one) for truth, one in zip(y, predictions, strict=True)], dtype=float)
+    found = np.array(
+        [loss(truth, prediction) for truth, prediction in zip(y, predictions, strict=True)], dtype=float
+    )
     if not np.isfinite(found).all():
         i = int(np.flatnonzero(~np.isfinite(found))[0])
         raise _not_finite(loss, predictions[i], y[i], float(found[i]))
@@ -187,17 +191,19 @@ def outputs(predictions: Sequence[Sequence[Prediction]]) -> list[list[list[Any]]
     """What one model predicts for the rows of each window, as columns: numbers; the chance of one of two classes; the most
     probable of several and its chance.
     """
-    chances = [[one for one in part if isinstance(one, Mapping)] for part in predictions]
+    chances = [[prediction for prediction in part if isinstance(prediction, Mapping)] for part in predictions]
     if not chances[0]:
         return [[list(part) for part in predictions]]
-    classes = list(dict.fromkeys(label for part in chances for one in part for label in one))
+    classes = list(dict.fromkeys(label for part in chances for prediction in part for label in prediction))
     if len(classes) <= 2:
-        return [[[one.get(label, 0.0) for one in part] for part in chances] for label in classes[:1]]
-    labels = [[argmax(one) for one in part] for part in chances]
+        return [
+            [[prediction.get(label, 0.0) for prediction in part] for part in chances] for label in classes[:1]
+        ]
+    labels = [[argmax(prediction) for prediction in part] for part in chances]
     return [
         [[repr(label) for label in part] for part in labels],
         [
-            [one.get(label, 0.0) for one, label in zip(part, of_part, strict=True)]
+            [prediction.get(label, 0.0) for prediction, label in zip(part, of_part, strict=True)]
             for part, of_part in zip(chances, labels, strict=True)
         ],
     ]

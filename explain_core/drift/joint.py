@@ -94,13 +94,13 @@ def clocks(windows: tuple[Window, Window]) -> list[str]:
 def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[list[Any]]]) -> Columns:
     """The features but ``without``, and what the hypotheses predicted, binned too."""
     n = len(data.windows[0])
-    kept = [j for j, one in enumerate(data.bins) if one.feature not in without]
+    kept = [j for j, bin_ in enumerate(data.bins) if bin_.feature not in without]
     columns = [(data.bins[j], np.concatenate([codes[:, j] for codes in data.codes])) for j in kept]
     for before, after in predicted:
         pooled = [*before, *after]
         bins = make_bins("prediction", pooled, BINS)
         columns.append((bins, bins.codes(pooled)))
-    columns = [one for one in columns if one[0].size > 1]
+    columns = [column for column in columns if column[0].size > 1]
     table: Codes = np.zeros((n + len(data.windows[1]), len(columns)), dtype=CODE)
     for i, (_, codes) in enumerate(columns):
         table[:, i] = codes
@@ -146,19 +146,19 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
     means = [np.empty((2, len(losses[0]), size)) for size in n]
     odds = [np.empty(size) for size in n]
     for half in (False, True):
-        learnt = [np.flatnonzero(one != half) for one in halves]
-        served = [np.flatnonzero(one == half) for one in halves]
+        learnt = [np.flatnonzero(in_half != half) for in_half in halves]
+        served = [np.flatnonzero(in_half == half) for in_half in halves]
 
         def fit(learnt: TrainingSet, tested: TrainingSet, more: Codes, odds: bool) -> tuple[Values, Values]:
             return boosted(learnt, tested, more, columns.sizes, columns.unordered, odds)
 
         def both(rows: list[Codes]) -> TrainingSet:
             """The rows of both windows, which weigh the same: odds are then the ratio of their densities."""
-            of = np.repeat([0.0, 1.0], [len(one) for one in rows])
+            of = np.repeat([0.0, 1.0], [len(chosen) for chosen in rows])
             least = min(map(len, rows))  # what the shorter window tells is what is known
-            weights = np.repeat([least / len(one) for one in rows], [len(one) for one in rows])
+            weights = np.repeat([least / len(chosen) for chosen in rows], [len(chosen) for chosen in rows])
             return TrainingSet(
-                np.concatenate([part[one] for part, one in zip(codes, rows, strict=True)]), of, weights
+                np.concatenate([part[chosen] for part, chosen in zip(codes, rows, strict=True)]), of, weights
             )
 
         score, _ = fit(both(learnt), both(served), codes[0][:0], True)
@@ -166,7 +166,8 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
         for w in (0, 1):
             for h, loss in enumerate(losses[w]):
                 part, tested = (
-                    TrainingSet(codes[w][one], loss[one], np.ones(len(one))) for one in (learnt[w], served[w])
+                    TrainingSet(codes[w][chosen], loss[chosen], np.ones(len(chosen)))
+                    for chosen in (learnt[w], served[w])
                 )
                 own, other = fit(part, tested, codes[1 - w][served[1 - w]], False)
                 means[w][w, h, served[w]], means[1 - w][w, h, served[1 - w]] = own, other
@@ -187,10 +188,10 @@ def _by_cells(columns: Columns, losses: Pair, limit: float) -> _Helps | None:
     cells = [index.find(part.astype(np.int64)) for part in columns.codes]
     counts = np.array([np.bincount(own, minlength=index.size) for own in cells], dtype=float)
     matched = counts[1][cells[0]] > 0.0, counts[0][cells[1]] > 0.0
-    if max(1.0 - float(np.mean(one)) for one in matched) > limit:
+    if max(1.0 - float(np.mean(matches)) for matches in matched) > limit:
         return None
     at = [
-        np.array([np.bincount(own, weights=one, minlength=index.size) for one in loss])
+        np.array([np.bincount(own, weights=values, minlength=index.size) for values in loss])
         / np.maximum(count, 1.0)
         for own, loss, count in zip(cells, losses, counts, strict=True)
     ]

@@ -37,14 +37,14 @@ def shifted(
     rng: np.random.Generator,
 ) -> bool:
     """Whether the labels shifted. ``codes`` are rows × features of each window, ``labels`` the codes of its labels."""
-    classes = 1 + max(int(one.max(initial=0)) for one in labels)
-    counts = np.array([np.bincount(one, minlength=classes) for one in labels], dtype=float)
+    classes = 1 + max(int(window.max(initial=0)) for window in labels)
+    counts = np.array([np.bincount(window, minlength=classes) for window in labels], dtype=float)
     counts = counts[:, counts.sum(axis=0) > 0.0]
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     statistic = float(np.sum((counts - expected) ** 2 / expected))
     if counts.shape[1] < 2 or chdtrc(counts.shape[1] - 1, statistic) > LEVEL:
         return False
-    halves = [rng.permutation(len(one)) % 2 == 0 for one in labels]
+    halves = [rng.permutation(len(window)) % 2 == 0 for window in labels]
     same = (np.zeros_like(labels[0]), np.zeros_like(labels[1]))
     return (
         _apart(codes, sizes, unordered, same, halves) > LIMIT
@@ -62,17 +62,17 @@ def _apart(
     """By how many standard errors the log-odds of the target window, learnt on the other half, are larger for rows of the target than
     for those of the baseline with the same label.
     """
-    classes = 1 + max(int(one.max(initial=0)) for one in labels)
-    counts = np.array([np.bincount(one, minlength=classes) for one in labels], dtype=float)
+    classes = 1 + max(int(window.max(initial=0)) for window in labels)
+    counts = np.array([np.bincount(window, minlength=classes) for window in labels], dtype=float)
     # A label weighs the same in both windows: nothing is learnt from its shares.
     weights = [counts.min(axis=0)[own] / counts[w][own] for w, own in enumerate(labels)]
     difference = variance = 0.0
 
     def both(rows: tuple[Codes, Codes]) -> TrainingSet:
         return TrainingSet(
-            np.concatenate([of[one] for of, one in zip(codes, rows, strict=True)]),
-            np.repeat([0.0, 1.0], [len(one) for one in rows]),
-            np.concatenate([of[one] for of, one in zip(weights, rows, strict=True)]),
+            np.concatenate([of[chosen] for of, chosen in zip(codes, rows, strict=True)]),
+            np.repeat([0.0, 1.0], [len(chosen) for chosen in rows]),
+            np.concatenate([of[chosen] for of, chosen in zip(weights, rows, strict=True)]),
         )
 
     for half in (False, True):
@@ -88,5 +88,5 @@ def _apart(
             if min(first, second) >= LEAST:
                 size = first * second / (first + second)
                 difference += size * float(found[1].mean() - found[0].mean())
-                variance += size * size * sum(float(one.var(ddof=1)) / len(one) for one in found)
+                variance += size * size * sum(float(sample.var(ddof=1)) / len(sample) for sample in found)
     return difference / math.sqrt(variance) if variance > 0.0 else 0.0

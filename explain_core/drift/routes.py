@@ -50,7 +50,7 @@ class Grid:
             *[(START, STOP)] * len(self._losses),
             *(factor.marginals(weights) for factor in self._factors),
         ]
-        return solve_grid(tensor, [one for one, _ in sides], [other for _, other in sides])
+        return solve_grid(tensor, [start for start, _ in sides], [other for _, other in sides])
 
 
 class Boxes:

@@ -69,8 +69,8 @@ def read_pair(
     first, second = read("baseline", baseline, label, task), read("target", target, label, task)
     names = list(dict.fromkeys([*first.columns, *second.columns]))
     only = [
-        (one.name, [name for name in names if name in one.columns and name not in other.columns])
-        for one, other in ((first, second), (second, first))
+        (window.name, [name for name in names if name in window.columns and name not in other.columns])
+        for window, other in ((first, second), (second, first))
     ]
     lonely = "; ".join(f"only {name} has {', '.join(map(str, own))}" for name, own in only if own)
     if lonely and (first.records is None or second.records is None):
@@ -154,9 +154,9 @@ def _from_pairs(name: str, data: Any) -> Window:
     cells = (
         zip(*(x.values() for x in records), strict=True)
         if all(tuple(x) == alike for x in records)
-        else ([x.get(one) for x in records] for one in names)
+        else ([x.get(name) for x in records] for name in names)
     )
-    columns = {one: _values(values) for one, values in zip(names, cells, strict=True)}
+    columns = {name: _values(values) for name, values in zip(names, cells, strict=True)}
     return Window(name, columns, _values([y for _, y in pairs]), records)
 
 

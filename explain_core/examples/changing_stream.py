@@ -56,14 +56,17 @@ def main(plots: Path | None = None) -> None:
         if n % 5_000 == 0:
             course.append(pfi.explanation)
             leading = ", ".join(
-                f"{name} {one.value:.3f}"
-                + (f" ± {one.high - one.value:.3f}" if one.settled else " (not settled)")
-                for name, one in pfi.explanation.top(3)
+                f"{name} {importance.value:.3f}"
+                + (f" ± {importance.high - importance.value:.3f}" if importance.settled else " (not settled)")
+                for name, importance in pfi.explanation.top(3)
             )
             own, without, _ = performance.of("brier")
             print(f"{n:6,} records  loss {own:.3f}, without any feature {without:.3f}; {leading}")
 
-    print("iSAGE now:", ", ".join(f"{name} {one.value:.3f}" for name, one in sage.explanation.top(3)))
+    print(
+        "iSAGE now:",
+        ", ".join(f"{name} {importance.value:.3f}" for name, importance in sage.explanation.top(3)),
+    )
     change = ec.dbshap(before, after, hypothesis=frozen, loss="brier", factorisation="joint")
     print(change.sentence("before the new rule", "after it"))
 

@@ -103,8 +103,8 @@ class IncrementalPFI(IncrementalEstimator):
         turned = self._smoother.sums[0].copy()
         super()._end_block()
         if self.kind == "ratio":
-            for one in (self._switched, self._own):
-                one.begin((turned > 0.0) & (self._smoother.sums[0] == 0.0))
+            for smoother in (self._switched, self._own):
+                smoother.begin((turned > 0.0) & (self._smoother.sums[0] == 0.0))
 
     def _estimate(self) -> tuple[Array, Array]:
         if self.kind == "ratio":

@@ -251,8 +251,8 @@ def draws(model: Any) -> bool:
         and 0.0 < model.lambda_value < 700.0
         and (model.max_features in ("sqrt", "log2", None) or type(model.max_features) in (int, float))
         and all(
-            type(one) in (drift.ADWIN, drift.NoDrift)
-            for one in (model.drift_detector, model.warning_detector)
+            type(detector) in (drift.ADWIN, drift.NoDrift)
+            for detector in (model.drift_detector, model.warning_detector)
         )
     )
 

@@ -112,13 +112,13 @@ def _disjoint(branches: list[Branch]) -> bool:
     """Whether no feature can take two ways, and each way gets what it can take."""
     if len(branches) == 1:
         return branches[0].encoder is None or not branches[0].takes("", False)
-    kinds = [(one.takes("", True), one.takes("", False)) for one in branches]
-    names = any(type(selector) is compose.Discard for one in branches for selector in one.selectors)
-    encoders = [one for one in branches if one.encoder is not None]
+    kinds = [(branch.takes("", True), branch.takes("", False)) for branch in branches]
+    names = any(type(selector) is compose.Discard for branch in branches for selector in branch.selectors)
+    encoders = [branch for branch in branches if branch.encoder is not None]
     return (
         not names
         and all(sum(column) <= 1 for column in zip(*kinds, strict=True))
-        and all(not one.takes("", False) for one in encoders)
+        and all(not encoder.takes("", False) for encoder in encoders)
     )
 
 
@@ -134,7 +134,7 @@ def _branches(steps: Iterable[Any], branch: Branch) -> list[Branch] | None:
         return None
     if type(step) is compose.TransformerUnion and not rest:
         # The last transformer's features come first: river packs their results from behind.
-        ways = [_branches([one], branch) for one in reversed(step.transformers.values())]
+        ways = [_branches([transformer], branch) for transformer in reversed(step.transformers.values())]
         return None if None in ways else [way for several in ways for way in several or []]
     if type(step) is compose.SelectType and set(step.types) <= {str, numbers.Number}:
         return _branches(rest, branch._replace(selectors=(*branch.selectors, step)))

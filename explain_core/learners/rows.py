@@ -213,7 +213,7 @@ def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
     differences, ways = differing(rows, like), np.empty((2 * (DEEPEST + 2), N_STEP), np.int64)
     kept, places = np.empty((KEPT, N_SLOT + 2 * columns), np.int64), np.empty((KEPT, size), np.int64)
     votes, known, seen = np.empty((KEPT, size)), np.empty((KEPT, size)), np.empty((KEPT, columns))
-    terms, parts, one = np.empty((KEPT * columns, size)), np.empty(size), np.empty((len(rows), size))
+    terms, parts, vote = np.empty((KEPT * columns, size)), np.empty(size), np.empty((len(rows), size))
     kept[:, NODE] = -1
     members, trees = i8(table, at.MEMBERS), i8(table, at.TREES)
     out[:, :] = 0.0
@@ -238,11 +238,11 @@ def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
         if trees[tree, at.ROOT] < 0:
             continue
         predict_tree_rows(
-            table, trees[tree, at.ROOT], rows, like, differences, ways, kept, places, votes, known, seen, terms, parts, one
+            table, trees[tree, at.ROOT], rows, like, differences, ways, kept, places, votes, known, seen, terms, parts, vote
         )  # fmt: skip
         if regression:
             for c in range(len(rows)):
-                predicted[c, member] = one[c, 0]
+                predicted[c, member] = vote[c, 0]
             continue
         share = (
             accuracy[member, at.CORRECT] / accuracy[member, at.ALL]
@@ -252,7 +252,7 @@ def tree_rows(table: Any, rows: Any, like: int, out: Any) -> None:
         weight = share if share > 0.0 and numbers[0, at.WEIGHTED] != 0.0 else 1.0
         for c in range(len(rows)):
             for i in range(n):
-                out[c, codes[i]] += one[c, codes[i]] * weight
+                out[c, codes[i]] += vote[c, codes[i]] * weight
     if regression:
         for c in range(len(rows)):
             out[c, 0] = aggregate(table, predicted[c])

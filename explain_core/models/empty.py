@@ -117,7 +117,7 @@ class EmptyModel:
         known = self._mean if isinstance(self._mean, dict) else {}
         classes = known if label in known else (*known, label)
         total = self._weights + 0.5 * len(classes)
-        return {one: (self._weights * known.get(one, 0.0) + 0.5) / total for one in classes}
+        return {class_: (self._weights * known.get(class_, 0.0) + 0.5) / total for class_ in classes}
 
     def number(self, first: float) -> float:
         """The mean of numbers; ``first`` before there is one."""
@@ -229,7 +229,7 @@ class Performance:
             newest[:] = self.newest.ravel()
             self.newest = newest.reshape(self.newest.shape)
             self._pack = struct.Struct(f"{n}d").pack_into
-            self._places, self._seen = ({one: i for i, one in enumerate(of)} for of in (labels, seen))
+            self._places, self._seen = ({label: i for i, label in enumerate(of)} for of in (labels, seen))
             self._labels = labels
 
     def state(self) -> PerformanceState:

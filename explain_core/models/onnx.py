@@ -41,7 +41,7 @@ class OnnxModel(Model):
     ) -> None:
         super().__init__(model, task)
         self._session = _session(model)
-        self._inputs = [(one.name, _onnx_type(one.type)) for one in self._session.get_inputs()]
+        self._inputs = [(tensor.name, _onnx_type(tensor.type)) for tensor in self._session.get_inputs()]
         self.classes = None if classes is None else list(classes)
         width = self._session.get_inputs()[0].shape[-1] if len(self._inputs) == 1 else len(self._inputs)
         if features is None and (len(self._inputs) > 1 or width == 1):

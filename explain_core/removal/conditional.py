@@ -74,8 +74,8 @@ class Conditional:
                     self._codes[name] = {}
                 self._trees[name] = self._tree(name)
         code = self.encoded(x, new=True)
-        for one in self._trees.values():
-            one.learn(x, code)
+        for tree in self._trees.values():
+            tree.learn(x, code)
 
     def _tree(self, name: str) -> FeatureTree:
         seed = derive_seed(self._seed, len(self._trees))
@@ -83,8 +83,8 @@ class Conditional:
 
     def draw(self, name: str, code: Code, known: Collection[str], rng: Generator) -> Row | None:
         """A record to take the value of a feature from; None where there is none yet."""
-        one = self._trees.get(name)
-        rows = one.rows(code, known, rng) if one else ()
+        tree = self._trees.get(name)
+        rows = tree.rows(code, known, rng) if tree else ()
         return rows[rng.below(len(rows))] if rows else None
 
     def encoded(self, x: Row, new: bool = False) -> Code:
@@ -102,13 +102,13 @@ class Conditional:
 
     def state(self) -> ConditionalState:
         records = {
-            id(row): dict(row) for one in self._trees.values() for node in one.nodes() for row in node.rows
+            id(row): dict(row) for tree in self._trees.values() for node in tree.nodes() for row in node.rows
         }
         places = {identity: place for place, identity in enumerate(records)}
         return ConditionalState(
             {name: list(codes) for name, codes in self._codes.items()},
             list(records.values()),
-            {name: one.state(places) for name, one in self._trees.items()},
+            {name: tree.state(places) for name, tree in self._trees.items()},
         )
 
     def restore(self, state: ConditionalState) -> None:
@@ -128,14 +128,14 @@ class Conditional:
                 self.check(row)
             except ValueError as error:
                 raise StateError(f"conditional: {error}") from None
-        for name, one in state.trees.items():
-            columns = one.model.columns
+        for name, tree in state.trees.items():
+            columns = tree.model.columns
             check(
                 columns.categories.keys() <= self._codes.keys()
                 and self._codes.keys().isdisjoint(columns.numeric),
                 f"conditional: {name!r}: features of another kind",
             )
-            self._trees[name].restore(one, state.records)
+            self._trees[name].restore(tree, state.records)
 
 
 class ConditionalJoining:

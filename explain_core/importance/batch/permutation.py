@@ -372,8 +372,8 @@ def _weights(given: Any, n: int) -> Array | None:
 def _players(known: list[str], given: Sequence[Any] | None) -> list[Player]:
     """The features to permute: one of its own, or several of a tuple together."""
     players = []
-    for one in known if given is None else given:
-        members = one if isinstance(one, tuple) else (one,)
+    for feature in known if given is None else given:
+        members = feature if isinstance(feature, tuple) else (feature,)
         if not members:
             raise ValueError("features: an empty group; name at least one feature")
         names = []
