@@ -63,7 +63,7 @@ SCHEMAS: dict[Format, list[bytes]] = {
 """Three versions: then with a new field and a promoted type, then with one field removed and another renamed."""
 
 KNOWN: dict[Format, dict[str, StoredSchema]] = {
-    format: {str(key): StoredSchema(str(key), KINDS[format], one) for key, one in enumerate(versions)}
+    format: {str(key): StoredSchema(str(key), KINDS[format], version) for key, version in enumerate(versions)}
     for format, versions in SCHEMAS.items()
 }
 

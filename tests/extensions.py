@@ -38,7 +38,7 @@ class Absent(IncrementalEstimator):
         ]
         predictions = self.evaluator.predict_many(without)
         return self.times * np.array(
-            [[loss(y, one) - loss(y, base) for one in predictions] for loss in self.losses]
+            [[loss(y, prediction) - loss(y, base) for prediction in predictions] for loss in self.losses]
         )
 
 

@@ -57,4 +57,4 @@ def restored(raw, known):
 
 
 def messages(outputs, destination="explanations"):
-    return [json.loads(one.value) for one in outputs if one.destination == destination]
+    return [json.loads(output.value) for output in outputs if output.destination == destination]

@@ -35,7 +35,7 @@ Name = Callable[[str], str]
 def explained(partition: int, count: int, epoch: int = 0) -> list[bytes]:
     """The messages of a partition that has explained ``count`` times."""
     outputs = fold(PartitionState(settings(), partition, epoch=epoch), values(10 * count, seed=partition + 1))
-    return [one.value or b"" for one in outputs]
+    return [output.value or b"" for output in outputs]
 
 
 class Topic:
@@ -60,7 +60,7 @@ class Topic:
 
     def read(self, **arguments: object) -> list[bytes]:
         with Explanations(self.servers, self.name, follow=False, **arguments) as stream:  # type: ignore[arg-type]
-            return [one.raw for one in stream]
+            return [message.raw for message in stream]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_it_yields_every_committed_explanation_in_order_and_no_aborted_one(topic
     with Explanations(topic.servers, topic.name, follow=False) as stream:
         found = list(stream)
     for partition, expected in enumerate((first, second)):
-        assert [one.raw for one in found if one.partition == partition] == expected
+        assert [message.raw for message in found if message.partition == partition] == expected
 
 
 def test_it_follows_and_async_for_yields_the_same(topic: Topic) -> None:
@@ -90,11 +90,11 @@ def test_it_follows_and_async_for_yields_the_same(topic: Topic) -> None:
         async with Explanations(topic.servers, topic.name) as stream:
             with pytest.raises(TimeoutError):  # a wait that is given up loses nothing
                 async with asyncio.timeout(2):
-                    async for one in stream:
-                        found.append(one.raw)
+                    async for message in stream:
+                        found.append(message.raw)
             await asyncio.to_thread(topic.write, 0, sent[2:])
-            async for one in stream:
-                found.append(one.raw)
+            async for message in stream:
+                found.append(message.raw)
                 if len(found) == len(sent):
                     return found
         return found
@@ -125,7 +125,7 @@ def test_it_starts_at_the_end_or_at_the_time_of_publishing(topic: Topic) -> None
         between = datetime.now(UTC) + timedelta(milliseconds=1)
         topic.producer.poll(0.01)
         topic.write(0, sent[3:])
-        assert [one.raw for one in itertools.islice(stream, 3)] == sent[3:]
+        assert [message.raw for message in itertools.islice(stream, 3)] == sent[3:]
     assert topic.read(start=between) == sent[3:]
     assert topic.read(start=timedelta(hours=1)) == sent
     assert topic.read(start=datetime.now(UTC) + timedelta(hours=1)) == []
@@ -155,8 +155,8 @@ def test_a_group_gets_again_what_the_body_did_not_finish_and_still_verifies(
         pytest.raises(ZeroDivisionError),
         Explanations(topic.servers, topic.name, follow=False, group_id=group) as stream,
     ):
-        for one in stream:
-            if one.seq == 3:
+        for message in stream:
+            if message.seq == 3:
                 raise ZeroDivisionError
     assert topic.read(group_id=group) == sent[3:5]
     assert topic.read(group_id=group) == []
@@ -174,8 +174,8 @@ def test_the_latest_is_found_behind_aborted_messages_and_the_window_has_its_reco
     newest = latest(topic.servers, topic.name)
     assert (newest[0].raw, newest[1].epoch, newest[1].seq) == (first[-1], 1, 1)
     found = recent(topic.servers, topic.name, window=150)
-    assert [one.raw for one in found if one.partition == 0] == first[-15:]
-    assert [(one.epoch, one.seq) for one in found if one.partition == 1] == [(1, 0), (1, 1)]
+    assert [message.raw for message in found if message.partition == 0] == first[-15:]
+    assert [(message.epoch, message.seq) for message in found if message.partition == 1] == [(1, 0), (1, 1)]
 
 
 def test_a_topic_without_explanations_has_no_latest(topic: Topic) -> None:
@@ -219,8 +219,8 @@ def test_the_example_names_one_leader_once_its_band_is_settled(topic: Topic) -> 
         "emit": {"every": 100},
         "record": {"features": ["a", "b"]},
     }
-    given = [{**one, "label": one["a"] > 0} for one in values(4_000, seed=1)]
-    sent = [one.value or b"" for one in fold(PartitionState(settings(**sections), 0), given)]
+    given = [{**value, "label": value["a"] > 0} for value in values(4_000, seed=1)]
+    sent = [output.value or b"" for output in fold(PartitionState(settings(**sections), 0), given)]
     topic.write(0, sent[:10])
     assert example("alert_on_change.py", topic, "--until-caught-up") == ""
     topic.write(0, sent[10:])
@@ -232,10 +232,10 @@ def drifted(flip: bool) -> list[bytes]:
     """The drift messages of a partition whose concept is turned round halfway, or not."""
     given = values(1_200, seed=5)
     half = len(given) // 2
-    given[half:] = [{**one, "label": one["label"] is not flip} for one in given[half:]]
+    given[half:] = [{**record, "label": record["label"] is not flip} for record in given[half:]]
     drift = {"enabled": True, "window": 300}
     outputs = fold(PartitionState(settings(drift=drift), int(flip)), given)
-    return [one.value or b"" for one in outputs if one.destination == "drift"]
+    return [output.value or b"" for output in outputs if output.destination == "drift"]
 
 
 def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(topic: Topic) -> None:
@@ -244,9 +244,9 @@ def test_the_example_retrains_on_a_change_of_the_concept_and_on_nothing_else(top
         topic.write(partition, messages)
     with Drifts(topic.servers, topic.name, follow=False) as stream:
         found = list(stream)
-    assert sorted(one.raw for one in found) == sorted(sent[0] + sent[1])
-    real = [one for one in found if "concept" in one.causes]
-    assert {one.partition for one in real} == {1}
+    assert sorted(message.raw for message in found) == sorted(sent[0] + sent[1])
+    real = [change for change in found if "concept" in change.causes]
+    assert {change.partition for change in real} == {1}
     command = ("--until-caught-up", "--", sys.executable, "-c", "import sys; print('retrain', *sys.argv[1:])")
     lines = example("retrain_on_drift.py", topic, *command).splitlines()
     assert [line for line in lines if line.startswith("retrain")] == [

@@ -26,7 +26,7 @@ SCHEMAS = {name: json.loads(text) for name, text in schemas().items()}
 def closed(schema: Any) -> Any:
     """The schema without the room that it leaves for fields of later versions."""
     if isinstance(schema, list):
-        return [closed(one) for one in schema]
+        return [closed(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     tight = (
@@ -88,7 +88,7 @@ def test_every_message_fits_its_schema(pipeline: Factory) -> None:
     line = pipeline(2, EXPLAIN_DRIFT='{"enabled": true, "window": 60, "bootstrap": 20}')
     line.feed(mixed_records(2, 600, bad_every=20), headers=[("own", b"1")])
     line.run_to_end()
-    for record in (one for log in line.inputs.values() for one in log):
+    for record in (entry for log in line.inputs.values() for entry in log):
         if _is_good(record):
             check("record", json.loads(record.value or b""))
     for message in line.explanations():
@@ -137,10 +137,10 @@ def test_a_worker_that_is_killed_ends_the_run_in_words(pipeline: Factory, slot: 
     supervisor = Process(["-m", "service.cli", "run", "--workers", "2"], line.environment)
     line.wait_for(lambda: supervisor.log().count("running from") >= 2)
     children = psutil.Process(supervisor.pid).children()
-    next(one for one in children if f"--slot {slot}" in " ".join(one.cmdline())).kill()
+    next(child for child in children if f"--slot {slot}" in " ".join(child.cmdline())).kill()
     assert supervisor.wait(60) == 1, supervisor.log()
     assert f"error: worker {slot} was ended by signal 9" in supervisor.log()
-    assert not any(one.is_running() for one in children)
+    assert not any(child.is_running() for child in children)
 
 
 def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(

@@ -69,7 +69,7 @@ def test_check_names_the_rights_that_are_missing(guarded: Broker) -> None:
         )
         line.admin.create_acls([rule])[rule].result()
     checks = json.loads(line.cli("check", "--json", status=1, **user).stdout)["checks"]
-    failed = {one["what"]: one["detail"] for one in checks if one["ok"] is False}
+    failed = {check["what"]: check["detail"] for check in checks if check["ok"] is False}
     assert failed == {"rights": f"missing: WRITE on {line.topics['explanations']}"}
 
 

@@ -96,9 +96,9 @@ def test_the_page_shows_what_the_topic_says_follows_it_and_survives_a_restart_of
         """Whether the page has the values, whose bands are not settled, of partition 0's newest message, as far as it shows digits."""
         rows = page.locator("#features tbody tr").all()
         texts = {row.locator("th").inner_text(): row.locator("td").first.inner_text() for row in rows}
-        last = [one for one in line.explanations() if one["partition"] == 0][-1]["importance"]["ipfi"][
-            "cross_entropy"
-        ]
+        last = [explanation for explanation in line.explanations() if explanation["partition"] == 0][-1][
+            "importance"
+        ]["ipfi"]["cross_entropy"]
         found = {name: float(text) for name, text in texts.items() if text != "–"}
         return found == {name: pytest.approx(cell["value"], abs=5.1e-4) for name, cell in last.items()}
 
@@ -148,7 +148,9 @@ def test_every_view_is_accessible_fits_a_phone_and_works_by_keyboard(
             visit.page.wait_for_selector(f"#{view} :is(td, article)")
             visit.page.evaluate(AXE.read_text())
             found = visit.page.evaluate("axe.run().then((result) => result.violations)")
-            assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], (
+            assert [
+                (violation["id"], [node["html"] for node in violation["nodes"]]) for violation in found
+            ] == [], (
                 scheme,
                 view,
             )
@@ -241,9 +243,9 @@ def test_ten_open_streams_do_not_hold_up_a_stop_of_run(pipeline: Factory) -> Non
     where = urlsplit(re.search(r"http://\S+", sidecar.log()).group())  # type: ignore[union-attr]
     streams = [http.client.HTTPConnection(where.hostname or "", where.port, timeout=60) for _ in range(10)]
     answers = []
-    for one in streams:
-        one.request("GET", "/events")
-        answers.append(one.getresponse())
+    for stream in streams:
+        stream.request("GET", "/events")
+        answers.append(stream.getresponse())
     assert all(answer.readline() == b"retry: 1000\n" for answer in answers)
     line.wait_for(lambda: "running from" in sidecar.log())
     assert sidecar.stop() == 0, sidecar.log()

@@ -32,7 +32,7 @@ def test_show_counts_by_class_and_prints_every_payload_as_json(pipeline: Factory
     rows = [json.loads(text) for text in line.cli("dead-letters", "show", "--json").stdout.splitlines()]
     assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == [
         (i % 2, str(i // 2), None if value is None else value.decode())
-        for i, value in sorted(enumerate(BAD), key=lambda one: (one[0] % 2, one[0]))
+        for i, value in sorted(enumerate(BAD), key=lambda item: (item[0] % 2, item[0]))
     ]
     assert all(row["headers"] == {"own": "1", "empty": ""} and row["message"] for row in rows)
     only = line.cli("dead-letters", "show", "--json", "--class", "not_json").stdout.splitlines()
@@ -85,13 +85,13 @@ def test_check_finds_what_run_needs_and_changes_nothing(pipeline: Factory) -> No
     line.feed(mixed_records(3, 300, bad_every=30))
     topics = set(line.admin.list_topics(timeout=10).topics)
     found = json.loads(line.cli("check", "--json").stdout)
-    results: dict[str, Any] = {one["what"]: one["ok"] for one in found["checks"]}
+    results: dict[str, Any] = {check["what"]: check["ok"] for check in found["checks"]}
     for what in ("model", "broker", "topics.records", "topics.explanations", "rights", "sample"):
         assert results[what] is True, found
-    kinds = {one["feature"]: one["kind"] for one in found["features"]}
+    kinds = {feature["feature"]: feature["kind"] for feature in found["features"]}
     assert kinds == {"a": "number", "b": "number", "color": "string", "c": "number", "late": "boolean"}
     assert set(found["labels"]) == {"0", "1"}
-    assert sum(found["labels"].values()) + sum(int(one["detail"].partition(";")[0]) for one in found["checks"] if one["what"].startswith("bad record")) == 100  # fmt: skip
+    assert sum(found["labels"].values()) + sum(int(check["detail"].partition(";")[0]) for check in found["checks"] if check["what"].startswith("bad record")) == 100  # fmt: skip
     assert set(line.admin.list_topics(timeout=10).topics) == topics
     assert all(place.offset < 0 for place in line.committed().values())
     assert results["snapshots"] is True, found
@@ -117,7 +117,9 @@ def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Fact
     ):
         done = line.cli("check", "--json", status=1, **environment)
         failed = {
-            one["what"]: one["detail"] for one in json.loads(done.stdout)["checks"] if one["ok"] is False
+            check["what"]: check["detail"]
+            for check in json.loads(done.stdout)["checks"]
+            if check["ok"] is False
         }
         assert list(failed) == [what] and said in failed[what]
         assert f"checks failed: {what}" in done.stderr

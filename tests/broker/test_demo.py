@@ -38,7 +38,7 @@ def test_the_demo_names_its_steps_serves_the_dashboard_and_ends_with_its_summary
         "dashboard on",
         "first explanation",
     ):
-        assert any(one.startswith(step) for one in steps), (step, said)
+        assert any(printed.startswith(step) for printed in steps), (step, said)
     assert re.match(r"[\d,]+ flights folded, [\d,]+ explanations$", steps[-1])
     assert "what drives the model: " in said
     assert re.findall(r"^  explain-sidecar (\w+)", said, re.MULTILINE) == ["check", "run", "tail"]
@@ -48,7 +48,7 @@ def test_the_demo_names_its_steps_serves_the_dashboard_and_ends_with_its_summary
 def descendants(pid: int) -> set[int]:
     """The processes that this one started, and theirs (Linux)."""
     try:
-        found = {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+        found = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
     except FileNotFoundError:
         return set()
     return found.union(*map(descendants, found))
@@ -70,13 +70,13 @@ def test_the_broker_and_the_sidecar_end_with_the_demo(number: signal.Signals, st
     while "first explanation" not in demo.log():
         assert demo.running() and time.monotonic() < deadline, demo.log()
         time.sleep(0.1)
-    started = {one for one in descendants(demo.pid) if is_alive(one)}
+    started = {pid for pid in descendants(demo.pid) if is_alive(pid)}
     # A keeper of the broker and one of the sidecar, the broker, the supervisor, a worker for each airport; the compiler where it still runs.
     assert len(started) >= 4 + len(ORIGINS)
     os.kill(demo.pid, number)
     assert demo.wait() == status, demo.log()
     deadline = time.monotonic() + 60
-    while left := [one for one in started if is_alive(one)]:
+    while left := [pid for pid in started if is_alive(pid)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
     assert "Traceback" not in demo.log()

@@ -87,7 +87,9 @@ class Reader:
         command = next((word for word in words if word in ENDLESS), None) if words[0] == NAME else None
         if words[0] == "export":
             said = self.run(f"{line}; env -0")
-            self.environment = dict(one.split("=", 1) for one in said.split("\0") if "=" in one)
+            self.environment = dict(
+                variable.split("=", 1) for variable in said.split("\0") if "=" in variable
+            )
         elif command and "--until-caught-up" not in words:
             self._start(line, command)
         else:

@@ -193,7 +193,7 @@ def rebalances(side: Side) -> Any:
     second.close()
     side.until(lambda: told[-1][1] != [], first)
     first.close()
-    return [[(kind, len(places)) for kind, places in one if places] for one in (told, others)]
+    return [[(kind, len(places)) for kind, places in calls if places] for calls in (told, others)]
 
 
 def mistakes(side: Side) -> Any:

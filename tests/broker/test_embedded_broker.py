@@ -238,7 +238,7 @@ def test_a_jar_that_was_removed_is_downloaded_again_by_one_process_only(
     removed.unlink()
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(kafka_jars, cache=tmp_path) for _ in range(2)]
-    assert all(removed in one.result() for one in both)
+    assert all(removed in outcome.result() for outcome in both)
     assert capsys.readouterr().err.count("downloading 1 jars") == 1
 
 

@@ -25,7 +25,7 @@ def test_every_record_is_explained_once_with_exact_counts_offsets_and_sequence_n
     ]
     assert {m["status"] for m in messages[2:50]} == {"ready"}
     assert messages[0]["status"] == "warming"
-    assert {partition: one.offset for partition, one in line.committed().items()} == dict.fromkeys(
+    assert {partition: offset.offset for partition, offset in line.committed().items()} == dict.fromkeys(
         range(4), 500
     )
 
@@ -112,7 +112,7 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
         }
 
     def done() -> int:
-        return sum(one.offset for one in line.committed().values())
+        return sum(offset.offset for offset in line.committed().values())
 
     line.feed(mixed_records(4, 6_000, kills, bad_every=50), traced(1))
     rng = random.Random(kills)
@@ -135,9 +135,9 @@ def test_killed_again_and_again_it_publishes_the_same_bytes(
     line.verify()
     published = line.published()
     assert len(published["drift"][0]) >= 3
-    headers = [dict(one) for name in ("explanations", "drift") for _, _, one in published[name][0]]
-    assert len({one["traceparent"] for one in headers}) == kills + 2
-    assert len({one["ce_id"] for one in headers}) == len(headers)
+    headers = [dict(headers) for name in ("explanations", "drift") for _, _, headers in published[name][0]]
+    assert len({header["traceparent"] for header in headers}) == kills + 2
+    assert len({header["ce_id"] for header in headers}) == len(headers)
 
 
 def test_a_rebalance_in_the_middle_changes_nothing(pipeline: Factory) -> None:
@@ -152,7 +152,7 @@ def test_a_rebalance_in_the_middle_changes_nothing(pipeline: Factory) -> None:
     assert first.stop() == 0, first.log()
     line.feed(mixed_records(4, 400, seed=2))
     line.wait_for(lambda: second.log().count("running from") >= 4)
-    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 8_400)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 8_400)
     assert second.stop() == 0, second.log()
     assert "Traceback" not in first.log() + second.log()
     line.verify()
@@ -176,7 +176,7 @@ def test_outputs_of_aborted_transactions_are_sent_again(pipeline: Factory) -> No
     line.wait_for(lambda: "assigned" in other.log())
     line.feed(mixed_records(4, 2_000, seed=2))
     assert other.stop() == 0, other.log()
-    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 8_000, 120)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 8_000, 120)
     assert first.stop() == 0, first.log()
     line.verify()
 
@@ -189,11 +189,11 @@ def test_a_stopped_worker_that_wakes_up_publishes_nothing(pipeline: Factory) -> 
     zombie.signal(signal.SIGSTOP)
     successor = line.worker(1)
     line.feed(mixed_records(2, 1_000, seed=1))
-    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 2_000)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 2_000)
     zombie.signal(signal.SIGCONT)
     time.sleep(2)
     line.feed(mixed_records(2, 200, seed=2))
-    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 2_200)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 2_200)
     if zombie.running():
         zombie.stop()
     successor.stop()
@@ -229,7 +229,7 @@ def test_a_static_member_that_another_has_replaced_ends_in_words(pipeline: Facto
     assert "error: the consumer cannot go on: " in first.log(), first.log()
     assert "Traceback" not in first.log()
     line.feed(mixed_records(2, 200, seed=1))
-    line.wait_for(lambda: sum(one.offset for one in line.committed().values()) == 400)
+    line.wait_for(lambda: sum(offset.offset for offset in line.committed().values()) == 400)
     second.stop()
     line.verify()
 

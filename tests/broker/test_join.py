@@ -53,8 +53,8 @@ def outcomes(line: Pipeline) -> dict[int, list[tuple[int, str, int]]]:
     for message in line.read(line.topics["records"]):
         data = json.loads(message.value() or b"")
         headers = dict(message.headers() or [])  # type: ignore[arg-type]
-        one = (message.partition() or 0, headers["outcome"].decode(), data["label"])
-        found.setdefault(data["n"], []).append(one)
+        outcome = (message.partition() or 0, headers["outcome"].decode(), data["label"])
+        found.setdefault(data["n"], []).append(outcome)
     return found
 
 
@@ -73,12 +73,12 @@ def test_every_event_has_one_outcome_after_kills_and_a_lost_disk(pipeline: Facto
     pending = rows_0["pending"] + rows_1["pending"]
     assert len(found) == EVENTS + 300 - pending
     wrong = {
-        n: one
-        for n, one in found.items()
-        if one != [(n % 2, "matched", 1) if n % 3 else (n % 2, "expired", 0)]
+        n: published
+        for n, published in found.items()
+        if published != [(n % 2, "matched", 1) if n % 3 else (n % 2, "expired", 0)]
     }
     assert wrong == {}
-    kinds = Counter(one[0][1] for one in found.values())
+    kinds = Counter(published[0][1] for published in found.values())
     assert kinds["matched"] == rows_0["matched"] + rows_1["matched"]
 
 
@@ -92,7 +92,7 @@ def test_topics_that_are_partitioned_in_different_ways_are_refused_or_copied(
     assert "join.repartition" in said and "Traceback" not in said
     line.cli("join", "--until-caught-up", EXPLAIN_JOIN__REPARTITION="true", EXPLAIN_JOIN__WAIT="100000")
     found = outcomes(line)
-    matched = {n for n, one in found.items() if one == [(n % 2, "matched", 1)]}
+    matched = {n for n, published in found.items() if published == [(n % 2, "matched", 1)]}
     assert matched == {n for n in range(300) if n % 3}
 
 

@@ -92,10 +92,10 @@ def test_records_with_header_names_of_any_bytes_are_dead_lettered_with_the_heade
     line.run_to_end(EXPLAIN_COMMIT__MAX_RECORDS="7")
     line.verify()
     letters = [dict(headers) for _, _, headers in line.published()["dead_letters"][0]]
-    assert {one["__explain.errors.class"] for one in letters} == {b"bad_header"} and len(letters) > 100
+    assert {letter["__explain.errors.class"] for letter in letters} == {b"bad_header"} and len(letters) > 100
     assert (letters[0]["own"], letters[0]["é"], letters[0][""]) == (b"1", None, b"")
     shown = line.cli("dead-letters", "show", "--json").stdout.splitlines()
-    assert [json.loads(one)["headers"] for one in shown[:2]] == [{"own": "1", "é": None, "": ""}, {}]
+    assert [json.loads(row)["headers"] for row in shown[:2]] == [{"own": "1", "é": None, "": ""}, {}]
 
 
 def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pipeline: Factory) -> None:
@@ -115,7 +115,7 @@ def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pip
     line.verify()
     published = line.published()
     letters = [dict(headers) for _, _, headers in published["dead_letters"][0]]
-    assert {one["__explain.errors.class"] for one in letters} == {b"names_too_long"}
+    assert {letter["__explain.errors.class"] for letter in letters} == {b"names_too_long"}
     assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 15
     largest = max(len(value or b"") for _, value, _ in published["explanations"][0])
     assert 900_000 < largest < 1_048_588
@@ -150,9 +150,9 @@ def test_event_time_that_leaps_back_changes_nothing_but_the_times_and_is_counted
     line.feed(records)
     line.run_to_end(EXPLAIN_COMMIT__MAX_RECORDS="50")
     line.verify()
-    assert [one["timestamp"] for one in line.explanations()] == times
+    assert [explanation["timestamp"] for explanation in line.explanations()] == times
     windows = [json.loads(value or b"")["target"] for _, value, _ in line.published()["drift"][0]]
-    assert windows and sum(one["late"] for one in windows) > 0
+    assert windows and sum(window["late"] for window in windows) > 0
 
 
 def test_ten_thousand_categories_are_folded_restored_and_folded_on(pipeline: Factory) -> None:

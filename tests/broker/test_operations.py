@@ -42,9 +42,9 @@ class Sidecar(Process):
         """Values by metric's name and the labels' values, in the order of the labels' names."""
         found: dict[str, dict[tuple[str, ...], float]] = {}
         for family in text_string_to_metric_families(get(self.address + "metrics")[1]):
-            for one in family.samples:
-                of_name = found.setdefault(one.name.removeprefix("explain_sidecar_"), {})
-                of_name[tuple(label for _, label in sorted(one.labels.items()))] = one.value
+            for sample in family.samples:
+                of_name = found.setdefault(sample.name.removeprefix("explain_sidecar_"), {})
+                of_name[tuple(label for _, label in sorted(sample.labels.items()))] = sample.value
         return found
 
     def by_partition(self, name: str) -> dict[int, float]:
@@ -84,7 +84,9 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
         for _, _, headers in log
     ]
     assert found["dead_letters_total"] == {
-        (one.decode(),): float(classes.count(one)) for one in set(classes) if one
+        (error_class.decode(),): float(classes.count(error_class))
+        for error_class in set(classes)
+        if error_class
     }
     for p in range(4):
         state = PartitionState(line.settings, p)

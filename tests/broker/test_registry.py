@@ -28,8 +28,8 @@ def plain(line: Pipeline) -> dict[str, list[bytes]]:
     found: dict[str, list[bytes]] = {name: [] for name in OUTPUTS}
     for partition, log in line.inputs.items():
         state = PartitionState(line.settings, partition)
-        for one in (one for record in log for one in state.step(record) if one.event):
-            found[one.destination].append(one.value or b"")
+        for event in (output for record in log for output in state.step(record) if output.event):
+            found[event.destination].append(event.value or b"")
     return found
 
 
@@ -47,11 +47,11 @@ def test_json_is_framed_by_the_registry_and_read_and_verified_by_the_client(
     line.environment["EXPLAIN_CLOUDEVENTS__ENABLED"] = "true"
     line.feed(mixed_records(2, 500, bad_every=50))
     checks = json.loads(line.cli("check", "--json", status=1).stdout)["checks"]
-    (missing,) = [one["detail"] for one in checks if one["what"] == "registry" and one["ok"] is False]
+    (missing,) = [check["detail"] for check in checks if check["what"] == "registry" and check["ok"] is False]
     assert f"registry.url {registry}: subject '{line.topics['explanations']}-value' does not have" in missing
     assert "`explain-sidecar schemas register` registers it" in missing
     rows = json.loads(line.cli("schemas", "register", "--json").stdout)
-    assert [one["subject"] for one in rows] == [f"{line.topics[name]}-value" for name in OUTPUTS]
+    assert [row["subject"] for row in rows] == [f"{line.topics[name]}-value" for name in OUTPUTS]
     line.run_to_end()
     line.verify()
     framed, bare, client = published(line), plain(line), SchemaRegistryClient({"url": registry})
@@ -62,16 +62,16 @@ def test_json_is_framed_by_the_registry_and_read_and_verified_by_the_client(
         assert framed[name] == [frame + value for value in bare[name]] and len(bare[name]) >= 4
         read = JSONDeserializer(text, schema_registry_client=client, conf=BY_TOPIC)
         context = SerializationContext(line.topics[name], MessageField.VALUE)
-        assert [read(value, context) for value in framed[name]] == [json.loads(one) for one in bare[name]]
+        assert [read(value, context) for value in framed[name]] == [json.loads(value) for value in bare[name]]
         with STREAMS[name](line.broker.bootstrap_servers, line.topics[name], follow=False) as stream:
-            assert sorted(one.raw for one in stream) == sorted(bare[name])
+            assert sorted(message.raw for message in stream) == sorted(bare[name])
     assert latest(line.broker.bootstrap_servers, line.topics["explanations"])[1].partition == 1
     # The ids are asked for once; a registry that goes away later is not missed.
     asked = Registry(line.settings)
     caplog.set_level("INFO", "httpx2")
     asked.resolve()
     assert sum("HTTP Request" in text for text in caplog.messages) == 2
-    assert [asked.encode("drift", one) for one in bare["drift"]] == framed["drift"]
+    assert [asked.encode("drift", value) for value in bare["drift"]] == framed["drift"]
     assert sum("HTTP Request" in text for text in caplog.messages) == 2
 
 
@@ -98,7 +98,9 @@ def test_avro_is_read_by_what_is_ours_also_to_recover_and_refused_in_words_by_th
         context = SerializationContext(line.topics[name], MessageField.VALUE)
         found = [cast(dict[str, Any], read(value, context)) for value in framed[name]]
         # Read by the service's own process, which knows the type `json`, and so here: what has no schema is no string.
-        assert [json.dumps(one) for one in found] == [json.dumps(json.loads(one)) for one in bare[name]]
+        assert [json.dumps(message) for message in found] == [
+            json.dumps(json.loads(value)) for value in bare[name]
+        ]
     content = {dict(headers)["content-type"] for _, _, headers in line.published()["explanations"][0]}
     assert content == {b"application/avro"}
     with (

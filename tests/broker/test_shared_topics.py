@@ -20,18 +20,18 @@ DRIFT = {"EXPLAIN_DRIFT__ENABLED": "true", "EXPLAIN_DRIFT__WINDOW": "60"}
 @pytest.fixture(scope="module")
 def shared(broker: Broker) -> list[Pipeline]:
     """Both were run to the end, stopped and started again, while records came."""
-    one = Pipeline(broker, "shared", 2, dict(DRIFT))
-    two = copy.copy(one)
-    two.environment = {**one.environment, "EXPLAIN_APP_ID": "shared.2", "EXPLAIN_SEED": "5"}
+    first = Pipeline(broker, "shared", 2, dict(DRIFT))
+    second = copy.copy(first)
+    second.environment = {**first.environment, "EXPLAIN_APP_ID": "shared.2", "EXPLAIN_SEED": "5"}
     records = list(mixed_records(2, 400))
-    one.feed(records[:150])
-    one.feed((i % 2, b"bad") for i in range(BAD_RECORDS))
-    one.run_to_end()
-    two.run_to_end()  # the other's dead letters are the last messages that it finds
-    one.feed(records[150:])
-    two.run_to_end()
-    one.run_to_end()
-    return [one, two]
+    first.feed(records[:150])
+    first.feed((i % 2, b"bad") for i in range(BAD_RECORDS))
+    first.run_to_end()
+    second.run_to_end()  # the other's dead letters are the last messages that it finds
+    first.feed(records[150:])
+    second.run_to_end()
+    first.run_to_end()
+    return [first, second]
 
 
 def of_app(line: Pipeline) -> dict[str, dict[int, Published]]:
@@ -43,7 +43,7 @@ def of_app(line: Pipeline) -> dict[str, dict[int, Published]]:
 
     return {
         name: {
-            partition: [one for one in log if app_id(*one[1:]) == line.settings.app_id]
+            partition: [entry for entry in log if app_id(*entry[1:]) == line.settings.app_id]
             for partition, log in logs.items()
         }
         for name, logs in line.published().items()
@@ -69,11 +69,11 @@ def test_the_client_reads_one_of_them(shared: list[Pipeline]) -> None:
         app_id, oracle = line.settings.app_id, line.oracle()
         for kind, name in ((Explanations, "explanations"), (Drifts, "drift")):
             with kind(servers, topics[name], app_id=app_id, follow=False) as stream:
-                assert sorted(one.raw for one in stream) == sorted(
+                assert sorted(message.raw for message in stream) == sorted(
                     value or b"" for log in oracle[name].values() for _, value, _ in log
                 )
         newest = latest(servers, topics["explanations"], app_id=app_id)
-        assert {number: one.raw for number, one in newest.items()} == {
+        assert {number: message.raw for number, message in newest.items()} == {
             number: log[-1][1] for number, log in oracle["explanations"].items()
         }
         assert merge(recent(servers, topics["explanations"], app_id=app_id)).weights
@@ -104,10 +104,10 @@ def shown(line: Pipeline) -> tuple[list[bytes | None], int, list[str | None]]:
     try:
         # Both sidecars' messages have been taken in once those of the one that comes last have.
         line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
-        line.wait_for(lambda: all(one.lag == 0 for one in feed.partitions.values()))
+        line.wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
         partitions = feed.partitions.values()
-        newest = [one.newest.raw if one.newest else None for one in partitions]
-        return newest, feed.letter_classes.total(), [one.broken for one in partitions]
+        newest = [partition.newest.raw if partition.newest else None for partition in partitions]
+        return newest, feed.letter_classes.total(), [partition.broken for partition in partitions]
     finally:
         feed.stop()
 

@@ -27,16 +27,16 @@ from tests.folds import fold, settings, values
 def explained(n=100, partition=0, epoch=0):
     """The explanations of n records, one for each ten."""
     outputs = fold(PartitionState(settings(), partition, epoch=epoch), values(n, seed=partition + 1))
-    return [Explanation.from_json(one.value) for one in outputs if one.destination == "explanations"]
+    return [Explanation.from_json(output.value) for output in outputs if output.destination == "explanations"]
 
 
 # --- decoding ----------------------------------------------------------------------------------------------------
 
 
 def test_an_explanation_has_what_the_message_says():
-    for one in explained():
-        data = orjson.loads(one.raw)
-        assert (one.seq, one.records, one.digest, one.notices) == (
+    for explanation in explained():
+        data = orjson.loads(explanation.raw)
+        assert (explanation.seq, explanation.records, explanation.digest, explanation.notices) == (
             data["seq"],
             data["records"],
             data["digest"],
@@ -44,11 +44,11 @@ def test_an_explanation_has_what_the_message_says():
         )
         for estimator in ("ipfi", "isage"):
             cells = data["importance"][estimator]["cross_entropy"]
-            assert one.importance(estimator, "cross_entropy") == {
+            assert explanation.importance(estimator, "cross_entropy") == {
                 feature: Importance(**cell) for feature, cell in cells.items()
             }
-        assert one.performance["cross_entropy"].model == data["performance"]["cross_entropy"]["model"]
-        assert one.time.timestamp() * 1000 == data["timestamp"]
+        assert explanation.performance["cross_entropy"].model == data["performance"]["cross_entropy"]["model"]
+        assert explanation.time.timestamp() * 1000 == data["timestamp"]
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_an_explanation_has_what_the_message_says():
     ],
 )
 def test_any_timestamp_has_a_time(timestamp, expected):
-    one = replace(explained()[-1], timestamp=timestamp)
-    assert one.time == expected.replace(tzinfo=UTC)
-    assert len(to_pandas([one, explained()[-1]])) > 0
+    explanation = replace(explained()[-1], timestamp=timestamp)
+    assert explanation.time == expected.replace(tzinfo=UTC)
+    assert len(to_pandas([explanation, explained()[-1]])) > 0
 
 
 def test_a_message_that_no_sidecar_wrote_breaks_the_chain_in_words():
@@ -75,37 +75,39 @@ def test_a_message_that_no_sidecar_wrote_breaks_the_chain_in_words():
 
 
 def test_the_top_features_are_the_largest_and_unknown_ones_come_last():
-    one = explained(200)[-1]
+    explanation = explained(200)[-1]
     known = {
         "a": Importance(0.1, *3 * [0.0], True),
         "b": Importance(None, None, None, None, False),
         "c": Importance(-0.2, *3 * [0.0], True),
     }
-    assert [name for name, _ in replace(one, importances={"e": {"l": known}}).importance().top(9)] == [
+    assert [
+        name for name, _ in replace(explanation, importances={"e": {"l": known}}).importance().top(9)
+    ] == [
         "a",
         "c",
         "b",
     ]
-    top = one.importance("ipfi").top(2)
+    top = explanation.importance("ipfi").top(2)
     assert [cell.value for _, cell in top] == sorted(
-        (c.value for c in one.importance().values()), reverse=True
+        (c.value for c in explanation.importance().values()), reverse=True
     )[:2]
 
 
 def test_an_explanation_is_frozen_and_says_what_it_has():
-    one = explained(20)[-1]
+    explanation = explained(20)[-1]
     with pytest.raises(FrozenInstanceError):
-        one.seq = 3
+        explanation.seq = 3
     with pytest.raises(KeyError, match="estimator 'shap' is not in this explanation, which has ipfi, isage"):
-        one.importance("shap")
+        explanation.importance("shap")
     with pytest.raises(KeyError, match="loss 'brier'"):
-        one.importance("ipfi", "brier")
+        explanation.importance("ipfi", "brier")
 
 
 def test_a_field_that_is_not_known_yet_is_ignored():
-    one = explained(20)[0]
-    data = orjson.loads(one.raw) | {"new": {"x": 1}}
-    assert Explanation.from_json(orjson.dumps(data)) == one
+    explanation = explained(20)[0]
+    data = orjson.loads(explanation.raw) | {"new": {"x": 1}}
+    assert Explanation.from_json(orjson.dumps(data)) == explanation
 
 
 @pytest.mark.parametrize(
@@ -132,8 +134,8 @@ def test_what_cannot_be_read_is_named(value, said):
 
 
 def link_all(explanations, link=None):
-    for one in explanations:
-        link = next_link(link, one)
+    for explanation in explanations:
+        link = next_link(link, explanation)
     return link
 
 
@@ -206,7 +208,7 @@ def test_a_setting_that_the_client_owns_is_refused():
 # --- merging -----------------------------------------------------------------------------------------------------
 
 
-def one(partition, records, value, std=0.1, *, seq=None, timestamp=0, status="ready", feature="a"):
+def explained_as(partition, records, value, std=0.1, *, seq=None, timestamp=0, status="ready", feature="a"):
     """An explanation for each 100 records, with one feature."""
     cell = Importance(value, std, None, None, False)
     seq = records // 100 - 1 if seq is None else seq
@@ -223,8 +225,8 @@ def one(partition, records, value, std=0.1, *, seq=None, timestamp=0, status="re
 
 def test_the_merged_value_error_and_spread_are_those_of_the_formulas():
     # 300 of the last 400 records are of partition 0.
-    history = [one(0, n, 0.2 if n == 300 else 9.0, 0.03, timestamp=n) for n in (100, 200, 300)]
-    merged = merge([*history, one(1, 100, 0.6, 0.04, timestamp=250)])
+    history = [explained_as(0, n, 0.2 if n == 300 else 9.0, 0.03, timestamp=n) for n in (100, 200, 300)]
+    merged = merge([*history, explained_as(1, 100, 0.6, 0.04, timestamp=250)])
     cell = merged.importance("ipfi", "zero_one")["a"]
     assert merged.weights == {("records", 0): 0.75, ("records", 1): 0.25}
     assert cell.value == pytest.approx(0.75 * 0.2 + 0.25 * 0.6)
@@ -234,21 +236,27 @@ def test_the_merged_value_error_and_spread_are_those_of_the_formulas():
 
 
 def test_weights_are_the_shares_of_the_last_records_in_event_time():
-    old = [one(0, n, 0.1, timestamp=n) for n in range(100, 1_100, 100)]
-    new = [one(1, n, 0.5, timestamp=2_000 + n) for n in range(100, 400, 100)]
+    old = [explained_as(0, n, 0.1, timestamp=n) for n in range(100, 1_100, 100)]
+    new = [explained_as(1, n, 0.5, timestamp=2_000 + n) for n in range(100, 400, 100)]
     assert merge(old + new, window=300).weights == {("records", 0): 0.0, ("records", 1): 1.0}
     assert merge(old + new, window=500).weights == pytest.approx({("records", 0): 0.4, ("records", 1): 0.6})
     assert merge(old + new).weights == pytest.approx({("records", 0): 10 / 13, ("records", 1): 3 / 13})
 
 
 def test_warming_partitions_are_left_out_and_counted():
-    merged = merge([one(0, 100, 0.3), one(1, 100, None, None, status="warming")])
+    merged = merge([explained_as(0, 100, 0.3), explained_as(1, 100, None, None, status="warming")])
     assert merged.importance("ipfi", "zero_one")["a"].value == pytest.approx(0.3)
     assert (merged.warming, merged.weights) == (1, {("records", 0): 1.0})
 
 
 def test_a_feature_of_some_partitions_is_averaged_over_those():
-    merged = merge([one(0, 100, 0.3), one(1, 100, 0.5, feature="b"), one(2, 100, 0.7, None, feature="b")])
+    merged = merge(
+        [
+            explained_as(0, 100, 0.3),
+            explained_as(1, 100, 0.5, feature="b"),
+            explained_as(2, 100, 0.7, None, feature="b"),
+        ]
+    )
     cells = merged.importance("ipfi", "zero_one")
     assert cells["a"].value == pytest.approx(0.3)
     assert cells["b"].value == pytest.approx(0.6)
@@ -259,7 +267,7 @@ def test_nothing_to_merge_is_an_error():
     with pytest.raises(ValueError, match="none to merge"):
         merge([])
     with pytest.raises(ValueError, match="window: 0"):
-        merge([one(0, 100, 0.3)], window=0)
+        merge([explained_as(0, 100, 0.3)], window=0)
 
 
 # --- tables ------------------------------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ def test_a_feature_that_is_far_ahead_leads_once_the_bands_are_settled():
 
 
 def changed(**parts):
-    found = [json.loads(one.value) for destination, one in outputs() if destination == "drift"]
-    body = next(one for one in found if one["change"])
+    found = [json.loads(output.value) for destination, output in outputs() if destination == "drift"]
+    body = next(message for message in found if message["change"])
     for path, value in parts.items():
         place = body["change"]
         *way, last = path.split("__")

@@ -24,10 +24,13 @@ def test_what_comes_out_is_what_the_fold_publishes():
     driver.send(records(10))
     driver.send([b"{", None])
     driver.send(records(6))
-    assert [(one.offset, one.records, one.rejected) for one in driver.explanations] == [
+    assert [(explanation.offset, explanation.records, explanation.rejected) for explanation in driver.explanations] == [
         (3, 4, 0), (7, 8, 0), (13, 12, 2), (17, 16, 2),
     ]  # fmt: skip
-    assert [(one.offset, one.error_class, one.value) for one in driver.dead_letters] == [
+    assert [
+        (dead_letter.offset, dead_letter.error_class, dead_letter.value)
+        for dead_letter in driver.dead_letters
+    ] == [
         (10, "not_json", b"{"),
         (11, "null_value", None),
     ]
@@ -43,7 +46,9 @@ def test_a_drift_message_comes_with_the_record_that_ends_its_window():
     driver.send(records(59))
     assert driver.drifts == []
     driver.send(records(1))
-    assert [(one.offset, one.baseline.number, one.target.number) for one in driver.drifts] == [(59, 1, 2)]
+    assert [(drift.offset, drift.baseline.number, drift.target.number) for drift in driver.drifts] == [
+        (59, 1, 2)
+    ]
 
 
 def test_a_restart_changes_nothing():

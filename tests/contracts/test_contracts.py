@@ -56,8 +56,8 @@ def test_asyncapis_own_parser_accepts_the_document_and_no_broken_one(tmp_path: P
     shutil.copytree(ROOT / "schemas", tmp_path, dirs_exist_ok=True)
     whole = json.loads(documents()["asyncapi.json"])
     broken = {
-        "action": lambda one: one["operations"]["sendDrift"].update(action="publish"),
-        "schema": lambda one: one["components"]["messages"]["drift"]["payload"]["schema"].update(
+        "action": lambda document: document["operations"]["sendDrift"].update(action="publish"),
+        "schema": lambda document: document["components"]["messages"]["drift"]["payload"]["schema"].update(
             {"$ref": "./no-such.schema.json"}
         ),
     }
@@ -126,7 +126,7 @@ def test_a_change_that_would_break_a_reader_is_found(change: Callable[[Any], Any
     old = SCHEMAS["explanation.schema.json"]
     new = copy.deepcopy(old)
     change(new)
-    assert [one for one in breaks(old, new) if one.startswith(said)], breaks(old, new)
+    assert [problem for problem in breaks(old, new) if problem.startswith(said)], breaks(old, new)
 
 
 def test_a_new_field_breaks_nobody() -> None:

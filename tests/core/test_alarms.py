@@ -161,8 +161,8 @@ def test_false_alarms_are_at_most_as_many_as_stated(kind):
     if kind == "normal":
         values = rng.normal(size=(one_in * spans, 20))
     else:
-        one = reservoir_game(rng, 2 * one_in * spans)
-        values = np.column_stack(np.split(one, 2))
+        stream = reservoir_game(rng, 2 * one_in * spans)
+        values = np.column_stack(np.split(stream, 2))
     found = run(ChangeDetector(values.shape[1], one_in=one_in), values)
     assert len(found) <= stats.poisson.ppf(0.999, spans)
 
@@ -173,16 +173,16 @@ def test_changes_are_noticed_in_time_and_dated(change, most):
     values = rng.normal(size=(10_000 + 2 * most, 40))
     values[10_000:] += change
     found = {}
-    for noticed, one in run(ChangeDetector(40, one_in=20_000), values, among=20):
+    for noticed, alarm in run(ChangeDetector(40, one_in=20_000), values, among=20):
         if noticed > 10_000:
-            found.setdefault(one.subject, (noticed - 10_000, one))
+            found.setdefault(alarm.subject, (noticed - 10_000, alarm))
     assert np.median([noticed for noticed, _ in found.values()]) <= most
-    changes = [one for _, one in found.values()]
-    assert np.median([abs(one.onset.offset - 10_000) for one in changes]) <= most / 2
-    assert np.mean([one.earliest.offset <= 10_000 <= one.latest.offset for one in changes]) >= 0.85
-    assert np.mean([one.before.low <= 0.0 <= one.before.high for one in changes]) >= 0.85
-    assert np.mean([one.after.low <= change <= one.after.high for one in changes]) >= 0.75
-    assert all(one.before.value < one.after.value for one in changes)
+    changes = [alarm for _, alarm in found.values()]
+    assert np.median([abs(change.onset.offset - 10_000) for change in changes]) <= most / 2
+    assert np.mean([change.earliest.offset <= 10_000 <= change.latest.offset for change in changes]) >= 0.85
+    assert np.mean([change.before.low <= 0.0 <= change.before.high for change in changes]) >= 0.85
+    assert np.mean([alarm.after.low <= change <= alarm.after.high for alarm in changes]) >= 0.75
+    assert all(change.before.value < change.after.value for change in changes)
 
 
 def test_what_is_told_is_the_mean_of_the_values_as_they_came():

@@ -123,9 +123,9 @@ def test_the_standard_error_of_interval_pfi_knows_that_a_record_also_gives_its_v
     for i, (a, e) in enumerate(rng.normal(size=(15_000, 2)).tolist(), start=1):
         pfi.explain_one({"a": a}, a + 0.5 * e)
         if i % 50 == 0:
-            one = pfi.explanation
-            values.append(one.values[0, 0])
-            errors.append(one.std[0, 0])
+            explanation = pfi.explanation
+            values.append(explanation.values[0, 0])
+            errors.append(explanation.std[0, 0])
     assert np.std(values) / np.mean(errors) == pytest.approx(1.0, abs=0.15)
 
 

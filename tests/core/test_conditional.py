@@ -104,8 +104,8 @@ def quick(size=20):
     """Trees whose alternates take over after few records; river's 300 makes that rare."""
     trees = Conditional(size, seed=1)
     trees.learn({"a": 0.5, "b": 0.5, "colour": "x", "c": 0.5})
-    for one in trees._trees.values():
-        one._model.arrays["numbers"][0, at.DRIFT_WINDOW] = 40
+    for tree in trees._trees.values():
+        tree._model.arrays["numbers"][0, at.DRIFT_WINDOW] = 40
     return trees
 
 
@@ -115,14 +115,14 @@ def test_reservoirs_live_and_die_with_the_nodes_of_the_trees():
     for i, x in enumerate(changing(4_000)):
         trees.learn(x)
         if i % 25 == 0:
-            for one in trees._trees.values():
-                assert in_step(one, one._root, one._root_index())
-    for name, one in trees._trees.items():
-        leaves = [node for node in one.nodes() if not node.children]
+            for tree in trees._trees.values():
+                assert in_step(tree, tree._root, tree._root_index())
+    for name, tree in trees._trees.items():
+        leaves = [node for node in tree.nodes() if not node.children]
         counted[name] = len(leaves)
         assert all(len(leaf.rows) <= 20 for leaf in leaves)
-        assert sum(one._root.weights) == pytest.approx(20, abs=1e-3)  # decayed by 1 − 1/L
-    assert sum(one._model.arrays["counters"][0, SWITCHED] for one in trees._trees.values()) > 0
+        assert sum(tree._root.weights) == pytest.approx(20, abs=1e-3)  # decayed by 1 − 1/L
+    assert sum(tree._model.arrays["counters"][0, SWITCHED] for tree in trees._trees.values()) > 0
     assert counted["b"] > 4
 
 
@@ -138,7 +138,10 @@ def test_a_restored_state_goes_on_as_the_one_that_was_stored():
             other = Conditional(20, seed=1)
             other.restore(msgspec.msgpack.decode(raw, type=ConditionalState))
     for name in ("b", "colour"):
-        drawn = [one.draw(name, one.encoded({"a": 0.3}), {"a"}, Generator(3)) for one in (trees, other)]
+        drawn = [
+            conditional.draw(name, conditional.encoded({"a": 0.3}), {"a"}, Generator(3))
+            for conditional in (trees, other)
+        ]
         assert drawn[0] == drawn[1] is not None
 
 
@@ -147,8 +150,8 @@ def test_a_damaged_state_is_refused():
     state = trees.state()
 
     def with_tree(name, **changes):
-        one = msgspec.structs.replace(state.trees[name], **changes)
-        return msgspec.structs.replace(state, trees={**state.trees, name: one})
+        tree = msgspec.structs.replace(state.trees[name], **changes)
+        return msgspec.structs.replace(state, trees={**state.trees, name: tree})
 
     b = state.trees["b"]
     damaged = {
@@ -163,9 +166,9 @@ def test_a_damaged_state_is_refused():
         "too many rows": with_tree("b", rows=[[0] * 21, *b.rows[1:]]),
         "or of no record": with_tree("b", rows=[[len(state.records)], *b.rows[1:]]),
     }
-    for message, one in damaged.items():
+    for message, broken in damaged.items():
         with pytest.raises(StateError, match=message):
-            Conditional(20, seed=1).restore(one)
+            Conditional(20, seed=1).restore(broken)
 
 
 def test_an_empty_leaf_uses_the_rows_of_its_nearest_ancestor():
@@ -215,9 +218,9 @@ def follow(records, removal="conditional", **settings):
 def test_copies_share_the_importance_that_marginal_removal_gives_to_the_one_used(removal, truth):
     """f = 2a, b = a binary. Given either, the other is known: v({a}) = v({b}) = v({a, b}) = V[f] = 1."""
     found = follow(stream("binary", 2_500), removal)
-    for one, value in zip(found.values(), truth, strict=True):
-        assert one.value == pytest.approx(value, abs=4 * one.std)
-        assert one.std < 0.1
+    for importance, value in zip(found.values(), truth, strict=True):
+        assert importance.value == pytest.approx(value, abs=4 * importance.std)
+        assert importance.std < 0.1
 
 
 def test_a_group_is_known_or_not_as_a_whole():

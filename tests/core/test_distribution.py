@@ -47,9 +47,9 @@ def run(program: str, installed: Path) -> str:
 
 def test_the_readme_s_example_runs_on_the_distribution_alone_and_prints_what_it_says(installed: Path) -> None:
     program, printed = (
-        one.text
-        for one in blocks("explain_core/README.md")
-        if one.language in ("python", "") and "pip" not in one.text
+        block.text
+        for block in blocks("explain_core/README.md")
+        if block.language in ("python", "") and "pip" not in block.text
     )
     assert run(ALONE.format(program=f"import explain_core\n{program}"), installed) == printed + "\n"
 
@@ -62,7 +62,7 @@ def test_every_name_that_is_promised_is_there_and_imports_nothing_of_the_service
 def test_every_folder_of_the_package_is_in_the_distribution() -> None:
     listed = tomllib.loads((HOME / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {path.parent.relative_to(ROOT) for path in HOME.rglob("__init__.py")}
-    assert sorted(listed) == sorted(".".join(one.parts) for one in folders)
+    assert sorted(listed) == sorted(".".join(folder.parts) for folder in folders)
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:

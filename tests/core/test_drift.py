@@ -50,9 +50,9 @@ def test_the_examples_of_the_paper_come_out_exactly(baseline, target, risks, rea
     change = dbshap(baseline, target, hypothesis=predict, bootstrap=0)
     assert (change.baseline.empirical, change.target.empirical) == pytest.approx(risks, abs=1e-12)
     assert change.joint.concept.value == pytest.approx(real, abs=1e-12)
-    assert [one.value for one in change.joint.inputs] == pytest.approx([virtual], abs=1e-12)
+    assert [cause.value for cause in change.joint.inputs] == pytest.approx([virtual], abs=1e-12)
     # The marginals are all one half: no single feature changes, and what does is their dependence.
-    assert [one.value for one in change.product.inputs] == pytest.approx([0.0] * 3, abs=1e-12)
+    assert [cause.value for cause in change.product.inputs] == pytest.approx([0.0] * 3, abs=1e-12)
     assert change.dependence == pytest.approx(virtual, abs=1e-12)
     assert change.joint.route == "cells"
     assert change.conditional == "table"
@@ -86,7 +86,7 @@ def test_what_changed_is_named_and_what_did_not_is_not(explained):
     assert explained.verdict == "attributed"
     assert [cause.name for cause in explained.causes] == ["concept"]
     assert explained.joint.concept.value == pytest.approx(0.22, abs=0.06)
-    assert not any(one.stands_out for one in explained.product.inputs if one.name != "x")
+    assert not any(cause.stands_out for cause in explained.product.inputs if cause.name != "x")
 
 
 def test_a_shift_of_an_input_is_named_with_the_feature():
@@ -111,11 +111,11 @@ def test_the_parts_of_a_change_sum_to_it(moved):
     models = (rule, lambda x: {"up": float(x["x"] > 0.6), "down": float(x["x"] <= 0.6)})
     seen = [0.1] * 2_000, [0.3] * 2_000
     change = dbshap(*moved, label="y", hypothesis=models, prequential=seen, bootstrap=0)
-    joint = sum(one.value for one in change.joint.players)
+    joint = sum(player.value for player in change.joint.players)
     assert change.change == pytest.approx(0.2)
     assert joint + change.learning.value == pytest.approx(0.2, abs=1e-12)
     assert joint == pytest.approx(change.joint.target - change.joint.baseline, abs=1e-12)
-    product = sum(one.value for one in change.product.inputs)
+    product = sum(cause.value for cause in change.product.inputs)
     assert product + change.dependence == pytest.approx(change.joint.inputs[0].value, abs=1e-12)
     for window in (change.baseline, change.target):
         parts = window.product + window.independence
@@ -153,7 +153,7 @@ def test_learning_within_the_windows_is_said_where_it_matters(moved):
 
 
 def test_a_static_model_learns_nothing_also_where_a_part_of_the_rows_is_evaluated(moved):
-    seen = [[float(rule(x).get(y, 0.0) == 0.0) for x, y in zip(one[["x"]].to_dict("records"), one["y"], strict=True)] for one in moved]  # fmt: skip
+    seen = [[float(rule(x).get(y, 0.0) == 0.0) for x, y in zip(window[["x"]].to_dict("records"), window["y"], strict=True)] for window in moved]  # fmt: skip
     change = dbshap(*moved, label="y", hypothesis=rule, prequential=seen, max_samples=1_000, bootstrap=0)
     assert change.target.evaluated == 500
     assert (change.learning.value, change.learning.std) == (0.0, 0.0)
@@ -166,7 +166,7 @@ def test_a_group_is_one_player_and_the_other_features_are_their_own(moved):
     change = dbshap(
         *moved, label="y", hypothesis=rule, factorisation={"rest": ["noise", "colour"]}, bootstrap=0
     )
-    assert sorted(one.name for one in change.product.inputs) == ["rest", "x"]
+    assert sorted(cause.name for cause in change.product.inputs) == ["rest", "x"]
     with pytest.raises(ValueError, match="'rest' names the unknown feature 'size'"):
         dbshap(*moved, label="y", hypothesis=rule, factorisation={"rest": ["size"]})
 
@@ -207,9 +207,9 @@ def test_cells_beyond_the_limit_are_sampled_with_a_standard_error(moved):
     sampled = dbshap(*moved, label="y", hypothesis=rule, bootstrap=0, max_cells=10)
     assert (exact.product.route, sampled.product.route) == ("grid", "monte carlo")
     assert sampled.product.size <= 20_000
-    for one, other in zip(exact.product.players, sampled.product.players, strict=True):
-        assert one.error == 0.0
-        assert abs(one.value - other.value) <= 4.0 * other.error + 1e-12
+    for player, other in zip(exact.product.players, sampled.product.players, strict=True):
+        assert player.error == 0.0
+        assert abs(player.value - other.value) <= 4.0 * other.error + 1e-12
     assert sampled.product.concept.error > 0.0
 
 
@@ -239,7 +239,7 @@ def test_what_bins_cannot_see_is_still_the_doing_of_what_changed(turned):
     baseline, target = ([({"n": n}, (n + w * turn) % 2) for n in part] for w, part in enumerate(numbers))
     change = dbshap(baseline, target, hypothesis=(parity, odd) if turned == "model" else parity)
     assert change.change == 1.0
-    players = {one.name: one.value for one in change.joint.players}
+    players = {player.name: player.value for player in change.joint.players}
     right = players.pop({"model": "hypothesis", "concept": "concept"}[turned])
     assert right == pytest.approx(1.0, abs=0.02)
     assert list(players.values()) == pytest.approx([0.0] * len(players), abs=0.02)
@@ -266,7 +266,7 @@ def test_a_clock_among_the_features_does_not_tell_the_windows_apart():
     )
     assert [cause.name for cause in change.causes] == ["concept"]
     assert change.target.matched == 1.0
-    assert any("at is growing from row to row" in one for one in change.warnings)
+    assert any("at is growing from row to row" in warning for warning in change.warnings)
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
@@ -361,7 +361,7 @@ def test_poor_data_give_a_defined_result_with_a_warning(baseline, target, warnin
         )
         assert RiskChange.from_json(change.to_json()) == change
         assert all(map(math.isfinite, numbers(change.to_dict())))
-        assert warning is None or any(warning in one for one in change.warnings)
+        assert warning is None or any(warning in text for text in change.warnings)
         assert warning is not None or change.warnings == ()
 
 
@@ -374,8 +374,8 @@ def test_features_that_share_no_value_are_sampled_only_as_they_are():
     )  # fmt: skip
     change = dbshap(baseline, target, hypothesis=coin, bootstrap=3, max_samples=500)
     assert change.product.route == "monte carlo"
-    assert {one.name: one.value for one in change.product.inputs}["day"] == 0.0
-    assert any("no value of day is in both windows" in one for one in change.warnings)
+    assert {cause.name: cause.value for cause in change.product.inputs}["day"] == 0.0
+    assert any("no value of day is in both windows" in warning for warning in change.warnings)
 
 
 def test_cells_of_one_window_borrow_from_the_other_and_the_mass_is_in_the_result():
@@ -470,7 +470,7 @@ def test_a_river_model_with_integer_feature_names_is_explained():
     for x, y in data:
         model.learn_one(x, y)
     change = dbshap(data, data, hypothesis=model, bootstrap=0)
-    assert [one.name for one in change.product.inputs] == ["0", "1"]
+    assert [cause.name for cause in change.product.inputs] == ["0", "1"]
     assert list(change.bins) == ["0", "1"]
 
 

@@ -21,7 +21,7 @@ def test_numbers_have_at_most_ten_bins_of_equal_mass_with_a_value_that_occurs():
 def test_few_distinct_numbers_are_bins_of_their_own_and_keep_their_type():
     bins = make_bins("x", [3, 1, 2, 1, None])
     assert bins.representatives == (1, 2, 3, None)
-    assert all(type(one) is int for one in bins.representatives[:3])
+    assert all(type(representative) is int for representative in bins.representatives[:3])
     assert bins.codes([3, 1, None, 2.5, 99]).tolist() == [2, 0, 3, 2, 2]
 
 
@@ -74,7 +74,7 @@ def test_a_tree_is_as_pure_as_that_of_scikit_learn(weighted):
     theirs = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=MIN_ROWS, random_state=0)
     theirs.fit(codes[repeated], y[repeated])
     leaf = theirs.apply(codes[repeated])
-    of_leaf = [np.bincount(y[repeated][leaf == one], minlength=3) for one in np.unique(leaf)]
+    of_leaf = [np.bincount(y[repeated][leaf == index], minlength=3) for index in np.unique(leaf)]
     assert purity(counts) == pytest.approx(purity(np.array(of_leaf)), rel=1e-9)
     assert (np.bincount(tree.leaves(codes), weights=weights) == counts.sum(axis=1)).all()
 

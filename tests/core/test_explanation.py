@@ -24,10 +24,10 @@ def explanation(**changes):
 
 
 def test_bands_and_variance_are_those_of_the_standard_error():
-    one = explanation()
-    np.testing.assert_array_equal(one.variance, one.std**2)
-    assert one.importance()["a"] == Importance(1.0, 0.5, 0.0, 2.0, True)
-    assert one.importance("zero_one")["c"] == pytest.approx((4.0, 0.2, 3.6, 4.4, True))
+    made = explanation()
+    np.testing.assert_array_equal(made.variance, made.std**2)
+    assert made.importance()["a"] == Importance(1.0, 0.5, 0.0, 2.0, True)
+    assert made.importance("zero_one")["c"] == pytest.approx((4.0, 0.2, 3.6, 4.4, True))
 
 
 def test_the_largest_come_first_equal_ones_in_order_and_the_unknown_last():
@@ -43,15 +43,15 @@ def test_an_unknown_loss_is_refused_by_name():
 
 @pytest.mark.parametrize("samples", [None, np.array([[[1.0, math.nan]] * 3] * 2)])
 def test_json_keeps_everything_and_writes_the_unknown_as_null(samples):
-    one = explanation(samples=samples, status="warming")
-    assert json.loads(one.to_json())["values"] == [[1.0, -2.0, None], [0.5, 0.5, 4.0]]
-    again = Explanation.from_json(one.to_json())
-    assert again.to_dict() == one.to_dict()
-    np.testing.assert_array_equal(again.values, one.values)
-    np.testing.assert_array_equal(again.std, one.std)
+    made = explanation(samples=samples, status="warming")
+    assert json.loads(made.to_json())["values"] == [[1.0, -2.0, None], [0.5, 0.5, 4.0]]
+    again = Explanation.from_json(made.to_json())
+    assert again.to_dict() == made.to_dict()
+    np.testing.assert_array_equal(again.values, made.values)
+    np.testing.assert_array_equal(again.std, made.std)
     assert (again.features, again.losses, again.status, again.width) == (
-        one.features,
-        one.losses,
+        made.features,
+        made.losses,
         "warming",
         2.0,
     )

@@ -91,7 +91,7 @@ def test_a_metric_of_a_user_s_is_reported_and_served() -> None:
         while driver.committed() != driver.ends():
             driver.turn(0)
         report = decode(orjson.dumps(worker.report(0.0)))
-        served = exposition([report], {one.partition: one for one in report.partitions}, {})
+        served = exposition([report], {partition.partition: partition for partition in report.partitions}, {})
     finally:
         METRICS.remove(classes_seen)
     assert b'explain_sidecar_classes_seen{partition="0"} 2.0' in served

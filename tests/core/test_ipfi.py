@@ -50,7 +50,7 @@ def test_on_agrawal_age_and_salary_carry_the_importance_of_the_paper(reservoir):
     for name, truth in (("age", 2 / 3 * 20 / 39), ("salary", 80 / 169)):
         assert found[name].value == pytest.approx(truth, abs=4 * found.pop(name).std)
     assert len(found) == 7
-    assert all(one == (0.0, 0.0, 0.0, 0.0, True) for one in found.values())
+    assert all(importance == (0.0, 0.0, 0.0, 0.0, True) for importance in found.values())
 
 
 @pytest.mark.parametrize("m", [1, 4])
@@ -98,15 +98,15 @@ def test_absence_is_a_value():
 
 
 def test_more_draws_leave_the_value_and_narrow_the_band():
-    one, ten = (
+    single, ten = (
         follow(
             IncrementalPFI(linear, task="regression", alpha=None, n_samples=m, seed=m),
             linear_stream(4_000),
         ).explanation
         for m in (1, 10)
     )
-    assert ten.values[0, 0] == pytest.approx(one.values[0, 0], abs=4 * one.std[0, 0])
-    assert ten.std[0, 0] < 0.98 * one.std[0, 0]
+    assert ten.values[0, 0] == pytest.approx(single.values[0, 0], abs=4 * single.std[0, 0])
+    assert ten.std[0, 0] < 0.98 * single.std[0, 0]
 
 
 def test_raw_and_corrected_values_differ_by_the_weight_of_the_start():

@@ -60,11 +60,11 @@ def test_against_the_reservoir_no_feature_pays_for_the_draws(m):
 
 def test_pairs_are_unbiased_for_ignored_features_and_vary_less_than_one_draw():
     """Issue 4: two-draw iSAGE (brier, squared) against m = 1 on streams of 500 records."""
-    pairs, one = (
+    pairs, single = (
         np.array([of_linear(500, seed, n_samples=m).values[0] for seed in range(40)]) for m in (None, 1)
     )
     assert abs(pairs[:, 2].mean()) < 4 * pairs[:, 2].std() / np.sqrt(40)
-    assert (pairs.std(axis=0) < one.std(axis=0)).all()
+    assert (pairs.std(axis=0) < single.std(axis=0)).all()
 
 
 def test_brier_pairs_are_unbiased_for_ignored_features_on_agrawal():
@@ -75,13 +75,13 @@ def test_brier_pairs_are_unbiased_for_ignored_features_on_agrawal():
         return {0: 1 - p, 1: p}
 
     pairs = follow(IncrementalSAGE(model, losses="brier", alpha=None), stream).explanation
-    one = follow(IncrementalSAGE(model, losses="brier", alpha=None, n_samples=1), stream).explanation
+    single = follow(IncrementalSAGE(model, losses="brier", alpha=None, n_samples=1), stream).explanation
     assert {name for name, _ in pairs.top(2)} == {"age", "salary"}
     for name, found in pairs.importance().items():
         if name not in ("age", "salary"):
             assert abs(found.value) <= 1.96 * found.std
-            assert one.importance()[name].value < -1.96 * one.importance()[name].std
-        assert found.std < one.importance()[name].std
+            assert single.importance()[name].value < -1.96 * single.importance()[name].std
+        assert found.std < single.importance()[name].std
 
 
 def test_on_agrawal_age_and_salary_carry_the_importance():
@@ -92,7 +92,7 @@ def test_on_agrawal_age_and_salary_carry_the_importance():
     assert {first, second} == {"age", "salary"}
     others = explanation.top(9)[2:]
     assert min(age.value - 1.96 * age.std, salary.value - 1.96 * salary.std) > 5 * max(
-        abs(one.value) for _, one in others
+        abs(importance.value) for _, importance in others
     )
 
 

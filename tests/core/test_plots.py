@@ -106,8 +106,13 @@ def test_fifty_features_are_legible(draw):
 
 def test_the_axes_given_are_the_axes_drawn_on():
     _, ax = matplotlib.pyplot.subplots()
-    one = explanation([1.0])
-    assert plots.bars(one, ax=ax) is plots.drift(one, one, ax=ax) is plots.over_time([one], ax=ax) is ax
+    single = explanation([1.0])
+    assert (
+        plots.bars(single, ax=ax)
+        is plots.drift(single, single, ax=ax)
+        is plots.over_time([single], ax=ax)
+        is ax
+    )
 
 
 def test_what_cannot_be_plotted_is_refused():

@@ -214,7 +214,7 @@ def test_the_empty_model_is_the_weighted_mean_of_the_predictions(alpha):
     numbers, w = [1.0, 5.0, -2.0, 4.0], weights(4, alpha)
     assert mean_of(numbers, alpha) == pytest.approx(w @ numbers)
     p = [{"a": 1.0}, {"a": 0.5, "b": 0.5}, {"b": 1.0}, {"c": 0.4, "a": 0.6}]
-    expected = {label: w @ [one.get(label, 0.0) for one in p] for label in "abc"}
+    expected = {label: w @ [frequencies.get(label, 0.0) for frequencies in p] for label in "abc"}
     assert mean_of(p, alpha) == pytest.approx(expected)
 
 

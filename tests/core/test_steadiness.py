@@ -12,11 +12,11 @@ from explain_core.steadiness import BLOCK, YOUNG, Steadiness
 
 
 def coverage(found):
-    return sum(one.inside for one in found) / sum(one.shown for one in found)
+    return sum(look.inside for look in found) / sum(look.shown for look in found)
 
 
 def share(found):
-    return sum(one.shown for one in found) / sum(one.bands for one in found)
+    return sum(look.shown for look in found) / sum(look.bands for look in found)
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,10 @@ def test_bands_that_are_shown_hold_the_truth_and_bands_are_shown(name):
     """400 streams, looks at intervals: the standard error of a look's coverage is .01, of all together .004."""
     found = looks(name, 0.01, 400, 4_000)
     assert coverage(found) >= 0.94
-    counted = [one for one in found if one.shown > 0.1 * one.bands]
-    assert min(one.inside / one.shown for one in counted) >= 0.905
+    counted = [look for look in found if look.shown > 0.1 * look.bands]
+    assert min(look.inside / look.shown for look in counted) >= 0.905
     assert share(found) > (0.15 if name == "interaction" else 0.25)
-    assert all(one.shown == 0 for one in found if one.n < YOUNG)
+    assert all(look.shown == 0 for look in found if look.n < YOUNG)
 
 
 def test_few_informative_losses_and_tails_of_which_little_came_show_no_band():
@@ -39,12 +39,12 @@ def test_few_informative_losses_and_tails_of_which_little_came_show_no_band():
 
 def test_no_band_is_shown_between_a_switch_and_the_time_when_it_is_forgotten():
     n = 6_000
-    found = {one.n: one for one in looks("abrupt switch", 0.01, 200, n)}
+    found = {look.n: look for look in looks("abrupt switch", 0.01, 200, n)}
     assert share([found[n // 3]]) > 0.5  # up to the switch
-    after = [one for one in found.values() if one.n > n // 3]
-    assert min(one.alone / one.bands for one in after) < 0.4  # without the look back they are wrong
-    assert share([one for one in after if one.n <= n // 3 + 200]) < 0.02
-    assert share([one for one in after if one.n > n // 3 + 400]) > 0.45  # nor are they withheld for longer
+    after = [look for look in found.values() if look.n > n // 3]
+    assert min(look.alone / look.bands for look in after) < 0.4  # without the look back they are wrong
+    assert share([look for look in after if look.n <= n // 3 + 200]) < 0.02
+    assert share([look for look in after if look.n > n // 3 + 400]) > 0.45  # nor are they withheld for longer
     assert share(after[-5:]) > 0.75 and coverage(after) > 0.93
 
 

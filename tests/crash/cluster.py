@@ -77,7 +77,9 @@ class Cluster:
             topics = self._admin().list_topics(timeout=5).topics.values()
         except KafkaException:
             return False
-        return all(len(one.isrs) == len(BROKERS) for topic in topics for one in topic.partitions.values())
+        return all(
+            len(partition.isrs) == len(BROKERS) for topic in topics for partition in topic.partitions.values()
+        )
 
     def coordinator(self, group: str) -> int:
         """The broker that coordinates a group."""

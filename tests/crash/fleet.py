@@ -138,10 +138,14 @@ class Fleet:
     def events(self, process: Process | None = None, stage: str | None = None) -> list[Event]:
         """What the log of a worker, or of all of a stage, says about partitions, in order of time."""
         known = [*self._past, *self.live.values()]
-        processes = [process] if process else [one for one in known if stage in (None, self._stage_of[one])]
+        processes = (
+            [process]
+            if process
+            else [running for running in known if stage in (None, self._stage_of[running])]
+        )
         found = []
-        for one in processes:
-            for line in one.log().splitlines():
+        for running in processes:
+            for line in running.log().splitlines():
                 if line.startswith("{") and '"partition"' in line:
                     entry = json.loads(line)
                     what = entry["message"].split()[0]

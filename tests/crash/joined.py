@@ -58,19 +58,21 @@ class Joined:
 
     def differences(self) -> list[str]:
         """In words, whatever is not as it must be."""
-        events, labels = ([_read(one, which) for one in read] for which, read in enumerate(self._inputs))
+        events, labels = (
+            [_read(entries, which) for entries in read] for which, read in enumerate(self._inputs)
+        )
         found = self._lost_letters((events, labels))
-        self.events = sum(one is None or one.data is not None for one in events)
+        self.events = sum(event is None or event.data is not None for event in events)
         first: dict[bytes, dict[str, Any]] = {}
-        withdrawn = {one.id for one in events if one is not None and one.data is None}
-        for one in events:
-            if one is not None and one.data is not None:
-                self.outcomes["duplicate"] += one.id in first
-                first.setdefault(one.id, one.data)
+        withdrawn = {event.id for event in events if event is not None and event.data is None}
+        for event in events:
+            if event is not None and event.data is not None:
+                self.outcomes["duplicate"] += event.id in first
+                first.setdefault(event.id, event.data)
         known: dict[bytes, list[dict[str, Any] | None]] = {}
-        for one in labels:
-            if one is not None:
-                known.setdefault(one.id, []).append(one.data)
+        for late in labels:
+            if late is not None:
+                known.setdefault(late.id, []).append(late.data)
         published: dict[bytes, list[Published]] = {}
         for message in self._records:
             id = message.key() or b""
@@ -82,16 +84,16 @@ class Joined:
             ours = published.get(id, [])
             wrong = _wrong(id, data["at"], ours, known.get(id, []), id in withdrawn)
             found += [f"{id.decode()}: {ours} with {known.get(id)}: {text}" for text in wrong]
-            self.outcomes.update(one.outcome for one in ours)
+            self.outcomes.update(our.outcome for our in ours)
             self.outcomes["withdrawn" if id in withdrawn and not ours else "event"] += 1
         return found
 
     def _lost_letters(self, read: tuple[list[Read | None], ...]) -> list[str]:
         """Every record that cannot be joined is a dead letter once."""
         bad = [
-            (topic, one.offset(), one.value())
+            (topic, message.offset(), message.value())
             for topic, messages, good in zip(self._topics, self._inputs, read, strict=True)
-            for one, kept in zip(messages, good, strict=True)
+            for message, kept in zip(messages, good, strict=True)
             if kept is None
         ]
         letters = []
@@ -149,10 +151,10 @@ def _wrong(
         return ["published before it is due"] if published else []
     if not published:
         return [] if withdrawn else ["no outcome"]
-    if [one.outcome for one in published[1:]] != ["corrected"] * (len(published) - 1):
+    if [joined.outcome for joined in published[1:]] != ["corrected"] * (len(published) - 1):
         return ["more than one outcome"]
     outcome = published[0].outcome
-    times = [one["at"] for one in labels if one is not None]
+    times = [label["at"] for label in labels if label is not None]
     # One that is taken back, or is out of time when it is read before its event, may not find it.
     lost = None in labels or any(time < at - WAIT for time in times)
     if outcome == "expired" and not lost and any(time <= at + WAIT - SURE for time in times):
@@ -161,8 +163,8 @@ def _wrong(
         return ["its label came late"]
     if outcome not in ("matched", "expired"):
         return [f"begins with {outcome}"]
-    allowed = _allowed(outcome, [None if one is None else one["label"] for one in labels], lost)
-    return [] if [one.label for one in published] in allowed else ["labels out of order"]
+    allowed = _allowed(outcome, [None if label is None else label["label"] for label in labels], lost)
+    return [] if [joined.label for joined in published] in allowed else ["labels out of order"]
 
 
 def _allowed(outcome: str, values: list[int | None], lost: bool) -> list[list[int]]:
@@ -180,8 +182,8 @@ def _allowed(outcome: str, values: list[int | None], lost: bool) -> list[list[in
             begin, rest = value, values[before + 1 :]
         else:
             continue
-        every = [begin, *(one for one in rest if one is not None)]
-        allowed.append([begin, *(after for one, after in pairwise(every) if one != after)])
+        every = [begin, *(label for label in rest if label is not None)]
+        allowed.append([begin, *(after for label, after in pairwise(every) if label != after)])
     return allowed
 
 
@@ -195,7 +197,7 @@ def check(settings: Settings) -> tuple[list[str], Counter[str]]:
     read = [read_topic(settings, topic, differences) for topic in topics]
     reader = reading_consumer(join_settings(settings))
     for partition in read[0]:
-        joined = Joined((events, labels), *(one[partition] for one in read))
+        joined = Joined((events, labels), *(log[partition] for log in read))
         found = joined.differences()
         saved = newest(reader, changelog(join_settings(settings)), partition)
         kept = {} if saved is None else account(saved.progress.counts)

@@ -90,11 +90,11 @@ class Load:
         }
         self.pipeline = Pipeline(broker, name, PARTITIONS, environment)
         self._folder = tempfile.TemporaryDirectory()
-        for one in stream.inputs:
-            if one not in self.pipeline.topics:
-                topic = self.pipeline.topics[one] = f"{one}-{name}"
+        for source in stream.inputs:
+            if source not in self.pipeline.topics:
+                topic = self.pipeline.topics[source] = f"{source}-{name}"
                 self.pipeline.create(topic, retention_ms="-1")
-                self.pipeline.environment[f"EXPLAIN_JOIN__{one.upper()}__TOPIC"] = topic
+                self.pipeline.environment[f"EXPLAIN_JOIN__{source.upper()}__TOPIC"] = topic
                 self.pipeline.environment["EXPLAIN_JOIN__STATE_DIR"] = self._folder.name
         servers = workers_servers or broker.bootstrap_servers
         at = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers}
@@ -235,7 +235,9 @@ class Load:
         """The offset after the last record of each partition."""
         topic = self.pipeline.topics[name]
         if name not in self._stream.inputs:  # written in transactions: their markers have offsets too
-            after = [(one.partition(), (one.offset() or 0) + 1) for one in self.pipeline.read(topic)]
+            after = [
+                (message.partition(), (message.offset() or 0) + 1) for message in self.pipeline.read(topic)
+            ]
             return [
                 max((end for p, end in after if p == partition), default=0) for partition in range(PARTITIONS)
             ]

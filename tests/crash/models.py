@@ -99,7 +99,7 @@ def name_of(seed: int, task: Task) -> str:
     return names[seed % len(names)]
 
 
-def one(name: str, task: Task, seed: int) -> Any:
+def named(name: str, task: Task, seed: int) -> Any:
     """The model of that name."""
     return FAMILIES[task][name](seed)
 
@@ -109,7 +109,7 @@ def compile_all() -> None:
     for task in FAMILIES:
         for name in ("default", "hoeffding"):
             kind: CoreTask = "regression" if task == "regression" else "classification"
-            model = one(name, task, 0)
+            model = named(name, task, 0)
             warm(learner_of(model, kind) or wrap(model, kind))
 
 

@@ -73,7 +73,7 @@ def main(state: Path, report: Path, gather: bool) -> None:
             run(name, part, state)
         report.write_text(markdown(state))
     ran = [_record(state, name) for name in PARTS]
-    sys.exit(0 if gather or all(one and one["status"] == 0 for one in ran) else 1)
+    sys.exit(0 if gather or all(record and record["status"] == 0 for record in ran) else 1)
 
 
 def run(name: str, part: Part, state: Path) -> None:

@@ -41,10 +41,10 @@ class Report:
                     f"--{option} {value}: {path} is of {option} {data[option]}; take that, or another --state"
                 )
         verdicts = [
-            Verdict(**{**one, "recoveries": [Recovery(*seconds) for seconds in one["recoveries"]]})
-            for one in data["verdicts"]
+            Verdict(**{**verdict, "recoveries": [Recovery(*seconds) for seconds in verdict["recoveries"]]})
+            for verdict in data["verdicts"]
         ]
-        return cls(seed, stream, data["not_run"], [Done(**one) for one in data["faults"]], verdicts)
+        return cls(seed, stream, data["not_run"], [Done(**fault) for fault in data["faults"]], verdicts)
 
     def save(self, folder: Path) -> None:
         (folder / "report.json").write_text(json.dumps(asdict(self), indent=1) + "\n")
@@ -124,6 +124,6 @@ def _table(*header: str, rows: Sequence[Sequence[object]]) -> list[str]:
 
 def _sum(counts: object) -> Counter[str]:
     total: Counter[str] = Counter()
-    for one in counts:  # type: ignore[attr-defined]
-        total.update(one)
+    for count in counts:  # type: ignore[attr-defined]
+        total.update(count)
     return total

@@ -143,8 +143,8 @@ def run(seed: int, minutes: int, rate: float, tell: Callable[[str], None] = lamb
             tell(f"{index + 1} of {minutes}: {detail}")
         campaign.fleet.wait(started + 60 * minutes - time.time())
         seconds = time.time() - started
-        for one in (watch, sampler):
-            one.close()
+        for probe in (watch, sampler):
+            probe.close()
         tell("comparing")
         verdict = campaign.verdict(minutes, seconds)
         return Soaked(rate, started, faults, watch.arrivals, sampler.samples, verdict)

@@ -87,8 +87,8 @@ def _without(topic: str, index: int) -> Callable[[Topics], None]:
     return lambda given: given[topic].pop(index) and None
 
 
-def _put(topic: str, one: Kept) -> Callable[[Topics], None]:
-    return lambda given: given[topic].append(one)
+def _put(topic: str, entry: Kept) -> Callable[[Topics], None]:
+    return lambda given: given[topic].append(entry)
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def _put(topic: str, one: Kept) -> Callable[[Topics], None]:
 def test_whatever_else_it_does_is_seen(damage: Callable[[Topics], None], said: str) -> None:
     given = topics()
     damage(given)
-    assert any(said in one for one in differences(given)), differences(given)
+    assert any(said in difference for difference in differences(given)), differences(given)

@@ -46,7 +46,7 @@ def rendered(values: dict[str, Any], tmp_path: Path) -> dict[str, dict[str, Any]
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(values))
     text = run("helm", "template", "r", CHART, "--kube-version", KUBERNETES, "-f", str(file))
-    return {one["kind"]: one for one in yaml.safe_load_all(text) if one}
+    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(text) if manifest}
 
 
 def refused(values: dict[str, Any], tmp_path: Path) -> str:
@@ -65,9 +65,9 @@ def test_every_object_fits_the_schema_of_kubernetes(values: dict[str, Any], tmp_
     objects = rendered(values, tmp_path)
     expected = {"StatefulSet", "Service", "ConfigMap", "PodDisruptionBudget", "NetworkPolicy"}
     assert set(objects) == (expected if values is MINIMAL else expected | CUSTOM)
-    for kind, one in objects.items():
+    for kind, object in objects.items():
         if kind not in CUSTOM:
-            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+            kubernetes_validate.validate(object, KUBERNETES, strict=True)
     broken = objects["StatefulSet"]
     broken["spec"]["podManagmentPolicy"] = "Parallel"
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -90,7 +90,7 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     }
     assert container["args"][-2:] == ["--workers", "2"]
     assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
-    environment = {one["name"]: one for one in container["env"]}
+    environment = {variable["name"]: variable for variable in container["env"]}
     assert environment["EXPLAIN_KAFKA__CONFIG"]["valueFrom"]["secretKeyRef"]["name"] == "kafka-client"
     assert environment["EXPLAIN_HTTP__TOKEN"]["valueFrom"]["secretKeyRef"]["name"] == "http-token"
     assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" in environment
@@ -106,13 +106,13 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     assert objects["Service"]["spec"]["publishNotReadyAddresses"] is True
     assert objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
     dynamic = rendered(MINIMAL, tmp_path)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["env"]
-    assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" not in {one["name"] for one in dynamic}
+    assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" not in {variable["name"] for variable in dynamic}
 
 
 def test_what_is_not_asked_for_is_not_reachable(tmp_path: Path) -> None:
     def environment(objects: dict[str, dict[str, Any]]) -> dict[str, str]:
         container = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
-        return {one["name"]: one.get("value", "") for one in container["env"]}
+        return {variable["name"]: variable.get("value", "") for variable in container["env"]}
 
     closed, opened = rendered(MINIMAL, tmp_path), rendered(FULL, tmp_path)
     assert closed["NetworkPolicy"]["spec"]["ingress"] == []
@@ -144,9 +144,9 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
     container = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
     secrets = {"EXPLAIN_KAFKA__CONFIG": '{"sasl.username": "sidecar"}', "EXPLAIN_HTTP__TOKEN": "t"}
     environment = {
-        one["name"]: one.get("value", secrets.get(one["name"], "pod-0"))
-        for one in container["env"]
-        if one["name"].startswith("EXPLAIN_")
+        variable["name"]: variable.get("value", secrets.get(variable["name"], "pod-0"))
+        for variable in container["env"]
+        if variable["name"].startswith("EXPLAIN_")
     }
     shown = run("explain-sidecar", "--config", str(config), "config", "show", **environment)
     for name, value in {

@@ -35,7 +35,7 @@ def test_the_image_is_small_runs_as_nobody_and_brings_no_build_tools(image: str)
     assert added < MAX_BYTES, f"{added:,} bytes over the base"
     config = json.loads(run("docker", "image", "inspect", "--format", "{{json .Config}}", image))
     assert config["User"] == "65532:65532"
-    listed = "import importlib.metadata as m; print(sorted(one.name for one in m.distributions()))"
+    listed = "import importlib.metadata as m; print(sorted(package.name for package in m.distributions()))"
     installed = run("docker", "run", "--rm", "--entrypoint", "/opt/sidecar/bin/python", image, "-c", listed)
     assert "'explanation-sidecar'" in installed
     assert not [name for name in ("'pip'", "'setuptools'", "'pytest'") if name in installed]
@@ -52,8 +52,10 @@ def test_every_image_of_the_compose_file_can_be_named_by_its_digest() -> None:
     compose = ("docker-compose", "-f", "deploy/compose.yaml", "--profile", "monitoring", "config")
     for environment in ({}, {name: tag + digest for name, tag in tags.items()}):
         services = yaml.safe_load(run(*compose, **environment))["services"]
-        built = {one["build"]["args"]["PYTHON_IMAGE"] for one in services.values() if "build" in one}
-        pulled = {one["image"] for one in services.values() if "build" not in one}
+        built = {
+            service["build"]["args"]["PYTHON_IMAGE"] for service in services.values() if "build" in service
+        }
+        pulled = {service["image"] for service in services.values() if "build" not in service}
         assert built | pulled == {environment.get(name, tag) for name, tag in tags.items()}
         assert len(built) == 1
     dockerfile = (ROOT / "deploy/Dockerfile").read_text()
@@ -146,7 +148,7 @@ def scrape(http: str, folder: Path) -> None:
 def values(port: str, query: str) -> list[float]:
     """The numbers that Prometheus answers a query with now."""
     found = answer(port, f"api/v1/query?query={quote(query)}").get("data", {}).get("result", ())
-    return [value for one in found if not math.isnan(value := float(one["value"][1]))]
+    return [value for sample in found if not math.isnan(value := float(sample["value"][1]))]
 
 
 def explained(port: str) -> bool:
@@ -188,7 +190,7 @@ def test_no_kernel_is_compiled_when_a_model_is_explained_on_a_read_only_file_sys
     with ExplainSidecarContainer({**model, "emit.every": 100}, image=image) as sidecar:
         sidecar.send({"noise": i * 7 % 11, "age": i % 50, "label": i % 50 > 30} for i in range(300))
         last = sidecar.expect(3)[-1]
-        assert {one["evaluator"] for one in last.estimators.values()} == {evaluator}
+        assert {estimator["evaluator"] for estimator in last.estimators.values()} == {evaluator}
         assert sidecar.container is not None
         kernels = "cd {} && find . -name '*.nb?' | sort"
         built, used = (

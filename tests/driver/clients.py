@@ -41,32 +41,32 @@ class Admin(Client):
     def describe_configs(self, resources: list[Any], *, request_timeout: float) -> dict[Any, Future[Any]]:
         self.called("describe_configs")
         return {
-            one: _done(
+            resource: _done(
                 {
                     key: SimpleNamespace(value=value)
-                    for key, value in self.cluster.topics[one.name].config.items()
+                    for key, value in self.cluster.topics[resource.name].config.items()
                 }
             )
-            for one in resources
+            for resource in resources
         }
 
     def create_topics(self, topics: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
         self.called("create_topics")
         found = {}
-        for one in topics:
+        for topic in topics:
             failure = None
-            if one.topic in self.cluster.topics:
+            if topic.topic in self.cluster.topics:
                 failure = error(KafkaError.TOPIC_ALREADY_EXISTS)
             else:
-                self.cluster.create(one.topic, one.num_partitions, **one.config)
-            found[one.topic] = _done(None, failure)
+                self.cluster.create(topic.topic, topic.num_partitions, **topic.config)
+            found[topic.topic] = _done(None, failure)
         return found
 
     def create_partitions(self, topics: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
         self.called("create_partitions")
-        for one in topics:
-            self.cluster.grow(one.topic, one.new_total_count)
-        return {one.topic: _done(None) for one in topics}
+        for topic in topics:
+            self.cluster.grow(topic.topic, topic.new_total_count)
+        return {topic.topic: _done(None) for topic in topics}
 
 
 def _done(result: Any, failure: Exception | None = None) -> Future[Any]:

@@ -180,15 +180,15 @@ class Consumer(Client):
         if offset is not None:
             self._positions[where] = offset + 1
             self._ended.pop(where, None)
-            one = log.entries[offset]
+            entry = log.entries[offset]
             return Message(
                 topic=topic,
                 partition=partition,
                 offset=offset,
-                key=one.key,
-                value=one.value,
-                headers=list(one.headers),
-                timestamp=(1, one.timestamp),
+                key=entry.key,
+                value=entry.value,
+                headers=list(entry.headers),
+                timestamp=(1, entry.timestamp),
             )
         end = self._positions[where] = max(start, log.stable if self._committed else log.high)
         if self._ended.get(where) == end:

@@ -220,8 +220,8 @@ class Driver:
     def inputs(self, partition: int) -> list[InputRecord]:
         log = self.cluster.log(self.settings.topics.records, partition)
         return [
-            InputRecord(offset, one.timestamp, one.key, one.value, one.headers)
-            for offset, one in enumerate(log.entries)
+            InputRecord(offset, entry.timestamp, entry.key, entry.value, entry.headers)
+            for offset, entry in enumerate(log.entries)
         ]
 
     def published(self, partition: int) -> dict[str, Stream]:
@@ -230,7 +230,7 @@ class Driver:
         for name in self.settings.outputs:
             log = self.cluster.log(getattr(self.settings.topics, name), partition)
             entries = [log.entries[offset] for offset in log.visible(0, committed=True)]
-            found[name] = [(one.key, one.value, one.headers) for one in entries]
+            found[name] = [(entry.key, entry.value, entry.headers) for entry in entries]
         return found
 
     def differences(self) -> list[str]:

@@ -99,4 +99,4 @@ Kind = Callable[[Driver], Fault]
 
 
 def _slot(driver: Driver, client: Client) -> int:
-    return next(slot for slot, one in driver.workers.items() if one.process is client.process)
+    return next(slot for slot, worker in driver.workers.items() if worker.process is client.process)

@@ -90,7 +90,7 @@ class JoinDriver(Driver):
             if (
                 owner is not process
                 and owner.alive
-                and any(one.process is owner for one in self.workers.values())
+                and any(worker.process is owner for worker in self.workers.values())
             ):
                 raise UserError("join.state_dir: another process has it open")
             self.stores[slot, partition] = (Memory() if fresh else store, process)
@@ -100,9 +100,9 @@ class JoinDriver(Driver):
 
     def give(self, partition: int, records: list[Given]) -> None:
         self.fed.setdefault(partition, []).extend(records)
-        for one in records:
-            log = self.cluster.log(EVENTS if one.label is None else LABELS, partition)
-            log.append(Entry(b"k%d" % partition, one.value(), (("own", b"1"),), 1_700_000_000_000))
+        for record in records:
+            log = self.cluster.log(EVENTS if record.label is None else LABELS, partition)
+            log.append(Entry(b"k%d" % partition, record.value(), (("own", b"1"),), 1_700_000_000_000))
 
     def end(self) -> None:
         """Events that move stream time beyond everything, and expire it: three, as one clock alone would not."""
@@ -131,7 +131,7 @@ class JoinDriver(Driver):
 
     def progress(self, partition: int) -> Saved:
         log = self.visible("app-join-changelog", partition)
-        (*_, newest) = (one.value for one in log if one.key == PROGRESS)
+        (*_, newest) = (entry.value for entry in log if entry.key == PROGRESS)
         assert newest is not None
         return msgspec.msgpack.decode(newest, type=Saved)
 
@@ -153,12 +153,12 @@ class JoinDriver(Driver):
 
     def _joined(self, partition: int) -> list[str]:
         fed, found = self.fed.get(partition, []), []
-        events = Counter(one.id for one in fed if one.label is None and one.id is not None)
-        first = {one.id: one for one in reversed(fed) if one.label is None}
+        events = Counter(item.id for item in fed if item.label is None and item.id is not None)
+        first = {item.id: item for item in reversed(fed) if item.label is None}
         labels: dict[str | None, list[Given]] = {}
-        for one in fed:
-            if one.label is not None:
-                labels.setdefault(one.id, []).append(one)
+        for item in fed:
+            if item.label is not None:
+                labels.setdefault(item.id, []).append(item)
         published: dict[str, list[tuple[str, int]]] = {}
         for entry in self.visible(self.settings.topics.records, partition):
             assert entry.value is not None
@@ -172,11 +172,11 @@ class JoinDriver(Driver):
             if "label_timestamp" in headers:
                 delay = int(headers["label_timestamp"] or 0) - data["at"]
                 if int(headers["label_delay_ms"] or 0) != delay or delay + data["at"] not in [
-                    one.at for one in labels.get(data["id"], [])
+                    at.at for at in labels.get(data["id"], [])
                 ]:
                     found.append(f"{data['id']}: {headers}")
         for id in events:
-            known = [one.label for one in labels.get(id, [])]
+            known = [item.label for item in labels.get(id, [])]
             end = id is not None and "-end-" in id
             found += [f"{id} {known}: {text}" for text in _wrong(published.pop(str(id), []), known, end)]
         found += [f"{id}: published, never fed" for id in published]
@@ -184,16 +184,16 @@ class JoinDriver(Driver):
 
     def _accounted(self, partition: int) -> list[str]:
         fed, found = self.fed.get(partition, []), []
-        bad = Counter((EVENTS if one.label is None else LABELS) for one in fed if one.id is None)
+        bad = Counter((EVENTS if item.label is None else LABELS) for item in fed if item.id is None)
         letters = Counter(
-            dict(one.headers)["__explain.errors.topic"].decode()  # type: ignore[union-attr]
-            for one in self.visible("app-join-dead-letters", partition)
+            dict(letter.headers)["__explain.errors.topic"].decode()  # type: ignore[union-attr]
+            for letter in self.visible("app-join-dead-letters", partition)
         )
         if bad != letters:
             found.append(f"dead letters {letters} of {bad}")
         counts = self.progress(partition).progress.counts
         kept = account(counts)
-        total = sum(1 for one in fed if one.label is None)
+        total = sum(1 for item in fed if item.label is None)
         if not kept.pop("events") == total == sum(kept.values()):
             found.append(f"{total} events, counted {account(counts)}")
         return found
@@ -203,7 +203,7 @@ def _wrong(published: list[tuple[str, int]], labels: list[int | None], end: bool
     """Whether this can have become of an event with these labels, which come before it or after it."""
     if end:
         return [f"{published} before it is due"] if published else []
-    outcomes, values = [one for one, _ in published], [label for _, label in published]
+    outcomes, values = [outcome for outcome, _ in published], [label for _, label in published]
     if not labels:
         return [] if published == [("expired", 0)] else [f"{published} without a label"]
     if outcomes != ["matched"] + ["corrected"] * (len(outcomes) - 1):

@@ -251,9 +251,9 @@ class Cluster:
 
     def pass_time(self) -> None:
         now = self.clock.now
-        for name, one in self.transactions.items():
-            if one.open and now - one.began > one.timeout:
-                one.epoch += 1
+        for name, transaction in self.transactions.items():
+            if transaction.open and now - transaction.began > transaction.timeout:
+                transaction.epoch += 1
                 self.end(name, commit=False)
         counts = {name: len(topic.logs) for name, topic in self.topics.items()}
         for group in self.groups.values():
@@ -261,45 +261,45 @@ class Cluster:
 
     def begin(self, name: str, timeout: float) -> int:
         """A new producer under a transactional id: what the one before left open is aborted. Returns its epoch."""
-        one = self.transactions.setdefault(name, Transactional())
-        if one.open:
+        transactional = self.transactions.setdefault(name, Transactional())
+        if transactional.open:
             self.end(name, commit=False)
-        one.epoch, one.timeout = one.epoch + 1, timeout
-        return one.epoch
+        transactional.epoch, transactional.timeout = transactional.epoch + 1, timeout
+        return transactional.epoch
 
     def join(self, name: str, epoch: int) -> Transactional:
         """The open transaction of a producer; opened now if it is not. Raises where the producer has been fenced."""
-        one = self.transactions[name]
-        if one.epoch != epoch:
+        transactional = self.transactions[name]
+        if transactional.epoch != epoch:
             raise fenced()
-        if not one.open:
-            one.open, one.began = True, self.clock.now
-        return one
+        if not transactional.open:
+            transactional.open, transactional.began = True, self.clock.now
+        return transactional
 
     def append(self, name: str, epoch: int, where: Where, entry: Entry) -> int:
-        one = self.join(name, epoch)
+        transactional = self.join(name, epoch)
         log = self.log(*where)
-        one.logs.add(where)
+        transactional.logs.add(where)
         return log.append(entry, name)
 
     def end(self, name: str, commit: bool) -> None:
-        one = self.transactions[name]
+        transactional = self.transactions[name]
         stamp = int(1_000 * self.clock.time())
-        for topic, partition in sorted(one.logs):
+        for topic, partition in sorted(transactional.logs):
             if topic in self.topics:
                 self.topics[topic].logs[partition].end(name, commit, stamp)
         if commit:
-            for group, place in one.offsets:
+            for group, place in transactional.offsets:
                 where = place.topic, place.partition
                 self.groups[group].committed[where] = place.offset, place.metadata or ""
-        one.open = False
-        one.logs.clear()
-        one.offsets.clear()
+        transactional.open = False
+        transactional.logs.clear()
+        transactional.offsets.clear()
 
     def undecided(self, group: str, where: Where) -> bool:
         """Whether an open transaction is about to commit an offset of this partition."""
         return any(
             known == group and (place.topic, place.partition) == where
-            for one in self.transactions.values()
-            for known, place in one.offsets
+            for transaction in self.transactions.values()
+            for known, place in transaction.offsets
         )

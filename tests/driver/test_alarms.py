@@ -40,11 +40,11 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
         else:
             process = driver.workers[slot].process
             process.faults[len(process.calls) + rng.randrange(60)] = rng.choice(list(FAULTS.values()))(driver)
-        for one in range(2):
-            driver.turn(one, rng.randrange(1, 8))
+        for slot in range(2):
+            driver.turn(slot, rng.randrange(1, 8))
     driver.settle()
     assert driver.differences() == []
     for partition in range(2):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]
-        assert {one["subject"] for one in found} >= {"loss", "rejected"}
-        assert [one["seq"] for one in found] == list(range(len(found)))
+        assert {alarm["subject"] for alarm in found} >= {"loss", "rejected"}
+        assert [alarm["seq"] for alarm in found] == list(range(len(found)))

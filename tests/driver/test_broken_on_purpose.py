@@ -91,7 +91,7 @@ def altered() -> list[str]:
     driver.feed(0, values(30))
     driver.run_to_end()
     log = driver.cluster.log("checkpoints", 0)
-    offset = max(offset for offset, one in enumerate(log.entries) if (one.key or b"").endswith(b"/0"))
+    offset = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/0"))
     raw = zstandard.ZstdDecompressor().decompress(log.entries[offset].value or b"")
     place = raw.index(b"records") + len(b"records")
     changed = raw[:place] + bytes([raw[place] + 1]) + raw[place + 1 :]

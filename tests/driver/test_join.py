@@ -106,15 +106,15 @@ def test_topics_that_are_not_partitioned_by_id_alike_are_joined_through_copies(n
     wanted = JoinDriver().settings.join.model_copy(update={"repartition": True})
     driver = JoinDriver(JoinDriver().settings.model_copy(update={"join": wanted}))
     driver.cluster.grow(LABELS, 3)
-    everything = [one for partition in range(2) for one in records(RECORDS, partition, 0)]
-    for one in everything:
-        if one.label is None and one.id is not None:
-            driver.give(int(one.id[0]), [one])
-        elif one.id is not None:
-            driver.cluster.log(LABELS, int(one.id.split("-")[2]) % 3).append(
-                Entry(b"any", one.value(), (), 0)
+    everything = [record for partition in range(2) for record in records(RECORDS, partition, 0)]
+    for record in everything:
+        if record.label is None and record.id is not None:
+            driver.give(int(record.id[0]), [record])
+        elif record.id is not None:
+            driver.cluster.log(LABELS, int(record.id.split("-")[2]) % 3).append(
+                Entry(b"any", record.value(), (), 0)
             )
-            driver.fed.setdefault(int(one.id[0]), []).append(one)
+            driver.fed.setdefault(int(record.id[0]), []).append(record)
     driver.start(faults={} if number is None else {number: faults.kill(driver)})
     _turns(driver)
     # Ids whose partitions among the copies are not known here: enough of them to pass time in each.

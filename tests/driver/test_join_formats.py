@@ -73,6 +73,7 @@ def test_events_in_avro_and_labels_in_protobuf_are_joined_into_json(driver: Join
     }
     assert joined == {f"f{n}": (n / 2 if n % 2 else None, n % 3, b"250") for n in range(6)}
     topics = [
-        dict(one.headers)["__explain.errors.topic"] for one in driver.visible("app-join-dead-letters", 0)
+        dict(letter.headers)["__explain.errors.topic"]
+        for letter in driver.visible("app-join-dead-letters", 0)
     ]
     assert sorted(topics) == [EVENTS.encode(), LABELS.encode()]

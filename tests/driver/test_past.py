@@ -95,7 +95,7 @@ def test_deleted_records_are_refused_where_they_are_needed_and_only_there(low: i
 def test_a_torn_or_altered_snapshot_is_refused(which: int) -> None:
     driver, _ = killed_with_something_to_replay()
     log = driver.cluster.log("checkpoints", 0)
-    place = max(offset for offset, one in enumerate(log.entries) if (one.key or b"").endswith(b"/0"))
+    place = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/0"))
     value = log.entries[place].value or b""
     changed = [None, b"", value[:-1], bytes([value[0] ^ 1]) + value[1:]][which]
     log.entries[place] = log.entries[place]._replace(value=changed)

@@ -59,7 +59,7 @@ def test_without_a_registry_a_killed_worker_recovers_and_folds_what_it_knows(
     driver.settle()
     assert driver.ended == [] and driver.differences() == []
     letters = [driver.published(partition)["dead_letters"] for partition in range(2)]
-    assert [len(one) for one in letters] == [4 * 3] * 2  # the bad ones, and none of the others
+    assert [len(letter) for letter in letters] == [4 * 3] * 2  # the bad ones, and none of the others
 
 
 def test_a_new_schema_while_the_registry_is_away_ends_the_worker_and_loses_nothing(

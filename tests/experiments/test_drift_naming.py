@@ -58,8 +58,8 @@ def without(rng, rows, share, name, value):
     """The rows with a feature replaced in a random share of them; None takes it out."""
     hit = rng.random(len(rows)) < share
     return [
-        ({k: v for k, v in (x | {name: value}).items() if v is not None} if one else x, y)
-        for (x, y), one in zip(rows, hit.tolist(), strict=True)
+        ({k: v for k, v in (x | {name: value}).items() if v is not None} if replaced else x, y)
+        for (x, y), replaced in zip(rows, hit.tolist(), strict=True)
     ]
 
 
@@ -73,7 +73,7 @@ def test_a_burst_of_missing_or_new_values_is_a_change_of_the_inputs(share, name,
     baseline = without(rng, window(rng, 3_000), before, name, value)
     target = without(rng, window(rng, 3_000), share, name, value)
     change = explain(baseline, target, factorisation="per_feature", bootstrap=10)
-    assert [one.name for one in change.causes] == ["inputs"]
+    assert [cause.name for cause in change.causes] == ["inputs"]
     assert change.joint.inputs[0].value == pytest.approx(change.change, abs=3.0 * change.joint.concept.std)
     if not before:
         assert change.target.matched == pytest.approx(1.0 - share, abs=0.03)
@@ -93,7 +93,7 @@ def test_a_change_of_the_concept_in_a_part_of_the_inputs_is_named_alone():
     rng = np.random.default_rng(11)
     target = [(x, 1 - y if x["x1"] > 0.84 else y) for x, y in window(rng, 2_000)]
     change = explain(window(rng, 2_000), target)
-    assert [one.name for one in change.causes] == ["concept"]
+    assert [cause.name for cause in change.causes] == ["concept"]
     assert change.joint.concept.value == pytest.approx(change.change, abs=3.0 * change.joint.inputs[0].std)
 
 
@@ -103,7 +103,7 @@ def test_a_change_of_the_inputs_that_two_features_make_together_is_named_alone()
     rows = window(rng, 9_000)
     wrong = [row for row in rows if row[0]["x1"] * row[0]["x2"] < -0.3 and row[0]["x0"] > 0.0]
     change = explain(window(rng, 2_000), [*rows[:2_000], *wrong[:600]])
-    assert [one.name for one in change.causes] == ["inputs"]
+    assert [cause.name for cause in change.causes] == ["inputs"]
 
 
 def test_the_same_rows_and_seed_give_the_same_bytes_and_the_order_of_draws_is_the_seed_s():

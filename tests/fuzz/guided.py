@@ -103,7 +103,7 @@ def explore(entry: str, inputs: int, seed: int, state: Path) -> tuple[int, bool]
     log = state / f"{entry}.log"
     with log.open("wb") as file:
         status = subprocess.run(command, stdout=file, stderr=file, check=False).returncode
-    counts = [int(one or other) for one, other in RUNS.findall(log.read_text(errors="replace"))]
+    counts = [int(runs or other) for runs, other in RUNS.findall(log.read_text(errors="replace"))]
     return max(counts, default=0), status == 0
 
 

@@ -203,10 +203,10 @@ def test_any_manifest_is_refused_or_is_one_and_no_altered_one_is_signed(number: 
 @fuzz(0.1)
 @given(st.lists(st.one_of(TEXTS, st.integers(0, 2**32)), min_size=BATCH, max_size=BATCH))
 def test_any_offset_metadata_is_a_pointer_or_is_not_ours(found: list[str | int]) -> None:
-    for one in found:
-        if isinstance(one, int):
-            one = mutated(entries.POINTER.encode(), random.Random(one)).decode("utf-8", "replace")
-        entries.metadata(one)
+    for text in found:
+        if isinstance(text, int):
+            text = mutated(entries.POINTER.encode(), random.Random(text)).decode("utf-8", "replace")
+        entries.metadata(text)
 
 
 def test_as_many_inputs_were_tried_as_were_asked_for() -> None:

@@ -20,11 +20,11 @@ ONE = [{"kind": "ipfi", "alpha": 0.05, "reservoir": {"size": 20}}]
 
 
 def alarms(outputs):
-    return [Alarm.from_json(one.value) for one in outputs if one.destination == "alarms"]
+    return [Alarm.from_json(output.value) for output in outputs if output.destination == "alarms"]
 
 
 def subjects(found):
-    return {(one.subject, one.feature, one.direction) for one in found}
+    return {(alarm.subject, alarm.feature, alarm.direction) for alarm in found}
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +36,28 @@ def flipped():
 def test_a_change_of_the_concept_raises_alarms_of_one_cause_on_the_risk_and_what_the_model_uses(flipped):
     found = alarms(flipped)
     assert subjects(found) == {("loss", None, "up"), ("gain", None, "down"), ("importance", "a", "down")}
-    assert {one.estimator for one in found} == {None, "ipfi", "isage"}
-    assert {one.cause for one in found} == {1}
-    assert {one.loss for one in found} == {"cross_entropy"}
-    for one in found:
-        assert 1_000 <= one.offset < 1_250
-        assert one.earliest.offset <= 1_000 <= one.latest.offset
-        assert one.onset.timestamp == 1_700_000_000_000 + one.onset.offset
-        assert one.before.low < one.before.value < one.before.high
-        assert (one.after.value > one.before.value) == (one.direction == "up")
-        assert one.one_in == 10_000 and one.model == "tests.models:fitted" and one.evidence > 1.0
+    assert {alarm.estimator for alarm in found} == {None, "ipfi", "isage"}
+    assert {alarm.cause for alarm in found} == {1}
+    assert {alarm.loss for alarm in found} == {"cross_entropy"}
+    for alarm in found:
+        assert 1_000 <= alarm.offset < 1_250
+        assert alarm.earliest.offset <= 1_000 <= alarm.latest.offset
+        assert alarm.onset.timestamp == 1_700_000_000_000 + alarm.onset.offset
+        assert alarm.before.low < alarm.before.value < alarm.before.high
+        assert (alarm.after.value > alarm.before.value) == (alarm.direction == "up")
+        assert alarm.one_in == 10_000 and alarm.model == "tests.models:fitted" and alarm.evidence > 1.0
 
 
 def test_the_message_says_it_in_words_and_is_of_a_chain_of_its_own(flipped):
     found, link = alarms(flipped), None
-    for number, one in enumerate(found):
-        link = next_link(link, one)
-        assert (link.seq, one.schema) == (number, "alarm/1")
-    (loss,) = (one for one in found if one.subject == "loss")
+    for number, alarm in enumerate(found):
+        link = next_link(link, alarm)
+        assert (link.seq, alarm.schema) == (number, "alarm/1")
+    (loss,) = (alarm for alarm in found if alarm.subject == "loss")
     half = (loss.after.high - loss.after.low) / 2.0
     said = f"Since 2023-11-14 22:13 UTC the model's loss rose: {loss.before.value:.1f} → {loss.after.value:.1f} ± {half:.1f}"
     assert loss.sentence == f"{said} (cross_entropy). False alarms: at most one in 10,000 records."
-    matters = next(one for one in found if one.subject == "importance")
+    matters = next(alarm for alarm in found if alarm.subject == "importance")
     assert (
         "a matters less: " in matters.sentence and f"({matters.estimator}, cross_entropy)" in matters.sentence
     )
@@ -68,7 +68,7 @@ def test_without_a_change_and_where_they_are_off_nothing_is_published():
     assert not alarms(fold(quiet, stream(2_600, seed=5)))
     off = new_state(model=STATIC, explainers=ONE, emit={"every": 500})
     outputs = fold(off, stream(1_300, flips_at=1_000))
-    assert {one.destination for one in outputs} == {"explanations"}
+    assert {output.destination for output in outputs} == {"explanations"}
     assert "alarms" not in off.chains and "alarms" not in fold_settings(settings())
 
 
@@ -103,7 +103,9 @@ def test_compiled_and_generic_evaluators_raise_the_same_alarms():
             "explainers": ONE,
             "emit": {"every": 700},
         }
-        found.append([one.value for one in fold(new_state(**sections), rows) if one.destination == "alarms"])
+        found.append(
+            [output.value for output in fold(new_state(**sections), rows) if output.destination == "alarms"]
+        )
     assert found[0] and found[0] == found[1]
 
 
@@ -119,7 +121,7 @@ def test_missing_values_and_rejected_records_are_watched_where_that_is_asked_for
     found = alarms(fold(new_state(alarms=watched, model=STATIC, explainers=ONE, emit={"every": 500}), rows))
     assert subjects(found) == {("missing", "b", "up"), ("rejected", None, "up")}
     missing, rejected = (
-        next(one for one in found if one.subject == kind) for kind in ("missing", "rejected")
+        next(alarm for alarm in found if alarm.subject == kind) for kind in ("missing", "rejected")
     )
     assert missing.earliest.offset <= 1_000 <= missing.latest.offset
     assert rejected.earliest.offset <= 1_200 <= rejected.latest.offset
@@ -140,21 +142,21 @@ def test_a_feature_that_comes_late_is_watched_too():
     state = new_state(**known)
     assert alarms(fold(state, rows))
     detectors = restored(encode(state), settings(**known)).state(bytes).alarms.detectors
-    counts = {name: one.cells.shape[1] for name, one in detectors.items()}
+    counts = {name: detector.cells.shape[1] for name, detector in detectors.items()}
     assert counts == {"importance/ipfi/cross_entropy": 3, "missing": 3}
 
 
 @pytest.mark.parametrize(("min_change", "noticed"), [(0.05, {"loss", "gain"}), (1.0, set())])
 def test_a_change_up_to_the_tolerance_is_none(min_change, noticed):
     """The error rate rises by .4, and without a model it is .5."""
-    one, rows = [{**ONE[0], "losses": ["zero_one"]}], stream(1_600, flips_at=1_000)
-    known = {"model": STATIC, "explainers": one, "emit": {"every": 500}}
+    explainers, rows = [{**ONE[0], "losses": ["zero_one"]}], stream(1_600, flips_at=1_000)
+    known = {"model": STATIC, "explainers": explainers, "emit": {"every": 500}}
     found = alarms(
         fold(
             new_state(**known, alarms={**EARLY, "min_change": min_change, "subjects": ["loss", "gain"]}), rows
         )
     )
-    assert {one.subject for one in found} == noticed
+    assert {alarm.subject for alarm in found} == noticed
 
 
 def test_a_state_of_other_subjects_is_refused():

@@ -45,26 +45,28 @@ def outputs(count: int = 700) -> list[tuple[str, Any]]:
         x |= {f"noise{n}": rng.random() for n in range(9)}
         x["label"] = int(x["signal" if offset < count // 2 else "turned"] > 0)
         value = b"{" if offset % 50 == 49 else json.dumps(x).encode()
-        for one in state.step(InputRecord(offset, 1_700_000_000_000 + offset * 60_000, b"k", value)):
-            found.append((one.destination, one))
+        for output in state.step(InputRecord(offset, 1_700_000_000_000 + offset * 60_000, b"k", value)):
+            found.append((output.destination, output))
     return found
 
 
 def fed(upto: int | None = None, **environment: str) -> Feed:
     feed = Feed(settings(**environment))
     feed.problem = None  # as when it is connected
-    for destination, one in outputs()[:upto]:
+    for destination, output in outputs()[:upto]:
         if destination == "explanations":
-            feed.explanation(0, one.value)
+            feed.explanation(0, output.value)
         elif destination == "drift":
-            feed.change(0, one.value)
+            feed.change(0, output.value)
         else:
-            feed.letter(0, 1_700_000_000_000, one.key, one.value, one.headers)
+            feed.letter(0, 1_700_000_000_000, output.key, output.value, output.headers)
     return feed
 
 
 def newest() -> dict[str, Any]:
-    return json.loads([one.value for destination, one in outputs() if destination == "explanations"][-1])  # type: ignore[no-any-return]
+    return json.loads(
+        [output.value for destination, output in outputs() if destination == "explanations"][-1]
+    )  # type: ignore[no-any-return]
 
 
 def test_the_table_has_the_values_of_the_newest_message() -> None:
@@ -171,9 +173,9 @@ def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
     feed = fed(100)
     page = Page(feed, Selection())
     times = page.next()["times"]
-    for destination, one in outputs()[100:200]:
+    for destination, output in outputs()[100:200]:
         if destination == "explanations":
-            feed.explanation(0, one.value)
+            feed.explanation(0, output.value)
     again = Page(feed, Selection(), page.id).next()  # as after a restart of the server
     if not again["whole"]:
         times += again["times"]
@@ -196,13 +198,13 @@ def test_history_is_thinned_out_and_keeps_its_ends() -> None:
         body |= {"seq": seq, "timestamp": 1_700_100_000_000 + seq}
         feed.explanation(0, json.dumps(body).encode())
         assert len(history.points) < MAX_POINTS and history.points[-1].position == (0, seq)
-    positions = [one.position for one in history.points]
+    positions = [point.position for point in history.points]
     assert positions[0] == first.position and positions == sorted(set(positions))
     gaps = {after[1] - before[1] for before, after in pairwise(positions[:-1])}
     assert len(gaps) == 1
     body |= {"epoch": 1, "seq": 0}
     feed.explanation(0, json.dumps(body).encode())
-    assert [one.position for one in history.points] == [(1, 0)]
+    assert [point.position for point in history.points] == [(1, 0)]
 
 
 def test_a_search_finds_what_is_not_among_the_first_and_a_focus_gives_it_a_line() -> None:
@@ -230,11 +232,11 @@ def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
     assert grid["partitions"] == [0]
     for name, row in zip(grid["features"], grid["values"], strict=True):
         assert row[0] == pytest.approx(cells[name]["value"], rel=1e-3)
-    messages = [json.loads(one.value) for destination, one in outputs() if destination == "drift"]
+    messages = [json.loads(output.value) for destination, output in outputs() if destination == "drift"]
     changes = Page(feed, Selection(view="drift")).next()["changes"]
-    assert [one["sentence"] for one in changes] == [one["sentence"] for one in reversed(messages)] and len(
-        changes
-    ) > 3
+    assert [change["sentence"] for change in changes] == [
+        message["sentence"] for message in reversed(messages)
+    ] and len(changes) > 3
     for change in changes:
         assert math.isclose(
             change["from"] + sum(step["value"] for step in change["steps"]), change["to"], abs_tol=1e-9
@@ -242,7 +244,7 @@ def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
 
 
 def test_the_average_over_partition_models_is_that_of_the_client() -> None:
-    values = [one.value for destination, one in outputs() if destination == "explanations"]
+    values = [output.value for destination, output in outputs() if destination == "explanations"]
     feed, taken = Feed(settings()), []
     for number, upto in ((0, 300), (1, 120), (2, 5)):  # the last one is warming up
         for value in values[:upto]:
@@ -256,8 +258,8 @@ def test_the_average_over_partition_models_is_that_of_the_client() -> None:
     average = expected.importance("ipfi", "cross_entropy")
     assert grid["features"] == sorted(average, key=lambda name: -average[name].value)
     for name, found in zip(grid["features"], grid["average"], strict=True):
-        one = average[name]
-        assert found == pytest.approx([one.value, one.std, one.spread], rel=1e-3)
+        merged = average[name]
+        assert found == pytest.approx([merged.value, merged.std, merged.spread], rel=1e-3)
     assert any(spread > 0.001 for _, _, spread in grid["average"])
 
 
@@ -267,7 +269,7 @@ def test_the_average_over_partition_models_is_that_of_the_client() -> None:
 def test_a_drift_message_of_another_shape_is_no_error(message: bytes) -> None:
     feed = fed(50)
     feed.change(0, message)
-    assert all("steps" not in one for one in Page(feed, Selection(view="drift")).next()["changes"])
+    assert all("steps" not in change for change in Page(feed, Selection(view="drift")).next()["changes"])
 
 
 def test_a_message_of_another_schema_is_said() -> None:
@@ -304,9 +306,9 @@ def test_a_foreign_message_is_counted_said_and_followed_by_the_next(change: dict
     (foreign,) = after["foreign"]
     assert (foreign["topic"], foreign["partition"], foreign["count"]) == ("explanations", 0, 1)
     assert foreign["newest"] in after["problem"] and "1 messages" in after["problem"]
-    for destination, one in outputs()[50:60]:
+    for destination, output in outputs()[50:60]:
         if destination == "explanations":
-            feed.explanation(0, one.value)
+            feed.explanation(0, output.value)
     last = Page(feed, Selection(view="integrity")).next()
     assert last["chains"][0]["verified"] > before["chains"][0]["verified"] and not last["chains"][0]["broken"]
     assert last["foreign"] == after["foreign"]
@@ -325,7 +327,7 @@ def test_settings_of_an_estimator_that_are_no_numbers_do_not_matter() -> None:
 
 @pytest.mark.parametrize("timestamp", [1_700_000_000_000_000_000, -(2**63), 2**63 - 1, 253_402_300_800_000])
 def test_a_time_that_is_no_date_is_said_and_is_in_no_chart(timestamp: int) -> None:
-    values = [one.value for destination, one in outputs() if destination == "explanations"][:200]
+    values = [output.value for destination, output in outputs() if destination == "explanations"][:200]
     feed = Feed(settings())
     for number, value in enumerate(values):
         message = json.loads(value)
@@ -372,7 +374,7 @@ def test_ids_and_places_of_any_length_are_taken() -> None:
 
 def test_the_chain_of_the_drift_topic_is_checked_too() -> None:
     feed = Feed(settings())
-    values = [one.value for destination, one in outputs() if destination == "drift"]
+    values = [output.value for destination, output in outputs() if destination == "drift"]
     for value in (values[0], values[2]):
         feed.change(0, value)
     broken = feed.partitions[0].broken
@@ -383,7 +385,7 @@ def test_the_chain_of_the_drift_topic_is_checked_too() -> None:
 
 
 def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
-    values = [one.value for destination, one in outputs() if destination == "explanations"][:10]
+    values = [output.value for destination, output in outputs() if destination == "explanations"][:10]
     for broken, said in (
         ([*values[:4], *values[5:]], "missing before it"),
         ([*values[:4], values[4].replace(b'"rejected":0', b'"rejected":1'), *values[5:]], "digest"),
@@ -402,10 +404,10 @@ def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) ->
     feed = fed(EXPLAIN_HTTP__SHOW_PAYLOADS=str(shown).lower())
     letters = Page(feed, Selection(view="integrity")).next()["letters"]
     assert letters["classes"] == {"not_json": 14}
-    assert [one["offset"] for one in letters["newest"]][:2] == [699, 649]
-    for one in letters["newest"]:
-        assert (one["details"] is not None) == shown
-        assert not shown or (one["details"]["value"] == "{" and "not JSON" in one["details"]["message"])
+    assert [letter["offset"] for letter in letters["newest"]][:2] == [699, 649]
+    for letter in letters["newest"]:
+        assert (letter["details"] is not None) == shown
+        assert not shown or (letter["details"]["value"] == "{" and "not JSON" in letter["details"]["message"])
 
 
 def test_only_the_selected_view_is_sent() -> None:

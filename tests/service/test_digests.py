@@ -16,9 +16,9 @@ from tests.folds import fold, messages, new_state, settings, values
 def test_every_message_includes_the_one_before_in_its_digest():
     outputs = fold(new_state(), values(60))
     digest = hashlib.blake2b(b"explanation-sidecar/records/3/0/explanations", digest_size=16).digest()
-    for one in outputs:
-        digest = chained(digest, body_of(one.value))
-        assert json.loads(one.value)["digest"] == digest.hex()
+    for output in outputs:
+        digest = chained(digest, body_of(output.value))
+        assert json.loads(output.value)["digest"] == digest.hex()
 
 
 def test_the_fold_digest_depends_on_every_record_and_not_on_what_is_published():

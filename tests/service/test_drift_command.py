@@ -100,7 +100,7 @@ def test_people_get_a_sentence_a_table_and_a_plot(files, command):
 def test_a_tree_and_a_group_and_the_joint_game_alone(files, command):
     pair = (files / "before.csv.gz", files / "after.csv.gz", "--label", "y", "--bootstrap", "0", "--json")
     grouped = RiskChange.from_json(command(*pair, "--group", "rest=colour,ok")[1])
-    assert [one.name for one in grouped.product.inputs] == ["x", "rest"]
+    assert [cause.name for cause in grouped.product.inputs] == ["x", "rest"]
     assert grouped.baseline.rows == 200  # the other half has taught the tree
     assert RiskChange.from_json(command(*pair, "--joint", "--hypothesis", "tree")[1]).product is None
 

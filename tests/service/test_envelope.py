@@ -42,12 +42,15 @@ def traced(state, objects, **fields):
 
 def test_the_trace_context_of_the_last_record_is_passed_on_unchanged():
     outputs = traced(PartitionState(settings(drift=QUICK), 3), stream(700))
-    found = {name: [one for one in outputs if one.destination == name] for name in ("explanations", "drift")}
+    found = {
+        name: [output for output in outputs if output.destination == name]
+        for name in ("explanations", "drift")
+    }
     assert len(found["explanations"]) == 70 and len(found["drift"]) == 1
-    for one in outputs:
-        offset = json.loads(one.value)["offset"]
-        assert one.headers == (
-            ("schema", b"drift/1" if one.destination == "drift" else b"explanation/1"),
+    for output in outputs:
+        offset = json.loads(output.value)["offset"]
+        assert output.headers == (
+            ("schema", b"drift/1" if output.destination == "drift" else b"explanation/1"),
             ("traceparent", traceparent(offset)),
             ("tracestate", b"vendor=%d" % offset),
             ("tracestate", None),
@@ -56,8 +59,8 @@ def test_the_trace_context_of_the_last_record_is_passed_on_unchanged():
 
 def test_a_message_without_cloudevents_is_as_the_fold_made_it():
     configured = settings()
-    for one in fold(PartitionState(configured, 3), [*values(40), b"{"]):
-        assert Envelope(configured, TOPIC_ID).wrap(3, one) is one
+    for output in fold(PartitionState(configured, 3), [*values(40), b"{"]):
+        assert Envelope(configured, TOPIC_ID).wrap(3, output) is output
 
 
 def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
@@ -67,14 +70,14 @@ def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
     state = PartitionState(configured, 3, epoch=2)
     rows = [{**row, "at": 1_700_000_000_000 + 250 * index} for index, row in enumerate(stream(610))]
     envelope = Envelope(configured, TOPIC_ID)
-    wrapped = [envelope.wrap(3, one) for one in fold(state, rows)]
+    wrapped = [envelope.wrap(3, output) for output in fold(state, rows)]
     for destination, kind, offset, seq, time in (
         ("explanations", "explanation/1", 19, 1, "2023-11-14T22:13:24.750Z"),
         ("drift", "drift/1", 599, 0, "2023-11-14T22:15:49.750Z"),
     ):
-        one = [one for one in wrapped if one.destination == destination][seq]
-        assert json.loads(one.value)["offset"] == offset
-        assert one.headers == (
+        output = [message for message in wrapped if message.destination == destination][seq]
+        assert json.loads(output.value)["offset"] == offset
+        assert output.headers == (
             ("schema", kind.encode()),
             ("ce_specversion", b"1.0"),
             ("ce_id", f"churn/x3vB_tRvQ9GrhJXW-kFzKA/3/{destination}/2/{seq}".encode()),
@@ -84,8 +87,8 @@ def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
             ("ce_subject", b"records/3"),
             ("content-type", b"application/json"),
         )
-        assert datetime.fromisoformat(time).timestamp() * 1_000 == json.loads(one.value)["timestamp"]
-    ids = [dict(one.headers)["ce_id"] for one in wrapped]
+        assert datetime.fromisoformat(time).timestamp() * 1_000 == json.loads(output.value)["timestamp"]
+    ids = [dict(output.headers)["ce_id"] for output in wrapped]
     assert len(set(ids)) == len(ids) == 62
 
 
@@ -103,8 +106,8 @@ def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
 )
 def test_an_event_time_that_no_calendar_has_is_left_out(at, time):
     configured = settings(cloudevents={"enabled": True}, record={"timestamp": "at"}, emit={"every": 1})
-    (one,) = fold(PartitionState(configured, 0), [{"a": 1, "at": at, "label": 0}])
-    headers = dict(Envelope(configured, TOPIC_ID).wrap(0, one).headers)
+    (output,) = fold(PartitionState(configured, 0), [{"a": 1, "at": at, "label": 0}])
+    headers = dict(Envelope(configured, TOPIC_ID).wrap(0, output).headers)
     assert headers.get("ce_time") == time
     assert ("ce_time" in headers) == (time is not None)
 
@@ -144,10 +147,10 @@ def test_avro_keeps_every_byte_of_a_messages_json():
     )
     names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm"}
     kinds = set()
-    for one in outputs:
-        assert in_avro(names[one.destination], one.value) == one.value
-        message = json.loads(one.value)
-        kinds.add((one.destination, message.get("status"), message.get("change", ...) is None))
+    for output in outputs:
+        assert in_avro(names[output.destination], output.value) == output.value
+        message = json.loads(output.value)
+        kinds.add((output.destination, message.get("status"), message.get("change", ...) is None))
     assert kinds >= {
         ("explanations", "warming", False),
         ("explanations", "ready", False),

@@ -27,7 +27,7 @@ class Stream:
 
     def __init__(self, format, schemas, **others):
         self.kind = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}[format]
-        self.registry = {str(key): self.stored(key, one) for key, one in schemas.items()}
+        self.registry = {str(key): self.stored(key, schema) for key, schema in schemas.items()}
         self.schemas, self.asked = Schemas(), []
         self.reader = ValueReader(section(format, **others), self.schemas)
 
@@ -42,7 +42,7 @@ class Stream:
             self.asked.append(key)
             return self.registry.get(key)
 
-        return self.schemas.supply(lambda one: self.reader.read(one, headers)[0], value, fetch)
+        return self.schemas.supply(lambda raw: self.reader.read(raw, headers)[0], value, fetch)
 
 
 def frame(key, body):
@@ -158,12 +158,12 @@ def test_the_names_of_a_restored_store_are_those_of_before():
     first, second = record(field("a", "int")), record(field("b", "int", aliases=["a"]))
     stream = Stream("avro", {1: first, 2: second})
     values = [frame(1, avro(first, {"a": 1})), frame(2, avro(second, {"b": 2}))]
-    before = [stream.read(one) for one in values]
+    before = [stream.read(value) for value in values]
     restored = Schemas()
     restored.restore(stream.schemas.state())
     reader = ValueReader(section("avro"), restored)
     # In another order, and without a registry.
-    assert [reader.read(one, ())[0] for one in reversed(values)] == before[::-1] == [{"a": 2}, {"a": 1}]
+    assert [reader.read(value, ())[0] for value in reversed(values)] == before[::-1] == [{"a": 2}, {"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_protobuf_field_is_its_number_and_keeps_its_name():
     stream = Stream("protobuf", {1: first, 2: second})
     old = frame(1, b"\0" + message_of(first, {"delay": 5, "carrier": "UA"}))
     new = frame(2, b"\0" + message_of(second, {"departureDelay": 7, "fare": 1.5}))
-    assert [stream.read(one) for one in (old, new, old)] == [
+    assert [stream.read(body) for body in (old, new, old)] == [
         {"delay": 5, "carrier": "UA"},
         {"delay": 7, "fare": 1.5},
         {"delay": 5, "carrier": "UA"},
@@ -298,8 +298,8 @@ def test_a_header_names_the_schema_as_confluents_serialisers_write_it():
     schema = record(field("x", "int"))
     stream = Stream("avro", {7: schema, guid: schema})
     body = avro(schema, {"x": 3})
-    for one in (SchemaId("AVRO", guid=guid).guid_to_bytes(), SchemaId("AVRO", 7).id_to_bytes()):
-        assert stream.read(body, ((HEADER, one),)) == stream.read(one + body) == {"x": 3}
+    for schema_id in (SchemaId("AVRO", guid=guid).guid_to_bytes(), SchemaId("AVRO", 7).id_to_bytes()):
+        assert stream.read(body, ((HEADER, schema_id),)) == stream.read(schema_id + body) == {"x": 3}
     proto = Stream("protobuf", {guid: PROTO})
     header = SchemaId("PROTOBUF", guid=guid, message_indexes=[0, 1]).guid_to_bytes()
     assert proto.read(b"\x08\x05", ((HEADER, header),)) == {"seats": 5}
@@ -353,8 +353,8 @@ def test_bare_values_are_read_by_a_schema_file(tmp_path):
     ]
     for format, file, value, expected, name in reads:
         message = "Flight.Plane" if format == "protobuf" else None
-        one = section(format, framing="none", schema_file=tmp_path / file, message=message)
-        assert ValueReader(one, Schemas()).read(value, ()) == (expected, name)
+        source = section(format, framing="none", schema_file=tmp_path / file, message=message)
+        assert ValueReader(source, Schemas()).read(value, ()) == (expected, name)
     assert ValueReader(section("json", framing="registry"), Schemas()).read(frame(1, b'{"x": 1}'), ()) == (
         {"x": 1},
         None,

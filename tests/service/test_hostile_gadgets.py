@@ -223,7 +223,7 @@ def test_windows_take_no_more_memory_than_their_values() -> None:
     )
     with no_effect():
         made = loads(whole(tuple_of(*[window] * 300)))
-    assert {one.__getnewargs__() for one in made} == {(0.5, 1)}
+    assert {instance.__getnewargs__() for instance in made} == {(0.5, 1)}
 
 
 def test_what_models_hold_that_can_be_called_is_made_again() -> None:

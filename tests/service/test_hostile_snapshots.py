@@ -89,8 +89,8 @@ def shared(levels: int, pair: bytes) -> bytes:
     """A value that has 2 ** levels parts when it is walked, in a few bytes for each level."""
     body = text("x") + MEMOIZE + POP
     for index in range(levels):
-        one = b"h" + bytes([index])
-        body += one + one + pair + MEMOIZE + POP
+        reference = b"h" + bytes([index])
+        body += reference + reference + pair + MEMOIZE + POP
     return body + b"h" + bytes([levels])
 
 
@@ -252,7 +252,9 @@ def no_effect() -> Iterator[None]:
     assert _events == []
     assert {kind: dict(vars(kind)) for kind in WATCHED} == classes
     foreign = {
-        one for one in set(sys.modules) - modules if one.partition(".")[0] not in ("river", "explain_core")
+        module
+        for module in set(sys.modules) - modules
+        if module.partition(".")[0] not in ("river", "explain_core")
     }
     assert not foreign & {
         "os",
@@ -280,7 +282,7 @@ def test_a_hostile_pickle_is_refused_before_any_effect(hostile: bytes) -> None:
     assert len(str(refused.value)) < 1_000
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=[f"{module}.{one}" for module, one in FUNCTIONS])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=[f"{module}.{name}" for module, name in FUNCTIONS])
 def test_nor_may_a_state_hold_it_for_later(function: tuple[str, str]) -> None:
     """A name that is only kept would be called by the model."""
     kept = build(new(name("river.compose.func", "FuncTransformer")), mapping((text("func"), name(*function))))

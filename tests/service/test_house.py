@@ -25,9 +25,9 @@ def test_the_folders_of_the_service_know_few_others() -> None:
         for imported in graph.find_modules_directly_imported_by(module)
         if folder(module) != folder(imported)
     }
-    between = {(one, other) for one, other in arrows if {one, other} <= folders}
+    between = {(importer, imported) for importer, imported in arrows if {importer, imported} <= folders}
     assert 20 < len(between) <= ARROWS
-    assert not {(one, other) for one, other in between if (other, one) in between}
+    assert not {(importer, imported) for importer, imported in between if (imported, importer) in between}
 
 
 @pytest.mark.parametrize("root", ["benchmarks", "explain_client", "explain_core", "service"])

@@ -93,10 +93,10 @@ def report(*partitions: PartitionReport, **changes: Any) -> Report:
 
 
 def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    found = [one for family in text_string_to_metric_families(text.decode()) for one in family.samples]
-    keys = [(one.name.removeprefix(PREFIX), frozenset(one.labels.items())) for one in found]
+    found = [sample for family in text_string_to_metric_families(text.decode()) for sample in family.samples]
+    keys = [(sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())) for sample in found]
     assert [key for key, count in Counter(keys).items() if count > 1] == []
-    return {key: one.value for key, one in zip(keys, found, strict=True)}
+    return {key: sample.value for key, sample in zip(keys, found, strict=True)}
 
 
 def test_the_numbers_of_all_workers_are_one_exposition() -> None:
@@ -133,19 +133,19 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]
     assert len(shown) == 64 * 2 * (TOP + 1)
-    one = {"partition": "7", "estimator": "ipfi", "loss": "cross_entropy"}
-    assert opted["importance", frozenset({**one, "feature": "feature49"}.items())] == 4.9
-    assert opted["importance", frozenset({**one, "feature": "other"}.items())] == pytest.approx(
+    series = {"partition": "7", "estimator": "ipfi", "loss": "cross_entropy"}
+    assert opted["importance", frozenset({**series, "feature": "feature49"}.items())] == 4.9
+    assert opted["importance", frozenset({**series, "feature": "other"}.items())] == pytest.approx(
         sum(range(30)) / 10
     )
 
 
 def test_a_feature_that_is_named_other_does_not_double_a_series() -> None:
-    one = partition(0, features=3)
-    assert one.explanation is not None
-    for losses in one.explanation["importance"].values():
+    state = partition(0, features=3)
+    assert state.explanation is not None
+    for losses in state.explanation["importance"].values():
         losses["cross_entropy"]["other"] = {"value": 9.0, "std": None, "low": None, "high": None}
-    found = samples(exposition([report(one)], {0: one}, {}, importance=True))
+    found = samples(exposition([report(state)], {0: state}, {}, importance=True))
     assert [value for (name, labels), value in found.items() if ("feature", "other") in labels] == [9.0, 9.0]
 
 
@@ -183,23 +183,25 @@ def complete_exposition() -> bytes:
 def lint(text: bytes) -> list[str]:
     """What breaks Prometheus' rules for metrics; promtool checks the same text in tests/deploy."""
     families = list(text_string_to_metric_families(text.decode()))
-    series = Counter((one.name, *sorted(one.labels.items())) for family in families for one in family.samples)
+    series = Counter(
+        (sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples
+    )
     found = [f"{name} twice" for (name, *_), count in series.items() if count > 1]
-    for one in families:
+    for family in families:
         found += [
-            f"{one.name} has no {what}"
-            for what, value in (("help", one.documentation), ("type", one.type != "unknown"))
+            f"{family.name} has no {what}"
+            for what, value in (("help", family.documentation), ("type", family.type != "unknown"))
             if not value
         ]
-        names = {sample.name for sample in one.samples}
-        if one.type == "counter" and names != {f"{one.name}_total"}:
-            found.append(f"counter {one.name} does not end in _total")
-        if one.type == "gauge" and re.search("_(total|count|sum|bucket)$", one.name):
-            found.append(f"gauge {one.name} ends as a counter does")
-        if not re.fullmatch("[a-z][a-z0-9_]*", one.name) or re.search(
-            "_(ms|milliseconds|minutes|kb|mb|percent)(_|$)", one.name
+        names = {sample.name for sample in family.samples}
+        if family.type == "counter" and names != {f"{family.name}_total"}:
+            found.append(f"counter {family.name} does not end in _total")
+        if family.type == "gauge" and re.search("_(total|count|sum|bucket)$", family.name):
+            found.append(f"gauge {family.name} ends as a counter does")
+        if not re.fullmatch("[a-z][a-z0-9_]*", family.name) or re.search(
+            "_(ms|milliseconds|minutes|kb|mb|percent)(_|$)", family.name
         ):
-            found.append(f"{one.name} is not in lower case and base units")
+            found.append(f"{family.name} is not in lower case and base units")
     return list(dict.fromkeys(found))
 
 
@@ -218,7 +220,7 @@ def reporting(workers: Workers, number: int) -> Iterator[Any]:
     ours, theirs = os.pipe()
     workers.listen(number, ours)
     with os.fdopen(theirs, "wb", 0) as pipe:
-        yield lambda one: (pipe.write(orjson.dumps(one) + b"\n"), time.sleep(0.1))
+        yield lambda message: (pipe.write(orjson.dumps(message) + b"\n"), time.sleep(0.1))
 
 
 def test_a_partition_never_has_two_owners_and_disappears_with_its_last() -> None:
@@ -226,7 +228,10 @@ def test_a_partition_never_has_two_owners_and_disappears_with_its_last() -> None
     with reporting(workers, 0) as first, reporting(workers, 1) as second:
         first(report(partition(0, since=1.0), partition(1, since=1.0)))
         second(report(partition(1, since=2.0)))  # the first has not yet reported that it lost it
-        assert {number: one.since for number, one in workers.partitions.items()} == {0: 1.0, 1: 2.0}
+        assert {number: partition.since for number, partition in workers.partitions.items()} == {
+            0: 1.0,
+            1: 2.0,
+        }
         first(report(partition(0, since=1.0)))
         second(report())
         assert list(workers.partitions) == [0]
@@ -237,11 +242,11 @@ def test_a_partition_never_has_two_owners_and_disappears_with_its_last() -> None
 
 def test_a_worker_is_stalled_by_the_silence_of_its_loop_and_ready_when_all_it_owns_runs() -> None:
     workers = Workers(2)
-    assert [one.phase for one in workers.waiting()] == ["starting", "starting"]
+    assert [waiting.phase for waiting in workers.waiting()] == ["starting", "starting"]
     with reporting(workers, 0) as first, reporting(workers, 1) as second:
         first(report(joined=False))
         second(report(replace(partition(3), phase="replaying", replay_left=7), alive_at=time.monotonic() - 5))
-        assert [tuple(one) for one in workers.waiting()] == [
+        assert [tuple(waiting) for waiting in workers.waiting()] == [
             (0, None, "joining the group", 0),
             (1, 3, "replaying", 7),
         ]
@@ -395,7 +400,7 @@ def test_open_event_streams_end_in_order_when_the_workers_end_by_themselves(
         assert stream.readline() == b"retry: 1000\n"
     stream.read()
     connection.close()
-    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_worker_does_not_import_the_server() -> None:

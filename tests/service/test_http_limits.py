@@ -79,10 +79,10 @@ def answers(port: int, path: str = "/healthz") -> tuple[int, float]:
     return status, time.monotonic() - started
 
 
-def is_open(one: socket.socket) -> bool:
-    one.settimeout(0.1)
+def is_open(connection: socket.socket) -> bool:
+    connection.settimeout(0.1)
     try:
-        while one.recv(10_000):
+        while connection.recv(10_000):
             pass
     except TimeoutError:
         return True
@@ -152,7 +152,7 @@ def test_beyond_the_limit_the_connection_that_has_waited_longest_makes_room(
         waiting = [connect(port, b"GET /") for _ in range(12)]
         assert answers(port)[0] == 200
         assert is_open(stream)
-        assert [is_open(one) for one in waiting] == [False] * 9 + [True] * 3
+        assert [is_open(connection) for connection in waiting] == [False] * 9 + [True] * 3
         dashboard.stop()
 
 
@@ -175,7 +175,7 @@ def test_only_so_many_pages_are_open_at_once() -> None:
     dashboard._streams._limit = 2
     with served(*dashboard.routes) as port:
         pages = [connect(port, request("/events")) for _ in range(2)]
-        assert all(one.recv(1000).startswith(b"HTTP/1.1 200") for one in pages)
+        assert all(page.recv(1000).startswith(b"HTTP/1.1 200") for page in pages)
         refused = connect(port, request("/events"))
         assert refused.recv(1000).startswith(b"HTTP/1.1 503")
         pages[0].close()

@@ -19,27 +19,29 @@ def joined(offset, value, delay):
 
 def told(state, records):
     """What the last explanation says of label delay."""
-    (*_, last) = [message for one in records for message in messages(state.step(one))]
+    (*_, last) = [message for record in records for message in messages(state.step(record))]
     return last["label_delay"]
 
 
 def test_an_explanation_says_how_late_the_labels_were_and_how_many_are_implied():
     delays = [100, -5, None, 300, 200, None]
     state = new_state(**EVERY)
-    records = [joined(n, one, delay) for n, (one, delay) in enumerate(zip(values(6), delays, strict=True))]
+    records = [
+        joined(n, value, delay) for n, (value, delay) in enumerate(zip(values(6), delays, strict=True))
+    ]
     assert told(state, records) == {
         "labels": 4, "implied": 2, "p10": -5, "p50": 100, "p90": 300, "p99": 300,
     }  # fmt: skip
 
 
 def test_without_a_join_nothing_is_said():
-    assert told(new_state(**EVERY), [record(n, one) for n, one in enumerate(values(3))]) is None
+    assert told(new_state(**EVERY), [record(n, value) for n, value in enumerate(values(3))]) is None
 
 
 def test_the_last_thousand_count_also_after_a_restart():
     once, first = new_state(**EVERY), new_state(**EVERY)
     given = values(1_105)
-    records = [joined(n, one, n if n % 5 else None) for n, one in enumerate(given)]
+    records = [joined(n, delay, n if n % 5 else None) for n, delay in enumerate(given)]
     uninterrupted = told(once, records)
     told(first, records[:1_003])
     again = restored(encode(first), settings(**EVERY))

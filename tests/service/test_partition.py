@@ -92,7 +92,7 @@ NAMED = {"weight": "weight", "timestamp": "time", "id": "id"}
 
 
 def grouped(**sections):
-    explainers = [{**one, "groups": {"look": ["colour", "flag"]}} for one in SMALL]
+    explainers = [{**explainer, "groups": {"look": ["colour", "flag"]}} for explainer in SMALL]
     given = [{**value, "weight": 1.5, "time": 10, "id": "x"} for value in values(50)]
     state = new_state(explainers=explainers, record={**NAMED, **sections.pop("record", {})}, **sections)
     return state, given
@@ -133,7 +133,7 @@ def test_a_bad_record_at_any_position_leaves_its_neighbours_explanations_as_they
         kind = BAD_FROM_THE_START[position % len(BAD_FROM_THE_START)]
         state, _ = grouped(emit={"every": 1})
         outputs = fold(state, [*given[:position], BAD[kind], *given[position:]])
-        assert [one.destination for one in outputs].index("dead_letters") == position
+        assert [output.destination for output in outputs].index("dead_letters") == position
         assert neighbours(outputs) == alone, (kind, position)
         assert state.rejections.total == 1
 
@@ -171,14 +171,16 @@ def test_the_chain_of_dead_letters_covers_every_byte_of_them():
     state, given = grouped()
     fold(state, given)
     letters = fold(state, BAD.values())
-    assert [dict(one.headers)["__explain.seq"] for one in letters] == [b"%d" % i for i in range(len(BAD))]
+    assert [dict(letter.headers)["__explain.seq"] for letter in letters] == [
+        b"%d" % i for i in range(len(BAD))
+    ]
     identity = "explanation-sidecar/records/3/0/dead_letters"
     digest = hashlib.blake2b(identity.encode(), digest_size=16).digest()
-    for one in letters:
-        headers = dict(one.headers)
+    for letter in letters:
+        headers = dict(letter.headers)
         added = {name: value.decode() for name, value in headers.items() if name.startswith("__explain.")}
         claimed, added["__explain.digest"] = added["__explain.digest"], ""
-        value = None if one.value is None else one.value.hex()
+        value = None if letter.value is None else letter.value.hex()
         body = [b"key".hex(), value, [["trace", b"1".hex()]], added]
         digest = chained(digest, json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
         assert claimed == digest.hex()
@@ -218,7 +220,7 @@ def test_the_number_of_classes_is_bounded(monkeypatch):
     monkeypatch.setattr(vocabulary, "MAX_CLASSES", 3)
     state = new_state(task="multiclass")
     letters = fold(state, [{"a": 1, "label": f"id {i}"} for i in range(5)])
-    assert [dict(one.headers)["__explain.errors.class"] for one in letters] == [b"unknown_label"] * 2
+    assert [dict(letter.headers)["__explain.errors.class"] for letter in letters] == [b"unknown_label"] * 2
     assert list(state.labels.items()) == [("id 0", 0), ("id 1", 1), ("id 2", 2)]
 
 
@@ -348,7 +350,7 @@ def test_a_message_names_the_one_key_of_all_records_also_after_a_restore(keys, s
 @pytest.mark.parametrize("task", TASKS)
 def test_a_message_says_what_was_folded_and_has_every_number(task):
     names = {"regression": ["squared", "absolute"]}.get(task, ["cross_entropy", "brier"])
-    explainers = [{**one, "losses": names} for one in SMALL]
+    explainers = [{**explainer, "losses": names} for explainer in SMALL]
     found = messages(
         fold(
             new_state(task=task, explainers=explainers, record={"id": "key"}),
@@ -444,9 +446,9 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
             guess = float(w @ labels_before / w.sum()) if labels_before else y
         else:
             counts = dict.fromkeys([*labels_before, y], 0.5)
-            for weight, one in zip(w, labels_before, strict=True):
-                counts[one] += weight
-            guess = {one: count / sum(counts.values()) for one, count in counts.items()}
+            for weight, before in zip(w, labels_before, strict=True):
+                counts[before] += weight
+            guess = {label: count / sum(counts.values()) for label, count in counts.items()}
         frequencies += (loss(y, guess) - frequencies) / weights
         labels_before.append(y)
         model.learn(x, y)
@@ -487,8 +489,8 @@ def size(output):
 def test_names_that_are_let_in_fill_no_more_than_the_largest_message(character):
     limit = 200_000
     explainers = [
-        {**one, "name": f"e{i}", "losses": ["cross_entropy", "brier"], "groups": {"look": ["a", "b"]}}
-        for i, one in enumerate(SMALL)
+        {**explainer, "name": f"e{i}", "losses": ["cross_entropy", "brier"], "groups": {"look": ["a", "b"]}}
+        for i, explainer in enumerate(SMALL)
     ]
     state = new_state(explainers=explainers, emit={"every": 1, "max_bytes": limit}, record={"id": "id"})
     given = [
@@ -497,13 +499,13 @@ def test_names_that_are_let_in_fill_no_more_than_the_largest_message(character):
     ]  # fmt: skip
     context = (("traceparent", b"1" * 55), ("tracestate", b"x" * 1_900))
     outputs = [
-        one
+        output
         for offset, value in enumerate(given)
-        for one in state.step(record(offset, value)._replace(headers=context))
+        for output in state.step(record(offset, value)._replace(headers=context))
     ]
-    refused = [one for one in outputs if one.destination == "dead_letters"]
-    assert {dict(one.headers)["__explain.errors.class"] for one in refused} == {b"names_too_long"}
-    largest = max(size(one) for one in outputs if one.destination == "explanations")
+    refused = [output for output in outputs if output.destination == "dead_letters"]
+    assert {dict(output.headers)["__explain.errors.class"] for output in refused} == {b"names_too_long"}
+    largest = max(size(output) for output in outputs if output.destination == "explanations")
     # Half of it is kept free at the most: for what a message need not have, a long id, numbers of 24 characters.
     assert 0.5 * limit < largest < limit
 
@@ -547,8 +549,8 @@ def test_a_drift_message_that_would_be_too_large_has_its_sentence_alone():
     outputs = fold(state, given)
     found = messages(outputs, "drift")
     assert found and max(map(size, outputs)) < 50_000
-    for one in found:
-        assert one["change"] is None and "are left out: raise emit.max_bytes" in one["sentence"]
+    for output in found:
+        assert output["change"] is None and "are left out: raise emit.max_bytes" in output["sentence"]
 
 
 def test_a_record_with_unreadable_header_names_is_a_dead_letter_with_the_others():

@@ -52,7 +52,7 @@ def read_by(settings: FormatSettings, values: list[bytes], client: Any) -> list[
     schemas = Schemas()
     reader = ValueReader(settings, schemas)
     fetch = SchemaSource(client, settings.format).fetch
-    return [schemas.supply(lambda one: reader.read(one, ()), value, fetch)[0] for value in values]
+    return [schemas.supply(lambda raw: reader.read(raw, ()), value, fetch)[0] for value in values]
 
 
 @pytest.mark.parametrize("framed", [False, True])
@@ -63,7 +63,7 @@ def test_what_is_written_by_an_inferred_schema_is_read_again(
     columns, count = kinds_of(RECORDS)
     assert (columns, count) == ({"a": "integer", "b": "number", "c": "string", "label": "boolean"}, 3)
     client = Fake()
-    monkeypatch.setattr(RegistryClient, "register", lambda self, *one: client.register(*one))
+    monkeypatch.setattr(RegistryClient, "register", lambda self, *arguments: client.register(*arguments))
     sections: dict[str, Any] = {"framing": "registry" if framed else "none"}
     if format != "json" and not framed:
         file = tmp_path / {"avro": "a.avsc", "protobuf": "a.proto", "json_schema": "a.json"}[format]
@@ -72,7 +72,7 @@ def test_what_is_written_by_an_inferred_schema_is_read_again(
     settings = FormatSettings(format=format, **sections)
     write = value_writer(settings, RegistrySettings(url="http://127.0.0.1:1"), "flights", columns)
     found = read_by(settings, [write(record) for record in RECORDS], client)
-    kept = [{name: value for name, value in one.items() if value is not None} for one in found]
+    kept = [{name: value for name, value in record.items() if value is not None} for record in found]
     assert kept == RECORDS
     assert client.subjects == (["flights-value"] if framed else [])
 

@@ -96,4 +96,4 @@ def test_it_is_what_the_model_says_copy_by_copy(stream, model):
         messages(fold(new_state(model=model, explain={"evaluator": name}), given))
         for name in ("auto", "generic")
     )
-    assert [one["importance"] for one in fast] == [one["importance"] for one in plain]
+    assert [message["importance"] for message in fast] == [message["importance"] for message in plain]

@@ -76,7 +76,7 @@ def test_a_section_that_is_empty_in_the_file_has_its_defaults(tmp_path: Path) ->
 
 
 def test_default_is_one_explainer_of_each_kind() -> None:
-    assert [one.kind for one in load_settings(None, {}).explainers] == ["ipfi", "isage"]
+    assert [explainer.kind for explainer in load_settings(None, {}).explainers] == ["ipfi", "isage"]
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,12 @@ def test_a_distribution_is_stored_with_every_value_as_it_is(gaussian):
     for value in (1.5, 2, -0.5):
         before.update(value)
     after = loads(dumps(before))
-    for one in (before, after):
-        one.update(1.0, 2.0)
-    found, expected = ((one.seed, one.n_samples, one.mu, one.sigma) for one in (after, before))
+    for distribution in (before, after):
+        distribution.update(1.0, 2.0)
+    found, expected = (
+        (distribution.seed, distribution.n_samples, distribution.mu, distribution.sigma)
+        for distribution in (after, before)
+    )
     assert found == expected
 
 

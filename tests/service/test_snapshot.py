@@ -104,7 +104,8 @@ def test_a_restored_state_continues_as_if_nothing_had_happened(task, factory, pa
 @pytest.mark.parametrize("kind", ["geometric", "uniform"])
 def test_explainers_of_every_kind_continue_too(kind):
     explainers = [
-        {**one, "reservoir": {"size": 20, "kind": kind}, "losses": ["brier", "zero_one"]} for one in SMALL
+        {**explainer, "reservoir": {"size": 20, "kind": kind}, "losses": ["brier", "zero_one"]}
+        for explainer in SMALL
     ]
     explainers.append(
         {**explainers[1], "name": "from the reservoir", "empty": "reservoir", "groups": {"g": ["a", "b"]}}

@@ -46,7 +46,9 @@ class Collector:
 
     def take(self, request: ExportTraceServiceRequest) -> None:
         for resource in request.resource_spans:
-            about = {one.key: one.value.string_value for one in resource.resource.attributes}
+            about = {
+                attribute.key: attribute.value.string_value for attribute in resource.resource.attributes
+            }
             self.spans += [(about, span) for scope in resource.scope_spans for span in scope.spans]
 
     @contextmanager
@@ -101,7 +103,7 @@ def test_a_span_belongs_to_the_trace_of_the_record_and_says_where_the_message_is
     )
     assert span.end_time_unix_nano - span.start_time_unix_nano == 250_000_000
     assert (about["service.name"], about["service.instance.id"]) == ("churn", "churn-pod-0-1")
-    attributes = {one.key: one.value for one in span.attributes}
+    attributes = {attribute.key: attribute.value for attribute in span.attributes}
     assert attributes["messaging.destination.partition.id"].string_value == "3"
     assert attributes["messaging.message.body.size"].int_value == 5
     assert attributes["explanation_sidecar.records.offset"].int_value == 7
@@ -130,9 +132,9 @@ def test_a_collector_that_is_away_is_said_once_and_breaks_nothing(
     for offset in range(3):
         spans.add(0, record(offset, f"00-{TRACE}-{PARENT}-01".encode()), [OUTPUT], seconds=0.0)
         spans._provider.force_flush()
-    said = [one for one in caplog.records if "tracing.endpoint" in one.getMessage()]
-    assert [one.levelname for one in said] == ["WARNING"]
-    assert not any(one.exc_info for one in caplog.records)
+    said = [record for record in caplog.records if "tracing.endpoint" in record.getMessage()]
+    assert [record.levelname for record in said] == ["WARNING"]
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_without_an_endpoint_there_are_no_spans() -> None:

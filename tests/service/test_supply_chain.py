@@ -113,11 +113,11 @@ def test_the_bill_of_materials_lists_what_is_locked_with_its_hashes_and_is_the_s
     assert files[0].read_bytes() == files[1].read_bytes()
     bill = json.loads(files[0].read_bytes())
     assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "explanation-sidecar")
-    assert {one["name"]: one["version"] for one in bill["components"]} == PINNED
+    assert {component["name"]: component["version"] for component in bill["components"]} == PINNED
     for component in bill["components"]:
         assert component["purl"].startswith(f"pkg:pypi/{component['name']}@")
         (distribution,) = component["externalReferences"]
-        assert {one["alg"] for one in distribution["hashes"]} == {"SHA-256"}
+        assert {digest["alg"] for digest in distribution["hashes"]} == {"SHA-256"}
 
 
 def test_one_installation_brings_the_service_the_core_and_the_client(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_one_installation_brings_the_service_the_core_and_the_client(tmp_path: P
         (metadata,) = (archive.read(name).decode() for name in held if name.endswith("dist-info/METADATA"))
     assert {"explain_client/stream.py", "explain_core/py.typed", "service/http/static/index.html"} <= held
     needed = {
-        re.match(r"[\w-]+", one).group()
-        for one in re.findall(r"^Requires-Dist: (.*)$", metadata, re.M)
-        if "extra ==" not in one
+        re.match(r"[\w-]+", component).group()
+        for component in re.findall(r"^Requires-Dist: (.*)$", metadata, re.M)
+        if "extra ==" not in component
     }  # type: ignore[union-attr]
     assert needed <= PINNED.keys(), "an index has all that the installation needs, and the lock file pins it"
     assert "numba" in needed and "explain-client" not in needed

@@ -94,9 +94,9 @@ def test_labels_are_the_file_s_classes_and_no_others(path):
 
 def messages_of_letters(outputs):
     return [
-        dict(one.headers)["__explain.errors.message"].decode()
-        for one in outputs
-        if one.destination == "dead_letters"
+        dict(output.headers)["__explain.errors.message"].decode()
+        for output in outputs
+        if output.destination == "dead_letters"
     ]
 
 

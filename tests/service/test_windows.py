@@ -46,7 +46,7 @@ def test_a_window_speaks_with_its_last_record_of_the_pairs_whose_models_had_lear
 def test_a_change_of_the_concept_is_named_and_no_change_is_not():
     found = messages(fold(new_state(drift=QUICK), stream(1_600, flips_at=1_200)), "drift")
     changes = [RiskChange.from_dict(m["change"]) for m in found]
-    assert [[cause.name for cause in one.causes] for one in changes[:4]] == [[], [], [], []]
+    assert [[cause.name for cause in change.causes] for change in changes[:4]] == [[], [], [], []]
     flipped = changes[4]
     assert found[4]["target"]["first_offset"] == 1_200
     assert flipped.causes[0].name == "concept" and flipped.joint.concept.value > 0.6
@@ -57,10 +57,10 @@ def test_a_change_of_the_concept_is_named_and_no_change_is_not():
 def test_the_risk_is_split_by_feature_where_that_is_wished():
     moved = [row | {"b": row["b"] + (i >= 600)} for i, row in enumerate(stream(800))]
     found = messages(fold(new_state(drift=QUICK | {"factorisation": "per_feature"}), moved), "drift")
-    assert [one["name"] for one in found[-1]["change"]["product"]["inputs"]] == ["a", "b"]
+    assert [cause["name"] for cause in found[-1]["change"]["product"]["inputs"]] == ["a", "b"]
     grouped = new_state(drift=QUICK | {"groups": {"both": ["a", "b"]}})
     found = messages(fold(grouped, moved), "drift")
-    assert [one["name"] for one in found[-1]["change"]["product"]["inputs"]] == ["both"]
+    assert [cause["name"] for cause in found[-1]["change"]["product"]["inputs"]] == ["both"]
 
 
 def test_a_static_model_is_compared_with_itself_from_the_second_window_on():
@@ -115,8 +115,8 @@ def test_a_leap_of_the_clock_does_not_make_all_that_follows_late():
 def test_windows_without_variation_say_something_finite():
     same = [{"a": 1.0, "c": "x", "label": 1}] * 700
     outputs = fold(new_state(drift=QUICK), same)
-    for one in outputs:
-        json.loads(one.value, parse_constant=lambda name: pytest.fail(f"{name} in a message"))
+    for output in outputs:
+        json.loads(output.value, parse_constant=lambda name: pytest.fail(f"{name} in a message"))
     assert messages(outputs, "drift")[-1]["change"]["causes"] == []
 
 

@@ -52,7 +52,8 @@ def test_contributions_are_those_of_single_predictions(name, groups, n_samples, 
         assert pfi.evaluator.name == evaluator
         assert pfi.evaluator.fallbacks <= 1
         found[evaluator] = [
-            (one.explanation.features, one.explanation.values.tolist()) for one in (pfi, sage)
+            (estimator.explanation.features, estimator.explanation.values.tolist())
+            for estimator in (pfi, sage)
         ]
         assert np.abs(found[evaluator][0][1]).max() > 0
     assert found["arrays"] == found["generic"]

@@ -183,32 +183,35 @@ FILES = {
     "XGBoost, a threshold of no number": (tree("split_conditions", None), "XGBoost"),
     "XGBoost, a text for a number": (tree("split_conditions", "1"), "XGBoost"),
     "XGBoost, linear": (
-        edited(lambda one: one["gradient_booster"].update(name="gblinear")),
+        edited(lambda model: model["gradient_booster"].update(name="gblinear")),
         "booster 'gblinear'",
     ),
     "XGBoost, no trees": (
-        edited(lambda one: one["gradient_booster"]["model"].update(trees=[], tree_info=[])),
+        edited(lambda model: model["gradient_booster"]["model"].update(trees=[], tree_info=[])),
         "has no tree",
     ),
     "XGBoost, trees without outputs": (
-        edited(lambda one: one["gradient_booster"]["model"].update(tree_info=[9] * 12)),
+        edited(lambda model: model["gradient_booster"]["model"].update(tree_info=[9] * 12)),
         "output that is not there",
     ),
     "XGBoost, an objective of another day": (
-        edited(lambda one: one["objective"].update(name="magic")),
+        edited(lambda model: model["objective"].update(name="magic")),
         "objective 'magic'",
     ),
     "XGBoost, a name too few": (
-        edited(lambda one: one.update(feature_names=["a", "b"])),
+        edited(lambda model: model.update(feature_names=["a", "b"])),
         "2 different names for the 3 columns",
     ),
     "XGBoost, a name twice": (
-        edited(lambda one: one.update(feature_names=["a", "b", "a"])),
+        edited(lambda model: model.update(feature_names=["a", "b", "a"])),
         "2 different names for the 3 columns",
     ),
-    "XGBoost, no names": (edited(lambda one: one.update(feature_names=[])), "does not name its 3 columns"),
+    "XGBoost, no names": (
+        edited(lambda model: model.update(feature_names=[])),
+        "does not name its 3 columns",
+    ),
     "XGBoost, a constant of no number": (
-        edited(lambda one: one["learner_model_param"].update(base_score="nan")),
+        edited(lambda model: model["learner_model_param"].update(base_score="nan")),
         "base_score",
     ),
     "LightGBM, truncated": (cut("lightgbm", 0.5), "truncated|damaged"),

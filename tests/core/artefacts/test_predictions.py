@@ -46,10 +46,10 @@ def compared(model, rows, expected, tolerance=1e-6):
     """The largest relative difference is at most the tolerance; the positive class is compared where the library gives it alone."""
     found = model.predict_many(rows)
     if isinstance(found[0], dict):
-        found = [list(one.values()) for one in found]
+        found = [list(prediction.values()) for prediction in found]
         if np.ndim(expected) == 1:
-            np.testing.assert_allclose([sum(one) for one in found], 1.0, rtol=1e-6)
-            found = [one[1] for one in found]
+            np.testing.assert_allclose([sum(prediction) for prediction in found], 1.0, rtol=1e-6)
+            found = [prediction[1] for prediction in found]
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=1e-30)
     single = [model.predict(row) for row in rows[:20]]
     assert single == model.predict_many(rows)[:20]

@@ -94,13 +94,13 @@ def of_leaf(node: Any) -> Any:
                     [
                         (
                             label,
-                            one._var.mean.n,
-                            one._var.mean._mean,
-                            one._var._S,
+                            distribution._var.mean.n,
+                            distribution._var.mean._mean,
+                            distribution._var._S,
                             splitter._min_per_class[label],
                             splitter._max_per_class[label],
                         )
-                        for label, one in splitter._att_dist_per_class.items()
+                        for label, distribution in splitter._att_dist_per_class.items()
                     ],
                 )
             )
@@ -109,9 +109,9 @@ def of_leaf(node: Any) -> Any:
                 (
                     name,
                     [
-                        (label, list(one.items()))
-                        for label, one in splitter._att_dist_per_class.items()
-                        if one
+                        (label, list(distribution.items()))
+                        for label, distribution in splitter._att_dist_per_class.items()
+                        if distribution
                     ],
                 )
             )

@@ -55,7 +55,10 @@ def permutation(method):
         order = ["a", "b", *((tuple(GROUPS["look"]),) if groups else ("colour", "flag")), "late"]
         arguments = {"features": order, "kind": "difference", "n_repeats": 3, "method": method}
         prefix = settings.pop("prefix", "")
-        named = [tuple(prefix + m for m in one) if isinstance(one, tuple) else prefix + one for one in order]
+        named = [
+            tuple(prefix + m for m in player) if isinstance(player, tuple) else prefix + player
+            for player in order
+        ]
         return OnTable(
             PermutationImportance(model, loss=losses, **settings), **arguments | {"features": named}
         )
@@ -90,7 +93,7 @@ def make(name, task="classification", model=None, **settings):
 @every_estimator
 def test_missing_and_new_features_groups_and_several_losses_are_explained_at_once(name, task):
     explanation = follow(make(name, task, groups=GROUPS), mixed_stream(N, 1, task)).explanation
-    assert {one.strip("()") for one in explanation.features} in (
+    assert {feature.strip("()") for feature in explanation.features} in (
         {"a", "b", "look", "late"},
         {"a", "b", "colour, flag", "late"},
     )

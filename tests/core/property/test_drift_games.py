@@ -104,11 +104,11 @@ def random_game(seed, n=80):
     n_classes = int(rng.integers(2, 4))
     chances = [[shares(rng, size) + 0.05 for size in sizes] for _ in range(2)]
     codes = tuple(
-        np.stack([rng.choice(len(p), size=n, p=p / p.sum()) for p in one], axis=1) for one in chances
+        np.stack([rng.choice(len(p), size=n, p=p / p.sum()) for p in chance], axis=1) for chance in chances
     )
     y = tuple(rng.integers(n_classes, size=n) for _ in range(2))
     members = [(j,) for j in range(k)] if k < 4 else [(0,), (1,), (2, 3)]
-    factors = [make_factor(f"f{i}", one, codes, sizes) for i, one in enumerate(members)]
+    factors = [make_factor(f"f{i}", member, codes, sizes) for i, member in enumerate(members)]
     conditional = Table(codes, y, sizes, n_classes)
     hypotheses = [RandomLoss(rng, sizes, n_classes) for _ in range(rng.integers(1, 3))]
     weights = tuple(rng.integers(0, 4, size=n).astype(float) for _ in range(2))
@@ -137,7 +137,7 @@ def test_monte_carlo_reweighted_to_a_resample_estimates_the_game_of_the_resample
     z = []
     for case in range(100):
         factors, conditional, hypotheses, weights = random_game(case)
-        ones = tuple(np.ones_like(one) for one in weights)
+        ones = tuple(np.ones_like(weight) for weight in weights)
         game = Samples(factors, conditional, hypotheses, ones, n=3_000, seed=case)
         fitted = conditional.fit(weights)
         exact = Grid(factors, conditional, hypotheses).solve(fitted, weights)
@@ -234,8 +234,10 @@ def test_the_whole_computation_is_that_of_the_definitions(data):
     inputs = [product(chosen) for chosen in np.ndindex(*[2] * k)]
     products = np.array([[[risk(c, h, mass) for mass in inputs] for h in (0, 1)] for c in (0, 1)])
     joints = np.array([[[risk(c, h, joint(w)) for w in (0, 1)] for h in (0, 1)] for c in (0, 1)])
-    assert [one.value for one in change.joint.players] == pytest.approx(by_coalitions(joints), abs=1e-12)
-    assert [one.value for one in change.product.players] == pytest.approx(
+    assert [player.value for player in change.joint.players] == pytest.approx(
+        by_coalitions(joints), abs=1e-12
+    )
+    assert [player.value for player in change.product.players] == pytest.approx(
         by_coalitions(products.reshape([2] * (k + 2))), abs=1e-12
     )
     seen = [{cell for cell, _ in rows} for rows in windows]
@@ -277,7 +279,7 @@ def test_the_product_game_on_trees_is_that_of_the_definition(seed):
     change = dbshap(*records, hypothesis=tuple(map(model, answers)), conditional="tree", bootstrap=0)
     risks = np.array([risk(c, h, chosen) for c in (0, 1) for h in (0, 1) for chosen in np.ndindex(*[2] * k)])
     expected = by_coalitions(risks.reshape([2] * (k + 2)))
-    assert [one.value for one in change.product.players] == pytest.approx(expected, abs=1e-12)
+    assert [player.value for player in change.product.players] == pytest.approx(expected, abs=1e-12)
     assert (change.conditional, change.joint.route) == ("tree", "trees")
 
 
@@ -305,7 +307,10 @@ def test_the_joint_game_on_trees_estimates_that_of_the_definition():
         change = dbshap(*windows, hypothesis=hypothesis, factorisation="joint", seed=seed)
         assert change.joint.route == "trees"
         z.append(
-            [(one.value - true) / one.std for one, true in zip(change.joint.players, truth, strict=True)]
+            [
+                (player.value - true) / player.std
+                for player, true in zip(change.joint.players, truth, strict=True)
+            ]
         )
     assert np.abs(truth).min() > 0.01
     assert np.abs(np.mean(z, axis=0)).max() <= 3.0 / np.sqrt(40)

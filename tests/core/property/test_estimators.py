@@ -48,16 +48,16 @@ def follow(estimator, stream):
     return estimator
 
 
-def assert_same(one: Explanation, other: Explanation):
-    assert (one.features, one.losses, one.n, one.status) == (
-        other.features,
-        other.losses,
-        other.n,
-        other.status,
+def assert_same(first: Explanation, second: Explanation):
+    assert (first.features, first.losses, first.n, first.status) == (
+        second.features,
+        second.losses,
+        second.n,
+        second.status,
     )
-    assert one.values.tobytes() == other.values.tobytes()
-    assert one.std.tobytes() == other.std.tobytes()
-    assert one.metadata == other.metadata
+    assert first.values.tobytes() == second.values.tobytes()
+    assert first.std.tobytes() == second.std.tobytes()
+    assert first.metadata == second.metadata
 
 
 @every_task

@@ -111,8 +111,8 @@ def made(name):
 def estimators(model, evaluator, **settings):
     settings = {"size": 20, "seed": 3, "losses": LOSSES[model.task], **settings}
     return [
-        one(model, task=model.task, evaluator=evaluator, **settings)
-        for one in (IncrementalPFI, IncrementalSAGE)
+        estimator(model, task=model.task, evaluator=evaluator, **settings)
+        for estimator in (IncrementalPFI, IncrementalSAGE)
     ]
 
 
@@ -175,12 +175,12 @@ def test_models_on_arrays_are_asked_once_for_all_copies():
 
     generic, fast = (estimators(model, name, n_samples=2) for name in ("generic", "auto"))
     assert fast[0].evaluator.name == "batch"
-    for one in (*generic, *fast):
+    for estimator in (*generic, *fast):
         for point in points[:50]:
-            model.predict_many = predict_many if one in fast else ask
-            one.explain_one(dict(zip("abc", point.tolist(), strict=True)), bool(point[0] > 0))
-    for one, other in zip(generic, fast, strict=True):
-        assert np.array_equal(one._smoother.value, other._smoother.value)
+            model.predict_many = predict_many if estimator in fast else ask
+            estimator.explain_one(dict(zip("abc", point.tolist(), strict=True)), bool(point[0] > 0))
+    for estimator, other in zip(generic, fast, strict=True):
+        assert np.array_equal(estimator._smoother.value, other._smoother.value)
     assert set(sizes) == {1, 4, 6}  # the record; 2 copies for each of 2 coalitions; 2 for each of 3 features
 
 
@@ -252,16 +252,16 @@ def test_estimators_find_together_what_each_finds_alone(case, own, kind):
     for i, (x, y) in enumerate(drifting(100, 5, 8, task, missing=True)):
         prediction = model.predict(x)
         for way in (alone, groups):
-            for one in way:
-                one.observe(x) if i % 7 == 6 else one.explain_one(x, y, prediction)
+            for estimator in way:
+                estimator.observe(x) if i % 7 == 6 else estimator.explain_one(x, y, prediction)
         if make is not foreign:
             model.learn(x, y)
         for way in (alone, united):
             way[0].reservoir.add(x)
-        for one, other in zip(alone, united, strict=True):
-            assert one._rng.state == other._rng.state
+        for estimator, other in zip(alone, united, strict=True):
+            assert estimator._rng.state == other._rng.state
             for name in ("cells", "sums"):
-                assert np.array_equal(getattr(one._smoother, name), getattr(other._smoother, name)), (
+                assert np.array_equal(getattr(estimator._smoother, name), getattr(other._smoother, name)), (
                     f"record {i}"
                 )
     assert alone[1]._y0.prediction == united[1]._y0.prediction
@@ -279,7 +279,10 @@ def test_where_one_estimator_fails_none_has_explained(make):
         pair[0].reservoir.add(x)
 
     def state():
-        return [(one._rng.state, one._smoother.cells.tobytes(), one._smoother.sums.tobytes()) for one in pair]
+        return [
+            (estimator._rng.state, estimator._smoother.cells.tobytes(), estimator._smoother.sums.tobytes())
+            for estimator in pair
+        ]
 
     before, y0 = state(), pair[1]._y0
     with pytest.raises(ValueError, match="not finite for y = inf"):
@@ -295,8 +298,8 @@ NO_SHAPE, NO_NUMBERS = ["UP", 0.5], [{0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0
 
 @pytest.mark.parametrize(
     ("evaluator", "prediction"),
-    [("auto", one) for one in [None, *NO_SHAPE]]
-    + [("generic", one) for one in [None, *NO_SHAPE, *NO_NUMBERS]],
+    [("auto", model) for model in [None, *NO_SHAPE]]
+    + [("generic", model) for model in [None, *NO_SHAPE, *NO_NUMBERS]],
 )
 def test_a_prediction_that_is_none_is_refused(evaluator, prediction):
     model = made("forest")
@@ -306,14 +309,14 @@ def test_a_prediction_that_is_none_is_refused(evaluator, prediction):
         both.explain_one(x, y, model.predict(x))
         model.learn(x, y)
         pair[0].reservoir.add(x)
-    before = [one._smoother.cells.tobytes() for one in pair]
+    before = [estimator._smoother.cells.tobytes() for estimator in pair]
     if prediction is None:  # the model's own is asked for
         both.explain_one(x, y, prediction)
-        assert [one._smoother.cells.tobytes() for one in pair] != before
+        assert [estimator._smoother.cells.tobytes() for estimator in pair] != before
     else:
         with pytest.raises(ValueError, match="model: predicted"):
             both.explain_one(x, y, prediction)
-        assert [one._smoother.cells.tobytes() for one in pair] == before
+        assert [estimator._smoother.cells.tobytes() for estimator in pair] == before
 
 
 def test_estimators_that_differ_are_no_team():
@@ -350,14 +353,14 @@ def test_a_reservoir_that_takes_a_state_on_is_read_anew():
     stream = list(drifting(120, 5, 11, "classification"))
     for i, (x, y) in enumerate(stream):
         follow(model, [pair], [(x, y)])
-        for one in reservoirs:
-            one.add(x)
+        for reservoir in reservoirs:
+            reservoir.add(x)
         if i == 70:
             other = make_reservoir("geometric", 20, 5)
             for row, _ in stream[80:]:
                 other.add(row)
-            for one in reservoirs:
-                one.restore(other.state())
+            for reservoir in reservoirs:
+                reservoir.restore(other.state())
     assert not pair[1].evaluator.fallbacks
 
 

@@ -54,16 +54,16 @@ class Oracle:
             self._label(record)
         else:
             what = record.what.removeprefix("withdraw_")
-            for one in self._of(record.id, what):
-                if one.fate == "open":
-                    one.fate = "withdrawn"
-                    one.gone = what == "label"
+            for item in self._of(record.id, what):
+                if item.fate == "open":
+                    item.fate = "withdrawn"
+                    item.gone = what == "label"
         self._expire()
         self._make_room()
         return self.out
 
     def _of(self, id: int, what: str) -> list[Item]:
-        return [one for one in self.items if one.id == id and one.what == what and not one.gone]
+        return [item for item in self.items if item.id == id and item.what == what and not item.gone]
 
     def _move(self, timestamp: int) -> None:
         """Stream time follows a record within ``wait``, and three in a row that are beyond, on one side."""
@@ -85,7 +85,7 @@ class Oracle:
         item = Item("event", record.id, record.timestamp, record.value, len(self.items))
         if self._of(record.id, "event"):
             item.fate, item.gone = "duplicate", True
-        labels = [one for one in self._of(record.id, "label") if one.fate == "open"]
+        labels = [label for label in self._of(record.id, "label") if label.fate == "open"]
         self.items.append(item)
         if labels and item.fate == "open":
             self._match(item, labels[0])
@@ -93,11 +93,11 @@ class Oracle:
     def _label(self, record: Read) -> None:
         item = Item("label", record.id, record.timestamp, record.value, len(self.items))
         events = self._of(record.id, "event")
-        waiting = [one for one in self._of(record.id, "label") if one.fate == "open"]
+        waiting = [label for label in self._of(record.id, "label") if label.fate == "open"]
         self.items.append(item)
         if not events:
-            for one in waiting:
-                one.fate, one.gone = "replaced", True
+            for label in waiting:
+                label.fate, label.gone = "replaced", True
             return
         event = events[0]
         if event.fate == "open":
@@ -137,15 +137,15 @@ class Oracle:
         def kind(item: Item) -> str:
             return "done" if item.what == "event" and item.fate != "open" else item.what
 
-        kept = [one for one in self.items if not one.gone and kind(one) in kinds]
-        return sorted(kept, key=lambda one: (self._due(one), str(one.id).encode()))
+        kept = [item for item in self.items if not item.gone and kind(item) in kinds]
+        return sorted(kept, key=lambda item: (self._due(item), str(item.id).encode()))
 
     def _expire(self) -> None:
         assert self.time is not None
         for kind in ("event", "label", "done"):
-            for one in self._kept(kind):
-                if self._due(one) < self.time:
-                    self._end(one)
+            for item in self._kept(kind):
+                if self._due(item) < self.time:
+                    self._end(item)
 
     def _make_room(self) -> None:
         while len(self._kept("event", "label", "done")) > self.rules.max_pending:
@@ -154,7 +154,7 @@ class Oracle:
     def counts(self) -> dict[str, Any]:
         """Events and labels by what has become of them, counted from the list."""
         fates: dict[str, int] = {}
-        for one in self.items:
-            name = f"{one.what} {one.fate}"
+        for item in self.items:
+            name = f"{item.what} {item.fate}"
             fates[name] = fates.get(name, 0) + 1
         return fates

@@ -56,7 +56,7 @@ class Joins:
             joined = self.joiner.label(Label(id, timestamp, b"%d" % record.value))
         else:
             joined = getattr(self.joiner, record.what)(id, timestamp)
-        return [_short(one) for one in joined]
+        return [_short(output) for output in joined]
 
     def counts(self) -> Counts:
         return self.joiner.progress.counts
@@ -181,8 +181,8 @@ LINES = {
 def test_time_line(name: str) -> None:
     rules, records, published, counts = LINES[name]
     joins, oracle = Joins(rules), Oracle(rules)
-    assert [one for record in records for one in joins.read(record)] == published
-    assert [one for record in records for one in oracle.read(record)] == published
+    assert [output for record in records for output in joins.read(record)] == published
+    assert [output for record in records for output in oracle.read(record)] == published
     found = msgspec.structs.asdict(joins.counts())
     assert {key: found[key] for key in counts} == counts
 
@@ -249,6 +249,6 @@ def test_rows_beyond_those_kept_in_memory_are_found_in_the_local_store() -> None
     for step in (1, 2, 3):
         out += joins.read(event(10**6 + step, 1_988_000 + step * 4_000))
         joins.commit()
-    assert [one[1] for one in out] == sorted(one[1] for one in out)
+    assert [output[1] for output in out] == sorted(output[1] for output in out)
     assert len(out) == 25_000 == joins.counts().expired
     assert sum(map(len, joins.local.index.values())) < 60_000
