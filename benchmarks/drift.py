@@ -76,10 +76,10 @@ def risk(terms: Terms, coalitions: Array) -> Array:
 def brute_force(terms: Terms) -> Array:
     """Eq. (7): every coalition."""
     k = 1 + len(terms[1])
-    members = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
-    value, size = risk(terms, members), members.sum(axis=1)
+    coalitions = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
+    value, size = risk(terms, coalitions), coalitions.sum(axis=1)
     share = np.array([math.factorial(s) * math.factorial(k - s - 1) / math.factorial(k) for s in range(k)])
-    without = [np.flatnonzero(members[:, i] == 0) for i in range(k)]
+    without = [np.flatnonzero(coalitions[:, i] == 0) for i in range(k)]
     return np.array([np.sum(share[size[s]] * (value[s | 1 << i] - value[s])) for i, s in enumerate(without)])
 
 

@@ -103,16 +103,16 @@ class Bench:
             text=True,
         )
         assert process.stdout is not None
-        said = process.stdout.read()
+        output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
-        restored = re.search(r"restored in ([\d.]+) s", said)
+        restored = re.search(r"restored in ([\d.]+) s", output)
         if status or restored is None:
-            raise SystemExit(said)
+            raise SystemExit(output)
         disk = sum(file.stat().st_size for file in self.state.rglob("*") if file.is_file())
         report(
             f"{what}: {usage.ru_maxrss / 1024:.0f} MB resident at most, {disk / 2**20:.0f} MB on disk, restored in {restored.group(1)} s"
         )
-        return _seconds(said)
+        return _seconds(output)
 
     def run_quix(self, count: int) -> Seconds:
         command = ["--servers", self._servers, "--folder", str(self._quix_state), "--count", str(count)]
@@ -127,8 +127,8 @@ class Bench:
         return _seconds(done.stdout)
 
 
-def _seconds(said: str) -> Seconds:
-    found = re.search(r"([\d.]+) s, ([\d.]+) s of them on the CPU", said)
+def _seconds(output: str) -> Seconds:
+    found = re.search(r"([\d.]+) s, ([\d.]+) s of them on the CPU", output)
     return (float(found.group(1)), float(found.group(2))) if found else (0.0, 0.0)
 
 

@@ -34,7 +34,7 @@ from experiments.alarm_streams import (
     chunks,
 )
 from explain_core.alarms import BLOCK
-from explain_core.alarms.detector import Change, ChangeDetector, Place
+from explain_core.alarms.detector import Change, ChangeDetector, Position
 from explain_core.compiling import compiled
 from explain_core.progress import track
 
@@ -56,7 +56,7 @@ def feed(detector: ChangeDetector, values: Array, start: int, **how: Any) -> lis
     """Changes that the records show, each with the number of records when it was noticed."""
     found = []
     for i in range(len(values)):
-        if detector.add(values[i], Place(start + i, 0)):
+        if detector.add(values[i], Position(start + i, 0)):
             found += [(start + i + 1, change) for change in detector.end_block(**how)]
     return found
 
@@ -268,7 +268,7 @@ def game(name: str, n: int, streams: int) -> list[str]:
 def cost(subjects: int, records: int) -> float:
     """Thread time of a record in microseconds, the least of five runs, of which the first also fills the window."""
     values = np.random.default_rng(0).normal(size=(2_000, subjects))
-    detector, place, best = ChangeDetector(subjects, one_in=1_000_000), Place(0, 0), math.inf
+    detector, place, best = ChangeDetector(subjects, one_in=1_000_000), Position(0, 0), math.inf
     for _ in range(5):
         start = time.thread_time()
         for i in range(records):

@@ -265,12 +265,12 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
             causes = [{cause.name for cause in change.causes} for change in changes]
             right = sum(cause == truth for cause in causes)
             wrong = sum(bool(cause - truth) for cause in causes)
-            said = sum(change.label_shift for change in changes)
+            shifted = sum(change.label_shift for change in changes)
             if kind != LABEL_SHIFT:
                 right_all, wrong_all, total = right_all + right, wrong_all + wrong, total + len(causes)
-                called += said
+                called += shifted
             else:
-                found, shifts = found + said, shifts + len(changes)
+                found, shifts = found + shifted, shifts + len(changes)
             means = [
                 np.mean([change.change for change in changes]),
                 *(np.mean([change.joint.players[i].value for change in changes]) for i in (0, 1)),
@@ -282,7 +282,7 @@ def injected(data: Path, pairs: int, quick: bool) -> None:
                 str(right),
                 str(wrong),
                 str(sum(not cause for cause in causes)),
-                str(said),
+                str(shifted),
             ]
             report.add_row(*cells)
             print(" | ".join(cells), flush=True)

@@ -104,8 +104,8 @@ def equal_features(streams: int, n: int) -> tuple[int, int]:
                 )
                 for j, name in enumerate("abc")
             }
-            said = leader(cast(Explanation, SimpleNamespace(importance=lambda cells=cells: cells)), look)
-            named[stream] |= said is not None
+            leading = leader(cast(Explanation, SimpleNamespace(importance=lambda cells=cells: cells)), look)
+            named[stream] |= leading is not None
     return int(named.sum()), look
 
 

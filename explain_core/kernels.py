@@ -106,7 +106,7 @@ def put(source: Any, target: Any) -> None:
 
 
 @allocating
-def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, members: Any, m: int) -> Any:
+def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int) -> Any:
     """x, and iPFI's copies, m for each player: x with the player's columns from a drawn row."""
     players = len(starts) - 1
     copies = np.empty((1 + players * m, len(x)))
@@ -116,7 +116,7 @@ def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, membe
             row = below(state, n_rows)
             put(x, copies[k])
             for i in range(starts[p], starts[p + 1]):
-                copies[k, members[i]] = rows[row, members[i]]
+                copies[k, columns[i]] = rows[row, columns[i]]
     return copies
 
 
@@ -141,7 +141,7 @@ def draw_joining(
     rows: Any,
     n_rows: int,
     starts: Any,
-    members: Any,
+    columns: Any,
     outside: Any,
     m: int,
     first: int,
@@ -161,7 +161,7 @@ def draw_joining(
             p = order[size - 1]
             for k in range(m):
                 for i in range(starts[p], starts[p + 1]):
-                    current[k, members[i]] = x[members[i]]
+                    current[k, columns[i]] = x[columns[i]]
         for k in range(m):
             put(current[k], copies[(size - first) * m + k])
     return copies

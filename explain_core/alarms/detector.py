@@ -21,7 +21,7 @@ ROOM = 16
 """Buckets that memory is taken for at a time."""
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where in the stream a record is: its offset, and its event time in milliseconds since 1970."""
 
     offset: int
@@ -45,9 +45,9 @@ class Change(NamedTuple):
     """
 
     subject: int
-    onset: Place
-    earliest: Place
-    latest: Place
+    onset: Position
+    earliest: Position
+    latest: Position
     before: Side
     after: Side
     evidence: float
@@ -93,7 +93,7 @@ class ChangeDetector:
     >>> rng, detector = np.random.default_rng(0), ChangeDetector(2, one_in=100_000)
     >>> found = []
     >>> for t in range(12_000):
-    ...     if detector.add(rng.normal([0.0, 0.3 * (t >= 9_030)], 1.0), Place(t, 0)):
+    ...     if detector.add(rng.normal([0.0, 0.3 * (t >= 9_030)], 1.0), Position(t, 0)):
     ...         found += detector.end_block()
     >>> [(change.subject, change.earliest.offset <= 9_030 <= change.latest.offset, change.before.records) for change in found]
     [(1, True, 8000)]
@@ -120,7 +120,7 @@ class ChangeDetector:
         self._starts: NDArray[np.int64] = np.zeros((ROOM, 2), np.int64)
         self._n = 0
         self._found: Array = np.zeros((subjects, 12))
-        self._last = Place(0, 0)
+        self._last = Position(0, 0)
 
     def grow(self, subjects: int) -> None:
         """Append subjects that are met from now on, up to so many; those of a block under way begin with the next one."""
@@ -133,16 +133,16 @@ class ChangeDetector:
             self._found = np.zeros((subjects, 12))
             self.subjects = subjects
 
-    def add(self, values: Array | list[float], place: Place) -> bool:
+    def add(self, values: Array | list[float], position: Position) -> bool:
         """Take in a record: a value of each subject. True if the block is complete, and ``end_block`` is due."""
         rows = self._rows
         if not rows:
             if self._n + 1 >= len(self._sizes):
                 self._more_room()
-            self._starts[self._n] = place
+            self._starts[self._n] = position
         self._pending[rows] = values
         self._rows = rows + 1
-        self._last = place
+        self._last = position
         return rows + 1 == BLOCK
 
     def end_block(
@@ -190,7 +190,7 @@ class ChangeDetector:
             half = Z * math.sqrt(variance * row[kernels.TIMES] / n)
             sides.append(Side(mean, mean - half, mean + half, round(n)))
         onset, earliest, latest = (
-            Place(*self._starts[int(row[at])].tolist()) if row[at] < self._n else self._last
+            Position(*self._starts[int(row[at])].tolist()) if row[at] < self._n else self._last
             for at in (kernels.ONSET, kernels.EARLIEST, kernels.LATEST)
         )
         return Change(
@@ -240,5 +240,5 @@ def warm() -> None:
     """Compile what a detector runs, or load it from numba's cache."""
     detector = ChangeDetector(1, one_in=1_000_000, warm_up=BLOCK, baseline=BLOCK)
     for offset in range(10 * BLOCK):
-        if detector.add([float(offset % 2 + 9 * (offset > 6 * BLOCK))], Place(offset, 0)):
+        if detector.add([float(offset % 2 + 9 * (offset > 6 * BLOCK))], Position(offset, 0)):
             detector.end_block()

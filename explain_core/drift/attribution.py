@@ -201,7 +201,7 @@ def _evaluated(windows: tuple[Window, Window], limit: int, seed: int) -> tuple[W
 def _back_off(table: Table, factors: Sequence[Factor]) -> float:
     """The larger mass that the product distribution of a window has in cells that a window lacks (or both)."""
     worst = 0.0
-    cells = [factor.index.find(table.index.codes[:, list(factor.members)]) for factor in factors]
+    cells = [factor.index.find(table.index.codes[:, list(factor.columns)]) for factor in factors]
     sides = [factor.shares() for factor in factors]
     for w in (0, 1):
         mass = np.ones(table.index.size)

@@ -16,7 +16,7 @@ class Factor:
     """A feature or a group of them: ``cells`` is its combinations of codes × members, ``rows[w]`` the cell of each row."""
 
     name: str
-    members: tuple[int, ...]
+    columns: tuple[int, ...]
     index: CellIndex
     cells: Codes
     rows: tuple[Codes, Codes]
@@ -38,16 +38,16 @@ class Factor:
         """The factor held at its most frequent cell in both windows."""
         mode = int(np.bincount(np.concatenate(self.rows)).argmax())
         first, second = (np.zeros_like(rows) for rows in self.rows)
-        return Factor(self.name, self.members, self.index, self.cells[mode : mode + 1], (first, second))
+        return Factor(self.name, self.columns, self.index, self.cells[mode : mode + 1], (first, second))
 
 
 def make_factor(
-    name: str, members: tuple[int, ...], codes: tuple[Codes, Codes], sizes: Sequence[int]
+    name: str, columns: tuple[int, ...], codes: tuple[Codes, Codes], sizes: Sequence[int]
 ) -> Factor:
     """The factor of P(x) over some columns: their cells, and each window's shares of them."""
-    first, second = (part[:, list(members)] for part in codes)
-    index = CellIndex(np.concatenate([first, second]), [sizes[j] for j in members])
-    return Factor(name, members, index, index.codes, (index.find(first), index.find(second)))
+    first, second = (part[:, list(columns)] for part in codes)
+    index = CellIndex(np.concatenate([first, second]), [sizes[j] for j in columns])
+    return Factor(name, columns, index, index.codes, (index.find(first), index.find(second)))
 
 
 def grid_codes(factors: Sequence[Factor]) -> Codes:
@@ -59,8 +59,8 @@ def grid_codes(factors: Sequence[Factor]) -> Codes:
 
 def codes_of(factors: Sequence[Factor], draws: Sequence[Codes]) -> Codes:
     """Cells drawn from each factor as rows of bin codes, draws × columns."""
-    width = sum(len(factor.members) for factor in factors)
+    width = sum(len(factor.columns) for factor in factors)
     codes = np.zeros((len(draws[0]), width), dtype=np.int64)
     for factor, draw in zip(factors, draws, strict=True):
-        codes[:, list(factor.members)] = factor.cells[draw]
+        codes[:, list(factor.columns)] = factor.cells[draw]
     return codes

@@ -92,8 +92,8 @@ class Boxes:
     def _shares(self, factor: Factor, masks: Flags, weights: Pair) -> Pair:
         """Mass of the factor's cells inside each box, in the baseline and in the target."""
         inside = np.ones((len(masks), len(factor.cells)), dtype=bool)
-        for position, member in enumerate(factor.members):
-            inside &= masks[:, self._starts[member] + factor.cells[:, position]]
+        for position, column in enumerate(factor.columns):
+            inside &= masks[:, self._starts[column] + factor.cells[:, position]]
         first, second = (np.einsum("nc,c->n", inside, side) for side in factor.marginals(weights))
         return first, second
 

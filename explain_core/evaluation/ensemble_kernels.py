@@ -29,9 +29,9 @@ from explain_core.artefacts.kernels import (
 )
 from explain_core.compiling import compiled, inner
 from explain_core.evaluation.learned_kernels import (
+    COLUMNS,
     COUNTS,
     EMPTY,
-    MEMBERS,
     ORDER,
     PFI_DRAWS,
     SAGE_DRAWS,
@@ -57,13 +57,13 @@ def replaced_sums(
     single, m = i8(table, HEAD)[0, SINGLE], i8(plan, COUNTS)[0, PFI_DRAWS]
     copies, sums, values = held(own_copies), held(own_sums), held(own_values)
     segments, places = held_integers(own_segments), held_integers(own_places)
-    starts, members = i8(plan, STARTS), i8(plan, MEMBERS)
+    starts, columns = i8(plan, STARTS), i8(plan, COLUMNS)
     # By column: the first copy in which it is replaced, and the one after the last. By copy: the tree in which it left, from 1.
     places[:, :] = 0
     for p in range(starts.shape[1] - 1 if len(copies) > 1 else 0):
         for i in range(starts[0, p], starts[0, p + 1]):
-            places[0, members[0, i]] = 1 + p * m
-            places[1, members[0, i]] = 1 + (p + 1) * m
+            places[0, columns[0, i]] = 1 + p * m
+            places[1, columns[0, i]] = 1 + (p + 1) * m
     begin(table, sums)
     for tree in range(len(trees)):
         node, n = trees[tree, ROOT], 1
@@ -108,12 +108,12 @@ def joining_sums(
         held_integers(own_places),
         held_integers(own_waiting),
     )
-    starts, members, order = i8(plan, STARTS), i8(plan, MEMBERS), i8(plan, ORDER)
+    starts, columns, order = i8(plan, STARTS), i8(plan, COLUMNS), i8(plan, ORDER)
     steps, since = len(copies) // m, 1 if f8(plan, EMPTY).shape[1] > 0 else 0
     joins[:, :] = 0  # the first step that has the record's value of the column
     for place in range(order.shape[1]):
         for i in range(starts[0, order[0, place]], starts[0, order[0, place] + 1]):
-            joins[0, members[0, i]] = place + 1 - since
+            joins[0, columns[0, i]] = place + 1 - since
     begin(table, sums)
     for tree in range(len(trees)):
         found = 0

@@ -73,7 +73,7 @@ class GenericEvaluator:
                         yield copy
 
         answers = self.predict_copies(copies())
-        return [[base if place < 0 else answers[place] for place in of_one] for of_one in places]
+        return [[base if place < 0 else answers[place] for place in of_player] for of_player in places]
 
     def joined(
         self, x: Row, rows: Sequence[Row], given: Sequence[str], joining: Sequence[Player], empty: bool

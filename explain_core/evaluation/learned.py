@@ -102,9 +102,9 @@ class _Bound:
     def _lay_out(self, learner: Learner | TreeEnsemble, matrix: Array) -> None:
         plan, labels = self.plan, self._labels
         assert plan.codes is not None
-        columns = [[learner.columns.index[name] for name in player.features] for player in plan.players]
+        by_player = [[learner.columns.index[name] for name in player.features] for player in plan.players]
         width = matrix.shape[1]
-        members = np.array([column for of_one in columns for column in of_one], np.int64)
+        columns = np.array([column for of_player in by_player for column in of_player], np.int64)
         pfi, sage = plan.pfi, plan.sage
         counts = [
             pfi.n_samples, sage.n_samples, len(pfi.delta) or len(sage.delta), pfi.delta.shape[1], sage.delta.shape[1],
@@ -114,9 +114,9 @@ class _Bound:
         self.arrays = Arrays(
             state=plan.state,
             rows=matrix,
-            starts=np.cumsum([0, *map(len, columns)]).astype(np.int64),
-            members=members,
-            outside=np.setdiff1d(np.arange(width), members),
+            starts=np.cumsum([0, *map(len, by_player)]).astype(np.int64),
+            columns=columns,
+            outside=np.setdiff1d(np.arange(width), columns),
             codes=plan.codes,
             pairs=plan.pairs.astype(np.int64),
             counts=np.array(counts, np.int64),

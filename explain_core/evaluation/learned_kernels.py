@@ -25,11 +25,11 @@ from explain_core.learners.linear_kernels import outputs, predict_rows
 from explain_core.learners.rows import tree_rows
 
 SLOTS = (
-    "state", "rows", "starts", "members", "outside", "codes", "pairs", "counts", "order", "empty", "labels",
+    "state", "rows", "starts", "columns", "outside", "codes", "pairs", "counts", "order", "empty", "labels",
     "delta", "cells", "sums", "rates", "sage_delta", "sage_cells", "sage_sums", "sage_rates",
 )  # fmt: skip
 (
-    STATE, ROWS, STARTS, MEMBERS, OUTSIDE, CODES, PAIRS, COUNTS, ORDER, EMPTY, LABELS,
+    STATE, ROWS, STARTS, COLUMNS, OUTSIDE, CODES, PAIRS, COUNTS, ORDER, EMPTY, LABELS,
     DELTA, CELLS, SUMS, RATES, SAGE_DELTA, SAGE_CELLS, SAGE_SUMS, SAGE_RATES,
 ) = range(len(SLOTS))  # fmt: skip
 """Slots of the table."""
@@ -46,7 +46,7 @@ def replaced_copies(plan: Any, x: Any) -> Any:
         alone = np.empty((1, len(x)))
         put(x, alone[0])
         return alone
-    return draw_replaced(u8(plan, STATE)[0], x, rows, len(rows), i8(plan, STARTS)[0], i8(plan, MEMBERS)[0], m)
+    return draw_replaced(u8(plan, STATE)[0], x, rows, len(rows), i8(plan, STARTS)[0], i8(plan, COLUMNS)[0], m)
 
 
 @allocating
@@ -57,7 +57,7 @@ def joining_copies(plan: Any, x: Any) -> Any:
         return np.empty((0, len(x)))
     first = 1 if f8(plan, EMPTY).shape[1] > 0 else 0
     return draw_joining(
-        u8(plan, STATE)[0, 1:], x, rows, len(rows), starts, i8(plan, MEMBERS)[0], i8(plan, OUTSIDE)[0], m,
+        u8(plan, STATE)[0, 1:], x, rows, len(rows), starts, i8(plan, COLUMNS)[0], i8(plan, OUTSIDE)[0], m,
         first, i8(plan, ORDER)[0],
     )  # fmt: skip
 

@@ -111,14 +111,14 @@ def check_targets(table: Any, observer: int, size: int, nominal: bool, taken: An
 
 @inner
 def check_leaf(
-    table: Any, leaf: int, n_classes: int, sizes: Any, nominal: Any, numbers: bool, met: Any, observed: Any, taken: Any, below: Any
+    table: Any, leaf: int, n_classes: int, sizes: Any, nominal: Any, numbers: bool, visited: Any, observed: Any, taken: Any, below: Any
 ) -> Any:  # fmt: skip
     """Whether a leaf and its chains are sound, and met for the first time."""
     head, leaves, classes = i8(table, at.HEAD), i8(table, at.LEAVES), i8(table, at.CLASSES)
     observers, links, cells = i8(table, at.OBSERVERS), i8(table, at.LINKS), f8(table, at.CELLS)
-    if not within(leaf, len(leaves)) or met[leaf] == 1:
+    if not within(leaf, len(leaves)) or visited[leaf] == 1:
         return False
-    met[leaf] = 1
+    visited[leaf] = 1
     n, drawn = leaves[leaf, at.COUNT], leaves[leaf, at.SAMPLED]
     if not within(n, n_classes + 1) or not within(drawn, head[0, at.N_FEATURES] + 1):
         return False
@@ -195,16 +195,16 @@ def check_window(table: Any, window: int, rows: Any) -> Any:
 
 
 @inner
-def check_free(head: Any, pool: int, links: Any, column: int, met: Any) -> Any:
+def check_free(head: Any, pool: int, links: Any, column: int, visited: Any) -> Any:
     """Whether the free rows of a pool are those that were not met."""
     row, n = head[0, pool + 1], 0
     while row != -1:
-        if not within(row, len(met)) or met[row] == 1:
+        if not within(row, len(visited)) or visited[row] == 1:
             return False
-        met[row] = 1
+        visited[row] = 1
         n += 1
         row = links[row, column]
-    return n == head[0, pool + 2] and met.sum() == len(met)
+    return n == head[0, pool + 2] and visited.sum() == len(visited)
 
 
 @compiled
@@ -217,7 +217,7 @@ def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) 
     trees, members, alternates = i8(table, at.TREES), i8(table, at.MEMBERS), i8(table, at.ALTERNATES)
     leaves, observers, links = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.LINKS)
     ends, chains = i8(table, at.ENDS), i8(table, at.CHAINS)
-    met, leaf_met = np.zeros(len(nodes), np.int64), np.zeros(len(leaves), np.int64)
+    visited, leaf_visited = np.zeros(len(nodes), np.int64), np.zeros(len(leaves), np.int64)
     observed, taken = np.zeros(len(observers), np.int64), np.zeros(len(links), np.int64)
     rows, below = np.zeros(len(chains), np.int64), np.empty(2 * len(links) + 2, np.int64)
     to_do, depths = np.empty(len(nodes) + 1, np.int64), np.empty(len(nodes) + 1, np.int64)
@@ -239,12 +239,12 @@ def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) 
             node, depth = to_do[n], depths[n]
             if (
                 not within(node, len(nodes))
-                or met[node] == 1
+                or visited[node] == 1
                 or nodes[node, at.DEPTH] != depth
                 or depth > 1000
             ):
                 return 1
-            met[node] = 1
+            visited[node] = 1
             if len(alternates) > 0 and not check_window(table, node, rows):
                 return 4
             kind = nodes[node, at.KIND]
@@ -258,7 +258,7 @@ def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) 
                     sizes,
                     nominal,
                     numbers,
-                    leaf_met,
+                    leaf_visited,
                     observed,
                     taken,
                     below,
@@ -295,8 +295,8 @@ def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) 
             if not check_window(table, window, rows):
                 return 4
     if not (
-        check_free(head, at.NODE_POOL, nodes, at.NEXT, met)
-        and check_free(head, at.LEAF_POOL, leaves, at.FIRST, leaf_met)
+        check_free(head, at.NODE_POOL, nodes, at.NEXT, visited)
+        and check_free(head, at.LEAF_POOL, leaves, at.FIRST, leaf_visited)
         and check_free(head, at.OBSERVER_POOL, observers, at.NEXT_OBSERVER, observed)
         and check_free(head, at.CELL_POOL, links, at.NEXT_CELL, taken)
         and check_free(head, at.BUCKET_POOL, chains, at.OLDER, rows)

@@ -222,14 +222,14 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
         otherwise = (
             "the settings say otherwise" if by_settings.good else "by these settings `run` would fold none"
         )
-        said = (
+        detail = (
             f"{seen.words}; {otherwise}"
             if not same
             else seen.words
             if seen.settings
             else "as the settings say"
         )
-        yield Finding("format", same or (None if by_settings.good else False), said)
+        yield Finding("format", same or (None if by_settings.good else False), detail)
         if seen.settings is not None:
             found.settings = to_paste(settings, seen.settings, seen.fields)
             if not by_settings.good:

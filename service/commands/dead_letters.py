@@ -34,11 +34,11 @@ class Letter(NamedTuple):
     key: bytes | None
     value: bytes | None
     own_headers: list[tuple[str, bytes | None]]
-    said: dict[str, str]
+    reported: dict[str, str]
 
     @property
     def error_class(self) -> str:
-        return self.said.get("errors.class", "unknown")
+        return self.reported.get("errors.class", "unknown")
 
     def chosen(self, error_class: str | None) -> bool:
         """Whether it is given back where this class is asked for, or any (None)."""
@@ -66,7 +66,7 @@ def show(
     if chosen:
         newest = sorted(
             chosen,
-            key=lambda letter: (letter.said.get("errors.timestamp", ""), letter.partition, letter.offset),
+            key=lambda letter: (letter.reported.get("errors.timestamp", ""), letter.partition, letter.offset),
         )[-limit:]
         sys.stdout.write("\n")
         print_rows([_row(letter) for letter in newest], as_json=False)
@@ -168,7 +168,7 @@ def _unreplayed(
             if error is None:
                 letter = _letter(message)
                 start = letter.offset + 1
-                if letter.said.get("app_id") == settings.app_id:
+                if letter.reported.get("app_id") == settings.app_id:
                     yield letter
             elif error.code() == KafkaError._PARTITION_EOF:
                 break
@@ -178,24 +178,24 @@ def _unreplayed(
 
 def _letter(message: Message) -> Letter:
     headers = read_headers(message).headers
-    said = letter_headers(headers)
+    reported = letter_headers(headers)
     own = [(name, value) for name, value in headers if not name.startswith(LETTER_PREFIX)]
     partition: int = message.partition()  # type: ignore[assignment]
     offset: int = message.offset()  # type: ignore[assignment]
-    return Letter(partition, offset, message.key(), message.value(), own, said)
+    return Letter(partition, offset, message.key(), message.value(), own, reported)
 
 
 def _row(letter: Letter) -> dict[str, Any]:
-    said = letter.said
-    moment = said.get("errors.timestamp", "")
+    reported = letter.reported
+    moment = reported.get("errors.timestamp", "")
     return {
         "class": letter.error_class,
         "partition": letter.partition,
-        "offset": said.get("errors.offset"),
+        "offset": reported.get("errors.offset"),
         "time": utc(int(moment)).isoformat(timespec="seconds")
         if moment.isdecimal() and len(moment) < 20
         else None,
-        "message": said.get("errors.message"),
+        "message": reported.get("errors.message"),
     }
 
 

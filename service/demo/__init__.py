@@ -178,7 +178,7 @@ def _watch(
 ) -> bool:
     """Show the explanations as they come, until all flights are folded; whether Ctrl-C came before that."""
     latest: dict[int, dict[str, Any]] = {}
-    drawn = said = time.monotonic()
+    drawn = reported = time.monotonic()
     interrupted = False
     # Without a terminal it shows its last picture alone, which the summary says better.
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, transient=not follow) as live:
@@ -193,8 +193,8 @@ def _watch(
             if console.is_terminal and time.monotonic() - drawn > 0.25:
                 drawn = time.monotonic()
                 live.update(_screen(settings, latest, total), refresh=True)
-            elif not console.is_terminal and time.monotonic() - said > PLAIN_SECONDS:
-                said = time.monotonic()
+            elif not console.is_terminal and time.monotonic() - reported > PLAIN_SECONDS:
+                reported = time.monotonic()
                 steps.done(
                     f"{sum(explanation['records'] for explanation in latest.values()):,} of {total:,} flights folded"
                 )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from explain_client.messages import is_date, utc
 from explain_core.alarms.causes import Causes, CausesState
-from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Place
+from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Position
 from explain_core.importance.base import IncrementalEstimator
 from explain_core.models import Row
 from explain_core.models.empty import Performance
@@ -100,9 +100,9 @@ class Alarms:
         warm_up = max(self._settings.warm_up, TURNOVER * stay)
         return self._detector(len(explainer.players), memory=stay, draws=explainer.n_samples, warm_up=warm_up)
 
-    def folded(self, place: Place, x: Row, explained: bool) -> list[dict[str, Any]]:
+    def folded(self, position: Position, x: Row, explained: bool) -> list[dict[str, Any]]:
         """Take in a record that was folded, and explained or not; what the alarms say that it completes."""
-        said: list[dict[str, Any]] = []
+        raised: list[dict[str, Any]] = []
         for watched in self._watched.values():
             kind, detector = watched.kind, watched.detector
             values: Any
@@ -123,14 +123,14 @@ class Alarms:
                 values = [0.0]
             if len(values) != detector.subjects:
                 detector.grow(len(values))
-            if detector.add(values, place):
-                said += self._end(watched)
-        return said
+            if detector.add(values, position):
+                raised += self._end(watched)
+        return raised
 
-    def rejected(self, place: Place) -> list[dict[str, Any]]:
+    def rejected(self, position: Position) -> list[dict[str, Any]]:
         """The same for a record that was not folded."""
         watched = self._watched.get("rejected")
-        return self._end(watched) if watched is not None and watched.detector.add([1.0], place) else []
+        return self._end(watched) if watched is not None and watched.detector.add([1.0], position) else []
 
     def _end(self, watched: _Watched) -> list[dict[str, Any]]:
         among = sum(other.detector.subjects for other in self._watched.values())
@@ -213,8 +213,8 @@ def sentence(subject: Subject, change: Change, one_in: int) -> str:
 
     >>> from explain_core.alarms.detector import Side
     >>> sides = Side(0.012, 0.010, 0.014, 9000), Side(0.085, 0.075, 0.095, 500)
-    >>> place = Place(9000, 1_368_511_500_000)
-    >>> sentence(Subject("importance", "cross_entropy", "ipfi", "dep_hour"), Change(0, place, place, place, *sides, 1.2, 0.0), 10**6)
+    >>> position = Position(9000, 1_368_511_500_000)
+    >>> sentence(Subject("importance", "cross_entropy", "ipfi", "dep_hour"), Change(0, position, position, position, *sides, 1.2, 0.0), 10**6)
     'Since 2013-05-14 06:05 UTC dep_hour matters more: 0.012 → 0.085 ± 0.010 (ipfi, cross_entropy). False alarms: at most one in 1,000,000 records.'
     """
     at = change.onset

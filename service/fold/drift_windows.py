@@ -178,16 +178,16 @@ class Windows:
         self.current = Window(number, frozen, period)
 
     def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
-        baseline, said = self.baseline, None
+        baseline, content = self.baseline, None
         if baseline is not None and (self._static or baseline.model is not None):
-            said = {
+            content = {
                 "baseline": baseline.bounds(),
                 "target": window.bounds(),
                 **self._why(baseline, window, model),
             }
         window.close()
         self.baseline, self.current = window, None
-        return said
+        return content
 
     def _why(self, baseline: Window, target: Window, model: Model) -> dict[str, Any]:
         drift = self._settings

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from explain_core import losses as known_losses
-from explain_core.alarms.detector import Place
+from explain_core.alarms.detector import Position
 from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
 from explain_core.importance.group import grouped
@@ -236,7 +236,7 @@ class PartitionState:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         losses = self.performance.update(y, prediction)
-        alarms = self.alarms.folded(Place(offset, sample.timestamp), x, explained) if self.alarms else []
+        alarms = self.alarms.folded(Position(offset, sample.timestamp), x, explained) if self.alarms else []
         self.records += 1
         self.fold_digest = hashlib.blake2b(
             self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
@@ -252,8 +252,8 @@ class PartitionState:
             ) from error
         self.next_offset = record.offset + 1
         self.rejections.add(rejected=True)
-        place = Place(record.offset, record.timestamp)
-        alarms = self.alarms.rejected(place) if self.alarms else []
+        position = Position(record.offset, record.timestamp)
+        alarms = self.alarms.rejected(position) if self.alarms else []
         outputs = [
             self._message("alarms", "alarm/1", alarm, record, record.timestamp, None) for alarm in alarms
         ]

@@ -107,9 +107,9 @@ def compiled(name: str, proto: bytes, imports: Mapping[str, bytes] | None = None
             name,
         ]
         done = subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS, check=False)
-        said = done.stderr.decode(errors="replace").strip()
-        if done.returncode and "No module named" in said:
+        complaint = done.stderr.decode(errors="replace").strip()
+        if done.returncode and "No module named" in complaint:
             raise UserError(f"protobuf: grpcio-tools is missing, which compiles .proto files; {EXTRA}")
         if done.returncode:
-            raise SchemaProblem(f"it is no .proto file: {said}")
+            raise SchemaProblem(f"it is no .proto file: {complaint}")
         return out.read_bytes()

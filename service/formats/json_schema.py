@@ -67,8 +67,8 @@ class JsonSchema:
             AttributeError,
             RecursionError,
         ) as error:
-            said = getattr(error, "message", None) or str(error)
-            raise SchemaProblem(f"it is no JSON Schema: {said[:MAX_TEXT]}") from None
+            complaint = getattr(error, "message", None) or str(error)
+            raise SchemaProblem(f"it is no JSON Schema: {complaint[:MAX_TEXT]}") from None
 
     def read(self, body: bytes) -> dict[str, Any]:
         data = read_json(body)

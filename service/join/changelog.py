@@ -26,7 +26,7 @@ class Saved(msgspec.Struct):
     """Sequence number and digest of the dead letters."""
 
 
-class Place(msgspec.Struct):
+class Checkpoint(msgspec.Struct):
     """Up to where a local store holds the changelog."""
 
     topic: str

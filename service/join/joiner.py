@@ -75,7 +75,7 @@ class Joiner:
             joined.append(self._match(event, known.label, known.timestamp))
         else:
             counts.duplicates += 1
-        return self._settle(joined)
+        return self._resolve(joined)
 
     def label(self, label: Label) -> list[Joined]:
         """A label: for a waiting event, for one that has yet to come, or another one for an event with a known outcome."""
@@ -96,7 +96,7 @@ class Joiner:
                 counts.replaced += 1
             due = label.timestamp + self._rules.wait
             store.put(label.id, Entry(LABEL, due, label.timestamp, label=label.value))
-        return self._settle(joined)
+        return self._resolve(joined)
 
     def withdraw_event(self, id: bytes, timestamp: int) -> list[Joined]:
         """A tombstone on the events topic: an event that still waits is dropped."""
@@ -107,7 +107,7 @@ class Joiner:
             self._counts.pending -= 1
             self._counts.withdrawn += 1
             self._remember(_event(id, known), None)
-        return self._settle(joined)
+        return self._resolve(joined)
 
     def withdraw_label(self, id: bytes, timestamp: int) -> list[Joined]:
         """A tombstone on the labels topic: a label that still waits is taken back. What was published stays."""
@@ -118,7 +118,7 @@ class Joiner:
             self._counts.waiting -= 1
             self._counts.retracted += 1
             self._store.delete(id)
-        return self._settle(joined)
+        return self._resolve(joined)
 
     def bad_event(self) -> None:
         """An event that cannot be read: it is counted, and moves nothing."""
@@ -189,20 +189,20 @@ class Joiner:
             # Of several wrong clocks the one that is least wrong.
             progress.time = min(leaps) if forward else max(leaps)
             progress.leaps = []
-        return self._settle([])
+        return self._resolve([])
 
-    def _settle(self, joined: list[Joined]) -> list[Joined]:
+    def _resolve(self, joined: list[Joined]) -> list[Joined]:
         """Expire what is due, and the oldest of what is too much."""
         time = self.progress.time
         assert time is not None
-        if not self._store.quiet(time):
+        if not self._store.nothing_due(time):
             for id, entry in self._due(EVENT, time):
                 joined += self._expire(id, entry)
             for id, _ in self._due(LABEL, time):
                 self._forget_label(id)
             for id, _ in self._due(DONE, time):
                 self._forget(id)
-            self._store.settled()
+            self._store.update_first_due()
         while self._counts.entries > self._rules.max_pending:
             joined += self._evict()
         return joined

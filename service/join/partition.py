@@ -16,7 +16,7 @@ from service.crash_points import reach
 from service.fold.messages import Chain, Output, dead_letter
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
-from service.join.changelog import ENTRY, PROGRESS, Place, Saved, decoded, encode
+from service.join.changelog import ENTRY, PROGRESS, Checkpoint, Saved, decoded, encode
 from service.join.entries import Counts, Event, Joined, Label
 from service.join.inputs import EventInput, LabelInput, Tombstone
 from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
@@ -167,11 +167,11 @@ class JoinPartition:
             self._local.close()
         self._local = self._cluster.open(self.partition, fresh)
 
-    def _place(self) -> Place | None:
+    def _place(self) -> Checkpoint | None:
         assert self._local is not None
         raw = self._local.place
         try:
-            return None if raw is None else msgspec.msgpack.decode(raw, type=Place)
+            return None if raw is None else msgspec.msgpack.decode(raw, type=Checkpoint)
         except msgspec.MsgspecError:
             return None
 
@@ -204,7 +204,7 @@ class JoinPartition:
 
     def _encoded_place(self) -> bytes:
         cluster = self._cluster
-        return encode(Place(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
+        return encode(Checkpoint(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
 
     def _begin(self) -> None:
         """What was restored fits what is committed: go on from there."""

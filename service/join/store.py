@@ -65,7 +65,7 @@ class Store:
         self._local = local
         self._changed: dict[bytes, Entry | None] = {}
         self._queues = [_Queue(kind, local) for kind in KINDS]
-        self._quiet = _LEAST
+        self._first_due = _LEAST
         """Before this time nothing is due."""
 
     def get(self, id: bytes) -> Entry | None:
@@ -77,16 +77,16 @@ class Store:
     def put(self, id: bytes, entry: Entry) -> None:
         self._changed[id] = entry
         self._queues[entry.kind].add(row_of(entry.due, id))
-        self._quiet = min(self._quiet, entry.due)
+        self._first_due = min(self._first_due, entry.due)
 
-    def quiet(self, time: int) -> bool:
+    def nothing_due(self, time: int) -> bool:
         """Whether nothing can be due before a time, to be asked for each record: most of them find nothing."""
-        return time <= self._quiet
+        return time <= self._first_due
 
-    def settled(self) -> None:
+    def update_first_due(self) -> None:
         """What is due was taken out: nothing is before the first that is left."""
         firsts = [row for queue in self._queues if (row := queue.first()) is not None]
-        self._quiet = int.from_bytes(min(firsts)[:8], "big") + _LEAST if firsts else 2**63
+        self._first_due = int.from_bytes(min(firsts)[:8], "big") + _LEAST if firsts else 2**63
 
     def delete(self, id: bytes) -> None:
         self._changed[id] = None

@@ -38,8 +38,8 @@ def test_a_clock_that_is_set_is_seen_as_it_is_set(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], env=clock.environment, capture_output=True, text=True, check=True
     )
-    said = [float(number) for number in done.stdout.split()]
-    assert all(abs(here - there) < 20 for here, there in zip(said, wanted, strict=True))
+    reported = [float(number) for number in done.stdout.split()]
+    assert all(abs(here - there) < 20 for here, there in zip(reported, wanted, strict=True))
 
 
 def test_a_clock_that_is_set_back_and_ahead_changes_no_byte(pipeline: Factory, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "message"),
     [
         ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model.factory"),
         ({"EXPLAIN_MODEL__FACTORY": "river.tree:NoSuchTree"}, "model.factory"),
@@ -177,23 +177,23 @@ def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing
     ],
 )
 def test_what_cannot_start_says_why_in_one_message(
-    pipeline: Factory, environment: dict[str, str], said: str
+    pipeline: Factory, environment: dict[str, str], message: str
 ) -> None:
     line = pipeline(1)
     line.feed(mixed_records(1, 10))
     done = line.cli("run", "--until-caught-up", status=1, **environment)
-    assert f"error: {said}" in done.stderr
+    assert f"error: {message}" in done.stderr
     assert done.stderr.count("error: ") == 1
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({}, "no broker answered"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "kafka.config"),
     ],
 )
-def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str], said: str) -> None:
+def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str], message: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -211,7 +211,7 @@ def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str],
         timeout=60,
     )
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -38,7 +38,7 @@ class Visit:
         self.requests: list[str] = []
         self.page.on(
             "console",
-            lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None,
+            lambda entry: self.complaints.append(entry.text) if entry.type in ("error", "warning") else None,
         )
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -101,7 +101,7 @@ def test_check_finds_what_run_needs_and_changes_nothing(pipeline: Factory) -> No
 def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Factory) -> None:
     line = pipeline(1)
     line.feed(mixed_records(1, 20))
-    for environment, what, said in (
+    for environment, what, detail in (
         ({"EXPLAIN_TOPICS__RECORDS": "absent"}, "topics.records", "topics create"),
         ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model", "no.such"),
         (
@@ -121,7 +121,7 @@ def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Fact
             for check in json.loads(done.stdout)["checks"]
             if check["ok"] is False
         }
-        assert list(failed) == [what] and said in failed[what]
+        assert list(failed) == [what] and detail in failed[what]
         assert f"checks failed: {what}" in done.stderr
     line.run_to_end()
     assert "ok" in line.cli("check").stdout

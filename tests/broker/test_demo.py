@@ -29,8 +29,8 @@ def test_the_demo_names_its_steps_serves_the_dashboard_and_ends_with_its_summary
         assert b"Explanation sidecar" in page.read()
     demo.signal(signal.SIGINT)
     assert demo.wait() == 130, demo.log()
-    said = demo.log()
-    steps = re.findall(r"^ +[\d.]+ s  (.*)$", said, re.MULTILINE)
+    output = demo.log()
+    steps = re.findall(r"^ +[\d.]+ s  (.*)$", output, re.MULTILINE)
     for step in (
         "30,000 flights of 2013",
         "fed to topic flights",
@@ -38,11 +38,11 @@ def test_the_demo_names_its_steps_serves_the_dashboard_and_ends_with_its_summary
         "dashboard on",
         "first explanation",
     ):
-        assert any(printed.startswith(step) for printed in steps), (step, said)
+        assert any(printed.startswith(step) for printed in steps), (step, output)
     assert re.match(r"[\d,]+ flights folded, [\d,]+ explanations$", steps[-1])
-    assert "what drives the model: " in said
-    assert re.findall(r"^  explain-sidecar (\w+)", said, re.MULTILINE) == ["check", "run", "tail"]
-    assert "\x1b" not in said and "Traceback" not in said
+    assert "what drives the model: " in output
+    assert re.findall(r"^  explain-sidecar (\w+)", output, re.MULTILINE) == ["check", "run", "tail"]
+    assert "\x1b" not in output and "Traceback" not in output
 
 
 def descendants(pid: int) -> set[int]:

@@ -86,9 +86,9 @@ class Reader:
         words = shlex.split(line, comments=True)
         command = next((word for word in words if word in ENDLESS), None) if words[0] == NAME else None
         if words[0] == "export":
-            said = self.run(f"{line}; env -0")
+            output = self.run(f"{line}; env -0")
             self.environment = dict(
-                variable.split("=", 1) for variable in said.split("\0") if "=" in variable
+                variable.split("=", 1) for variable in output.split("\0") if "=" in variable
             )
         elif command and "--until-caught-up" not in words:
             self._start(line, command)
@@ -164,9 +164,9 @@ def test_who_runs_what_the_readme_shows_has_a_csv_file_explained(reader: Reader,
 
 
 def test_who_follows_the_pages_gets_what_they_say(reader: Reader) -> None:
-    said = {page: "\n".join(reader.read(page)) for page in PAGES}
+    output = {page: "\n".join(reader.read(page)) for page in PAGES}
     assert len(reader.ran) > 15
-    assert "age_of_domain" in said["docs/tutorial.md"]  # a feature that `check` found
-    assert re.search(r"\b\d+ records", said["docs/tutorial.md"])  # of a partition, by `tail`
-    assert "average over partition models" in said["docs/how-to/consume.md"]
-    assert re.search(r"error rate (rose|fell) by", said["docs/how-to/drift.md"])
+    assert "age_of_domain" in output["docs/tutorial.md"]  # a feature that `check` found
+    assert re.search(r"\b\d+ records", output["docs/tutorial.md"])  # of a partition, by `tail`
+    assert "average over partition models" in output["docs/how-to/consume.md"]
+    assert re.search(r"error rate (rose|fell) by", output["docs/how-to/drift.md"])

@@ -87,9 +87,9 @@ def test_topics_that_are_partitioned_in_different_ways_are_refused_or_copied(
 ) -> None:
     line = joining(pipeline, tmp_path, labels=3)
     give(line, range(300), 3)
-    said = line.cli("join", "--until-caught-up", status=1).stderr
-    assert f"'{line.name}-in' has 2 partitions and '{line.name}-late' has 3" in said
-    assert "join.repartition" in said and "Traceback" not in said
+    output = line.cli("join", "--until-caught-up", status=1).stderr
+    assert f"'{line.name}-in' has 2 partitions and '{line.name}-late' has 3" in output
+    assert "join.repartition" in output and "Traceback" not in output
     line.cli("join", "--until-caught-up", EXPLAIN_JOIN__REPARTITION="true", EXPLAIN_JOIN__WAIT="100000")
     found = outcomes(line)
     matched = {n for n, published in found.items() if published == [(n % 2, "matched", 1)]}
@@ -109,7 +109,7 @@ def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path)
 def test_who_follows_the_page_gets_explanations(broker: Broker, tmp_path: Path) -> None:
     reader = Reader(broker, tmp_path)
     try:
-        said = "\n".join(reader.read("docs/how-to/late-labels.md"))
+        output = "\n".join(reader.read("docs/how-to/late-labels.md"))
     finally:
         reader.stop()
-    assert "matched" in said and "position" in said
+    assert "matched" in output and "position" in output

@@ -126,13 +126,13 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
         "EXPLAIN_HTTP__TOKEN": HTTP_TOKEN,
         "EXPLAIN_LOG__LEVEL": "debug",
     }
-    said = [line.run_to_end(**environment).log()]
+    output = [line.run_to_end(**environment).log()]
     line.feed(mixed_records(2, 100, seed=1))
-    said.append(line.run_to_end(**environment).log())
+    output.append(line.run_to_end(**environment).log())
     line.verify()
     for command in (["config", "show"], ["checkpoint", "show", "--json"], ["topics", "show"]):
         done = line.cli(*command, **environment)
-        said += [done.stdout, done.stderr]
+        output += [done.stdout, done.stderr]
     stored = b""
     for message in line.read(line.topics["checkpoints"]):
         value = message.value() or b""
@@ -143,7 +143,7 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
     stored += "".join(place.metadata for place in line.committed().values()).encode()
     assert b"fold_digest" in stored
     for secret in (PASSWORD, HMAC_KEY, HTTP_TOKEN):
-        assert not [text for text in said if secret in text]
+        assert not [text for text in output if secret in text]
         assert secret.encode() not in stored
 
 

@@ -111,7 +111,7 @@ def test_a_field_that_is_not_known_yet_is_ignored():
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "problem"),
     [
         (b"", "not an explanation"),
         (b"[1]", "not an explanation"),
@@ -125,8 +125,8 @@ def test_a_field_that_is_not_known_yet_is_ignored():
         (b'{"schema": "explanation/1", "performance": []}', "not an explanation"),
     ],
 )
-def test_what_cannot_be_read_is_named(value, said):
-    with pytest.raises(SchemaError, match=said):
+def test_what_cannot_be_read_is_named(value, problem):
+    with pytest.raises(SchemaError, match=problem):
         Explanation.from_json(value)
 
 
@@ -147,7 +147,7 @@ def test_an_unbroken_chain_is_accepted_from_its_start_from_the_middle_and_into_a
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "problem"),
     [
         (lambda e: [*e[:3], *e[4:]], "seq 4: 1 messages are missing"),
         (lambda e: [*e[:3], e[2], *e[3:]], "seq 2: came after seq 2; doubled"),
@@ -158,8 +158,8 @@ def test_an_unbroken_chain_is_accepted_from_its_start_from_the_middle_and_into_a
         (lambda e: [*explained(partition=1)[:5], *e[5:]], "seq 5: its digest does not follow"),
     ],
 )
-def test_lost_doubled_swapped_and_forked_messages_break_the_chain(broken, said):
-    with pytest.raises(ChainError, match=said):
+def test_lost_doubled_swapped_and_forked_messages_break_the_chain(broken, problem):
+    with pytest.raises(ChainError, match=problem):
         link_all(broken(explained()))
 
 
@@ -186,15 +186,15 @@ def test_what_is_no_position_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "problem"),
     [
         ({"start": "newest"}, "start: 'newest' is not one of 'earliest', 'latest', or a datetime"),
         ({"start": datetime(2026, 1, 1)}, "has no time zone"),
         ({"verify": True}, "verify: True is not one of 'raise', 'warn', 'off'"),
     ],
 )
-def test_wrong_arguments_are_named(arguments, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_arguments_are_named(arguments, problem):
+    with pytest.raises(ValueError, match=problem):
         Explanations("127.0.0.1:9092", "t", **arguments)
 
 

@@ -100,7 +100,7 @@ def remove(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (remove, "/offset: may be absent"),
         (lambda s: s["required"].remove("seq"), "/seq: may be absent"),
@@ -122,11 +122,11 @@ def remove(schema: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_a_change_that_would_break_a_reader_is_found(change: Callable[[Any], Any], said: str) -> None:
+def test_a_change_that_would_break_a_reader_is_found(change: Callable[[Any], Any], expected: str) -> None:
     old = SCHEMAS["explanation.schema.json"]
     new = copy.deepcopy(old)
     change(new)
-    assert [problem for problem in breaks(old, new) if problem.startswith(said)], breaks(old, new)
+    assert [problem for problem in breaks(old, new) if problem.startswith(expected)], breaks(old, new)
 
 
 def test_a_new_field_breaks_nobody() -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels
 from explain_core.alarms.causes import Causes, CausesState
-from explain_core.alarms.detector import ChangeDetector, DetectorState, Place
+from explain_core.alarms.detector import ChangeDetector, DetectorState, Position
 from explain_core.alarms.kernels import CLIP, PAIRS, SAFETY
 from explain_core.state import StateError, block
 
@@ -21,7 +21,7 @@ def run(detector, values, start=0, **how):
     """Changes, each with the number of records when it was noticed."""
     found = []
     for i, row in enumerate(values):
-        if detector.add(row, Place(start + i, 10 * (start + i))):
+        if detector.add(row, Position(start + i, 10 * (start + i))):
             found += [(start + i + 1, change) for change in detector.end_block(**how)]
     return found
 

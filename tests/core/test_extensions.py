@@ -54,7 +54,7 @@ def test_an_estimator_s_own_parameter_reaches_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("explainer", "error", "said"),
+    ("explainer", "error", "message"),
     [
         ({"kind": "shap"}, SettingsError, "'shap' is not one of ipfi, isage; name one of these, or a class"),
         ({"kind": "ipfi", "params": {"times": 2}}, SettingsError, "are for a class of yours, and ipfi is none"),
@@ -67,11 +67,11 @@ def test_an_estimator_s_own_parameter_reaches_it() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_said_with_its_remedy(
-    explainer: dict[str, object], error: type[Exception], said: str
+    explainer: dict[str, object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=r"explainers") as caught:
         FoldDriver(SETTINGS | {"explainers": [explainer]}).send(records(1))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_family_of_learners_is_asked_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,11 +133,11 @@ def _result(state: Path, name: str, record: dict[str, Any]) -> str:
     part = PARTS[name]
     if part.report:
         bold = re.search(r"\*\*(.+?)\*\*", (state / part.report).read_text())
-        said = bold[1] if bold else "see below"
+        verdict = bold[1] if bold else "see below"
     else:
         last = [line for line in (state / f"{name}.log").read_text().splitlines() if line.strip()][-1]
-        said = last.strip("= ")
-    return said if record["status"] == 0 else f"**failed**: {said}"
+        verdict = last.strip("= ")
+    return verdict if record["status"] == 0 else f"**failed**: {verdict}"
 
 
 def _record(state: Path, name: str) -> dict[str, Any] | None:

@@ -92,7 +92,7 @@ def _put(topic: str, entry: Kept) -> Callable[[Topics], None]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "expected"),
     [
         (_without("records", 3), "no outcome"),
         (_without("records", 0), "begins with corrected"),
@@ -106,7 +106,7 @@ def _put(topic: str, entry: Kept) -> Callable[[Topics], None]:
         (lambda given: given["letters"].append(given["letters"][0]), "too many"),
     ],
 )  # fmt: skip
-def test_whatever_else_it_does_is_seen(damage: Callable[[Topics], None], said: str) -> None:
+def test_whatever_else_it_does_is_seen(damage: Callable[[Topics], None], expected: str) -> None:
     given = topics()
     damage(given)
-    assert any(said in difference for difference in differences(given)), differences(given)
+    assert any(expected in difference for difference in differences(given)), differences(given)

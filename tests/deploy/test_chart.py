@@ -158,7 +158,7 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"kafka": {}}, "bootstrapServers"),
         ({"partitions": 5}, "replicas (3) × workers (2) is more than the 5 partitions"),
@@ -171,8 +171,8 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
         ({"config": {"checkpoint": {"hmac_key_file": "keys"}}}, "hmac_key_file"),
     ],
 )
-def test_values_that_cannot_work_are_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
-    assert said in refused({**FULL, **change}, tmp_path)
+def test_values_that_cannot_work_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    assert message in refused({**FULL, **change}, tmp_path)
 
 
 def test_every_alert_fires_is_silent_when_it_should_be_and_has_an_entry_in_the_runbook() -> None:

@@ -171,7 +171,7 @@ class Driver:
             running.worker.stopping = True
             self.turn(slot, 2)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Without further faults: all workers go on until everything is committed, and stop. Starts one if there is none."""
         for running in self.workers.values():
             running.process.faults.clear()

@@ -108,7 +108,7 @@ class JoinDriver(Driver):
         """Events that move stream time beyond everything, and expire it: three, as one clock alone would not."""
         for partition in range(self.partitions):
             self.give(partition, [Given(f"{partition}-end-{n}", 10**9 + n) for n in range(3)])
-        self.settle()
+        self.finish()
 
     # --- what has become of it -------------------------------------------------------------------------------------
 

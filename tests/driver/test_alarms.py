@@ -42,7 +42,7 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
             process.faults[len(process.calls) + rng.randrange(60)] = rng.choice(list(FAULTS.values()))(driver)
         for slot in range(2):
             driver.turn(slot, rng.randrange(1, 8))
-    driver.settle()
+    driver.finish()
     assert driver.differences() == []
     for partition in range(2):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]

@@ -31,7 +31,7 @@ def end(driver: Driver) -> None:
             driver.turn(slot)
     for partition in range(2):
         driver.feed(partition, values(4, partition + 4))
-    driver.settle()
+    driver.finish()
 
 
 def calls(two: bool) -> list[str]:

@@ -35,7 +35,7 @@ def end(driver: JoinDriver) -> None:
             driver.turn(slot)
     for partition in range(2):
         driver.give(partition, records(4, partition, 2))
-    driver.settle()
+    driver.finish()
     driver.end()
 
 
@@ -94,7 +94,7 @@ def test_whatever_happens_every_event_has_one_outcome(
             driver.give(step[1], records(step[2], step[1], number))
         else:
             happen(driver, *step)
-    driver.settle()
+    driver.finish()
     driver.end()
     assert driver.differences() == []
     assert all(any(text in reason for text in ALLOWED) for reason in driver.ended), driver.ended

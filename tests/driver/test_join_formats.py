@@ -65,7 +65,7 @@ def test_events_in_avro_and_labels_in_protobuf_are_joined_into_json(driver: Join
     put(driver, EVENTS, b"\xff")
     put(driver, LABELS, b"\xff\xff")
     driver.start()
-    driver.settle()
+    driver.finish()
     joined = {
         data["id"]: (data["x"], data["label"], dict(entry.headers)["label_delay_ms"])
         for entry in driver.visible("records", 0)

@@ -42,7 +42,7 @@ def test_an_offset_of_the_past_is_refused_and_the_newest_one_goes_on(back: int) 
     driver.feed(0, values(6, 9))
     assert "is behind" in refused(driver)
     committed["records", 0] = history[-1]
-    driver.settle()
+    driver.finish()
     assert driver.differences() == []
 
 
@@ -72,7 +72,7 @@ def test_an_expired_group_goes_on_after_the_last_message(seed: int) -> None:
     driver.cluster.pass_time()
     driver.cluster.groups["app"].committed.clear()
     driver.feed(0, values(8, seed + 10))
-    driver.settle()
+    driver.finish()
     assert driver.differences() == [] and driver.ended == []
 
 
@@ -87,7 +87,7 @@ def test_deleted_records_are_refused_where_they_are_needed_and_only_there(low: i
     if low > snapshot:
         assert "were deleted by retention" in refused(driver)
     else:
-        driver.settle()
+        driver.finish()
         assert driver.differences() == []
 
 

@@ -71,7 +71,7 @@ def test_whatever_happens_the_same_bytes_are_published(
     driver.start(0)
     for step in schedule:
         happen(driver, *step)
-    driver.settle()
+    driver.finish()
     assert driver.differences() == []
     assert driver.committed() == driver.ends()
     assert all("duplicate instance id" in reason for reason in driver.ended), driver.ended

@@ -56,7 +56,7 @@ def test_without_a_registry_a_killed_worker_recovers_and_folds_what_it_knows(
     registry.gone = True
     for partition in range(driver.partitions):
         driver.feed(partition, values(format, VERSIONS, 9))
-    driver.settle()
+    driver.finish()
     assert driver.ended == [] and driver.differences() == []
     letters = [driver.published(partition)["dead_letters"] for partition in range(2)]
     assert [len(letter) for letter in letters] == [4 * 3] * 2  # the bad ones, and none of the others
@@ -72,7 +72,7 @@ def test_a_new_schema_while_the_registry_is_away_ends_the_worker_and_loses_nothi
     feed(driver, "avro", [0, 0, 0, 1, 1], 1)
     assert driver.run_to_end() == ["registry.url: no answer"]
     registry.gone = False
-    driver.settle()
+    driver.finish()
     assert driver.differences() == []
 
 
@@ -88,7 +88,7 @@ def test_a_fault_at_any_call_around_a_new_schema_changes_no_byte(
         running.process.faults[len(running.process.calls) + call] = fault(driver)
         driver.turn(0, 12)
         driver.kill(0)
-        driver.settle()
+        driver.finish()
         assert driver.differences() == [], call
 
 

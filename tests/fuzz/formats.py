@@ -115,9 +115,9 @@ def main() -> None:
     for format in arguments.format or FORMATS:
         started = time.thread_time()
         found = run(format, arguments.inputs, arguments.seed)
-        said = ", ".join(f"{name} {count:,}" for name, count in found.items())
+        outcomes = ", ".join(f"{name} {count:,}" for name, count in found.items())
         seconds = time.thread_time() - started
-        sys.stdout.write(f"{format}: {arguments.inputs:,} values, {said}, {seconds:.0f} s of CPU\n")
+        sys.stdout.write(f"{format}: {arguments.inputs:,} values, {outcomes}, {seconds:.0f} s of CPU\n")
         sys.stdout.flush()
 
 

@@ -55,8 +55,8 @@ def test_the_message_says_it_in_words_and_is_of_a_chain_of_its_own(flipped):
         assert (link.seq, alarm.schema) == (number, "alarm/1")
     (loss,) = (alarm for alarm in found if alarm.subject == "loss")
     half = (loss.after.high - loss.after.low) / 2.0
-    said = f"Since 2023-11-14 22:13 UTC the model's loss rose: {loss.before.value:.1f} → {loss.after.value:.1f} ± {half:.1f}"
-    assert loss.sentence == f"{said} (cross_entropy). False alarms: at most one in 10,000 records."
+    change = f"Since 2023-11-14 22:13 UTC the model's loss rose: {loss.before.value:.1f} → {loss.after.value:.1f} ± {half:.1f}"
+    assert loss.sentence == f"{change} (cross_entropy). False alarms: at most one in 10,000 records."
     matters = next(alarm for alarm in found if alarm.subject == "importance")
     assert (
         "a matters less: " in matters.sentence and f"({matters.estimator}, cross_entropy)" in matters.sentence

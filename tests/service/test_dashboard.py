@@ -106,7 +106,9 @@ def test_tail_calls_a_partition_by_its_label_else_by_its_only_key() -> None:
     assert Explanation.from_json(json.dumps(message).encode()).keys is None
 
 
-def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0) -> str:
+def headline_of(
+    courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0
+) -> str:
     """The sentence on features whose values take such courses, a day from point to point."""
     partition, body = fed().partitions[0], newest()
     partition.history = History()
@@ -130,23 +132,23 @@ def said(courses: dict[str, list[float]], half: float = 0.01, settled: bool = Tr
 
 def test_the_sentence_begins_with_the_records_that_could_not_be_used_if_they_are_many() -> None:
     course = {"a": [0.1] * 3}
-    usual = said(course)
-    assert said(course, rejected=50) == usual
-    assert said(course, rejected=830) == f"830 of the last 1,000 records could not be used. {usual}"
+    usual = headline_of(course)
+    assert headline_of(course, rejected=50) == usual
+    assert headline_of(course, rejected=830) == f"830 of the last 1,000 records could not be used. {usual}"
 
 
 def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
     performance = newest()["performance"]["cross_entropy"]
     gain = performance["empty"] - performance["model"]
     worth = f"; log loss {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than no model; "
-    steady = said({"a": [0.1] * 3, "b": [0.0] * 3})
+    steady = headline_of({"a": [0.1] * 3, "b": [0.0] * 3})
     assert steady == (
         f"a drives the model, 0.100 ± 0.010{worth}"
         "no change detected since 14 November 2023 22:13 UTC; one of a by 0.030 would have been."
     )
-    rose = said({"a": [0.1] * 3, "b": [0.0, 0.0, 0.05]})
+    rose = headline_of({"a": [0.1] * 3, "b": [0.0, 0.0, 0.05]})
     assert rose.endswith("b rose from 0.000 to 0.050 since 14 November 2023 22:13 UTC.")
-    back = said({"a": [0.01, 0.108, 0.042]})
+    back = headline_of({"a": [0.01, 0.108, 0.042]})
     assert back.endswith(
         "a rose from 0.010 to 0.108 between 14 November 2023 22:13 UTC and 15 November 2023 22:13 UTC, now 0.042."
     )
@@ -157,13 +159,13 @@ def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
 
 
 def test_nothing_drives_the_model_while_its_band_holds_0_or_is_not_settled() -> None:
-    assert said({"a": [0.009] * 2, "b": [0.0] * 2}).startswith("No feature stands out from chance; ")
+    assert headline_of({"a": [0.009] * 2, "b": [0.0] * 2}).startswith("No feature stands out from chance; ")
     many = {f"f{i}": [0.011] * 2 for i in range(10)}  # beyond 1.96 standard errors, which one of ten often is
-    assert said(many).startswith("No feature stands out from chance; ")
-    early = said({"a": [0.5] * 2}, settled=False)
+    assert headline_of(many).startswith("No feature stands out from chance; ")
+    early = headline_of({"a": [0.5] * 2}, settled=False)
     assert early.startswith("Too few informative records to say what drives the model; ")
     assert early.endswith("it is too early to say what changed.")
-    assert said({"a": [0.5]}).endswith("it is too early to say what changed.")
+    assert headline_of({"a": [0.5]}).endswith("it is too early to say what changed.")
 
 
 def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
@@ -386,7 +388,7 @@ def test_the_chain_of_the_drift_topic_is_checked_too() -> None:
 
 def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
     values = [output.value for destination, output in outputs() if destination == "explanations"][:10]
-    for broken, said in (
+    for broken, problem in (
         ([*values[:4], *values[5:]], "missing before it"),
         ([*values[:4], values[4].replace(b'"rejected":0', b'"rejected":1'), *values[5:]], "digest"),
         (values, None),
@@ -395,8 +397,8 @@ def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
         for value in broken:
             feed.explanation(0, value)
         (chain,) = Page(feed, Selection(view="integrity")).next()["chains"]
-        assert (said in chain["broken"]) if said else chain["broken"] is None
-        assert chain["verified"] == len(broken) - (1 if said else 0)
+        assert (problem in chain["broken"]) if problem else chain["broken"] is None
+        assert chain["verified"] == len(broken) - (1 if problem else 0)
 
 
 @pytest.mark.parametrize("shown", [False, True])

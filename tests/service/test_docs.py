@@ -187,8 +187,8 @@ def test_what_needs_no_broker_does_what_the_page_says(
             elif first not in (NAME, "make", "docker", "helm") and "explain_client" not in line:
                 subprocess.run(["bash", "-ec", line], check=True)
     out, err = capsys.readouterr()
-    for said in SAYS[page]:
-        assert said in out + err, out + err
+    for phrase in SAYS[page]:
+        assert phrase in out + err, out + err
     assert "not-this-one" not in out + err
 
 

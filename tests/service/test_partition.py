@@ -323,7 +323,7 @@ def test_offsets_may_have_gaps_and_never_go_back():
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "published"),
     [
         ([b"JFK"] * 4, ["JFK"] * 4),
         ([b"JFK", b"JFK", b"LGA", b"JFK"], ["JFK", "JFK", None, None]),
@@ -337,14 +337,14 @@ def test_offsets_may_have_gaps_and_never_go_back():
         ([b"\0\0\0\0\1k"] * 4, [None] * 4),  # framed by a registry
     ],
 )
-def test_a_message_names_the_one_key_of_all_records_also_after_a_restore(keys, said):
+def test_a_message_names_the_one_key_of_all_records_also_after_a_restore(keys, published):
     state = new_state(emit={"every": 1})
     outputs = []
     for offset, (key, value) in enumerate(zip(keys, values(4), strict=True)):
         outputs += state.step(record(2 * offset, b"{")._replace(key=b"of a bad record"))
         outputs += state.step(record(2 * offset + 1, value)._replace(key=key))
         state = restored(encode(state), settings(emit={"every": 1}))
-    assert [message["keys"] for message in messages(outputs)] == said
+    assert [message["keys"] for message in messages(outputs)] == published
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -78,7 +78,7 @@ def test_what_is_written_by_an_inferred_schema_is_read_again(
 
 
 @pytest.mark.parametrize(
-    ("format", "suffix", "text", "said"),
+    ("format", "suffix", "text", "problem"),
     [
         ("avro", "avsc", '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}', "c"),
         ("protobuf", "proto", 'syntax = "proto3"; message R { int64 a = 1; }', 'no field named "c"'),
@@ -86,19 +86,19 @@ def test_what_is_written_by_an_inferred_schema_is_read_again(
     ],
 )
 def test_a_record_that_does_not_fit_the_users_schema_is_refused_in_words(
-    format: Format, suffix: str, text: str, said: str, tmp_path: Path
+    format: Format, suffix: str, text: str, problem: str, tmp_path: Path
 ) -> None:
     file = tmp_path / f"schema.{suffix}"
     file.write_text(text)
     settings = FormatSettings(format=format, framing="none", schema_file=file)
     write = value_writer(settings, RegistrySettings(), "flights", {})
     assert read_by(settings, [write({"a": 5})], None) == [{"a": 5}]
-    with pytest.raises(SchemaProblem, match=said):
+    with pytest.raises(SchemaProblem, match=problem):
         write({"a": 5, "c": "x"})
 
 
 @pytest.mark.parametrize(
-    ("format", "columns", "said"),
+    ("format", "columns", "problem"),
     [
         ("avro", {"a b": "number"}, "record.format avro: field 'a b' cannot have this name"),
         ("protobuf", {"größe": "number"}, "field 'größe' cannot have this name in protobuf"),
@@ -108,10 +108,10 @@ def test_a_record_that_does_not_fit_the_users_schema_is_refused_in_words(
     ],
 )
 def test_columns_that_a_schema_cannot_have_are_named(
-    format: Format, columns: dict[str, str], said: str
+    format: Format, columns: dict[str, str], problem: str
 ) -> None:
     settings = FormatSettings(format=format, framing="registry")
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=problem):
         value_writer(settings, RegistrySettings(url="http://127.0.0.1:1"), "flights", columns)
 
 
@@ -146,7 +146,7 @@ def test_json_lines_and_parquet_are_read_as_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "problem"),
     [
         ("rows.txt", b"", r"must end in \.csv"),
         ("rows.jsonl", b'{"a": 1}\n[1]\n', "line 2 is no JSON object"),
@@ -155,10 +155,10 @@ def test_json_lines_and_parquet_are_read_as_records(tmp_path: Path) -> None:
         ("rows.parquet", b"not Parquet at all", "cannot be read as Parquet: "),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(name: str, content: bytes, problem: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_bytes(content)
-    with pytest.raises(UserError, match=f"^--input .*{name}: .*{said}|^--input .*{name}: {said}"):
+    with pytest.raises(UserError, match=f"^--input .*{name}: .*{problem}|^--input .*{name}: {problem}"):
         read_table("--input", file, None, [])
 
 

@@ -40,10 +40,10 @@ def server(state: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "problem"),
     [("nobody", "no answer that can be used"), ("silent", "no answer that can be used"), ("other", "405")],
 )
-def test_a_registry_that_does_not_answer_is_named_with_what_to_do(state: str, said: str) -> None:
+def test_a_registry_that_does_not_answer_is_named_with_what_to_do(state: str, problem: str) -> None:
     with server(state) as port:
         address = f"http://127.0.0.1:{port}"
         settings = load_settings(
@@ -53,7 +53,7 @@ def test_a_registry_that_does_not_answer_is_named_with_what_to_do(state: str, sa
             with pytest.raises(UserError) as error:
                 ask()
             message = str(error.value)
-            assert message.startswith(f"registry.url {address}: ") and said in message
+            assert message.startswith(f"registry.url {address}: ") and problem in message
             assert "check the address" in message and "\n" not in message
 
 

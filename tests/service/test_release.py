@@ -54,8 +54,8 @@ def test_a_new_version_is_in_every_file_and_its_changes_have_a_section(copy: Pat
 
 def test_a_release_without_changes_is_refused(copy: Path) -> None:
     release(copy, "version", "7.8.9")
-    status, said = release(copy, "version", "7.9.0")
-    assert status == 1 and "nothing under Unreleased" in said
+    status, output = release(copy, "version", "7.9.0")
+    assert status == 1 and "nothing under Unreleased" in output
     assert 'version = "7.8.9"' in (copy / "pyproject.toml").read_text()
 
 
@@ -64,21 +64,21 @@ def test_a_file_with_another_version_stops_the_release_by_its_name(copy: Path, n
     release(copy, "version", "7.8.9")
     path = copy / name
     path.write_text(path.read_text().replace("7.8.9", "7.8.8"))
-    status, said = release(copy, "build", "7.8.9")
-    assert status == 1 and f"{name} says 7.8.8" in said
-    assert sum(said.count(f"{other} says") for other in (*HOLDS, "CHANGELOG.md")) <= 2
+    status, output = release(copy, "build", "7.8.9")
+    assert status == 1 and f"{name} says 7.8.8" in output
+    assert sum(output.count(f"{other} says") for other in (*HOLDS, "CHANGELOG.md")) <= 2
     assert not (copy / "build").exists()
 
 
 @pytest.mark.parametrize("number", ["1.2", "v1.2.3", "1.2.3-beta", ""])
 def test_what_is_no_version_is_refused(copy: Path, number: str) -> None:
-    status, said = release(copy, "version", number)
-    assert status == 2 and "MAJOR.MINOR.PATCH" in said
+    status, output = release(copy, "version", number)
+    assert status == 2 and "MAJOR.MINOR.PATCH" in output
     assert (copy / "pyproject.toml").read_text() == (ROOT / "pyproject.toml").read_text()
 
 
 def test_a_release_is_built_from_a_commit(copy: Path) -> None:
     release(copy, "version", "7.8.9")
     subprocess.run(["git", "init", "--quiet"], cwd=copy, check=True)
-    status, said = release(copy, "build", "7.8.9")
-    assert status == 1 and "commit them first" in said
+    status, output = release(copy, "build", "7.8.9")
+    assert status == 1 and "commit them first" in output

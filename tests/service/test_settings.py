@@ -67,8 +67,8 @@ def test_partitions_have_names_by_their_numbers(tmp_path: Path) -> None:
         "of key",
     ]
     assert settings.name_of(1, None) == "partition 1"
-    said = _refusal({"EXPLAIN_PARTITION_LABELS": '{"JFK": "0"}'})
-    assert "partition_labels" in said and "'JFK'" in said
+    refusal = _refusal({"EXPLAIN_PARTITION_LABELS": '{"JFK": "0"}'})
+    assert "partition_labels" in refusal and "'JFK'" in refusal
 
 
 def test_a_section_that_is_empty_in_the_file_has_its_defaults(tmp_path: Path) -> None:

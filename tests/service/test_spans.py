@@ -132,8 +132,8 @@ def test_a_collector_that_is_away_is_said_once_and_breaks_nothing(
     for offset in range(3):
         spans.add(0, record(offset, f"00-{TRACE}-{PARENT}-01".encode()), [OUTPUT], seconds=0.0)
         spans._provider.force_flush()
-    said = [record for record in caplog.records if "tracing.endpoint" in record.getMessage()]
-    assert [record.levelname for record in said] == ["WARNING"]
+    warnings = [record for record in caplog.records if "tracing.endpoint" in record.getMessage()]
+    assert [record.levelname for record in warnings] == ["WARNING"]
     assert not any(record.exc_info for record in caplog.records)
 
 

@@ -67,8 +67,8 @@ def audit(address: str) -> tuple[int, str]:
 
 def test_an_audit_of_every_package_without_a_finding_says_so() -> None:
     with database({}) as address:
-        status, said = audit(address)
-    assert (status, said) == (0, f"audited: {LOCK}: {len(PINNED)} packages, no known vulnerability\n")
+        status, output = audit(address)
+    assert (status, output) == (0, f"audited: {LOCK}: {len(PINNED)} packages, no known vulnerability\n")
 
 
 def test_a_vulnerable_package_fails_the_audit_and_is_named_with_the_release_that_corrects_it() -> None:
@@ -82,9 +82,9 @@ def test_a_vulnerable_package_fails_the_audit_and_is_named_with_the_release_that
         ],
     }
     with database({"river": [advisory]}) as address:
-        status, said = audit(address)
+        status, output = audit(address)
     assert status == 1
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         f"VULNERABLE: {LOCK}",
         f"river {PINNED['river']}: PYSEC-0000-1, corrected in 99.1",
     ]
@@ -93,10 +93,10 @@ def test_a_vulnerable_package_fails_the_audit_and_is_named_with_the_release_that
 def test_a_database_that_cannot_be_reached_or_read_means_not_audited() -> None:
     with database({"river": [{"id": "PYSEC-0000-1", "affected": [], "published": "?"}]}) as address:
         unreadable = audit(address)
-    for status, said in (unreadable, audit(address)):  # the second finds nobody at that address
+    for status, output in (unreadable, audit(address)):  # the second finds nobody at that address
         assert status == 3
-        assert said.startswith(f"NOT AUDITED: {LOCK}: ") and said.count("\n") == 1
-        assert "no known vulnerability" not in said
+        assert output.startswith(f"NOT AUDITED: {LOCK}: ") and output.count("\n") == 1
+        assert "no known vulnerability" not in output
 
 
 def test_the_bill_of_materials_lists_what_is_locked_with_its_hashes_and_is_the_same_every_time(
