@@ -303,7 +303,7 @@ def test_the_oracle_waits_for_a_transaction_and_says_which_hangs(
     assert producer.flush(30) == 0
     differences: list[str] = []
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(oracle._read, line.settings, topic, differences)
+        reading = pool.submit(oracle.read_topic, line.settings, topic, differences)
         time.sleep(2.0)
         if late:
             producer.commit_transaction(30)
