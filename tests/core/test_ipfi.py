@@ -190,7 +190,8 @@ def test_the_ratio_is_that_of_the_smoothed_losses_with_the_band_of_the_delta_met
     variance = w @ residual**2 / (1 - w @ w) * (w @ w) / mean**2
     explanation = pfi.explanation
     assert explanation.values[0, 0] == pytest.approx(ratio)
-    rows = 1 + 1 / (5 * (w @ w))  # those of a uniform reservoir of 5 stay
+    # The rows of a uniform reservoir of 5 stay: of m = 1 draws half of the variance is theirs, of a plain mean half of that.
+    rows = 1 + (0.25 if alpha is None else 0.5) / (5 * (w @ w))
     assert explanation.std[0, 0] == pytest.approx(math.sqrt(variance * rows))
     assert explanation.metadata["kind"] == "ratio"
 
