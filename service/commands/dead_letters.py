@@ -27,7 +27,7 @@ BATCH = 1_000
 
 
 class Letter(NamedTuple):
-    """A dead letter: the record as it came, and what the headers say of it."""
+    """A dead letter: the original record, and what the sidecar's headers report."""
 
     partition: int
     offset: int
@@ -92,7 +92,7 @@ def replay(
             )
     group = reading_consumer(settings, group=f"{settings.app_id}.dead-letters")
     try:
-        # Before anything is read: whoever else replays is fenced by it, or fences us.
+        # Before anything is read: of two replays at the same time, one fences the other.
         transaction = Transaction(settings, f"{settings.app_id}-dead-letters", ErrorLog()) if yes else None
         letters = list(
             _unreplayed(settings, group, topics[settings.topics.dead_letters].partitions, from_beginning)
@@ -141,7 +141,7 @@ def _give_back(
                 Sent(settings.topics.records, letter.partition, letter.key, letter.value, letter.own_headers)
             )
     ends = {letter.partition: letter.offset + 1 for letter in letters}
-    # Nobody is a member of this group, so its metadata has no generation to check.
+    # The group has no members, so its metadata has no generation to check.
     transaction.commit(
         [TopicPartition(settings.topics.dead_letters, p, end) for p, end in ends.items()], group
     )

@@ -22,7 +22,7 @@ from service.snapshots.snapshot import Manifest, begin, take
 from service.wire.registry import json_reader, registry_of
 
 JOIN_SECONDS = 20.0
-"""A broker waits 3 s for others before it lets the first member into an empty group."""
+"""A broker waits 3 s for other members before it admits the first one to an empty group."""
 
 DECIDE_SECONDS = 10.0
 
@@ -40,7 +40,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
             f"--partition {partition}: {records.name!r} has the partitions 0 to {records.partitions - 1}"
         )
     _check_stopped(settings)
-    # As a worker's, so that the group takes it; a dead one's session must not last longer than a worker's.
+    # The same settings as a worker's: the group accepts the member, and a crashed reset leaves it no later than a worker would.
     group = reading_consumer(
         settings,
         group=settings.app_id,
@@ -116,7 +116,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
 def _look(
     past: Past, keys: Keys
 ) -> tuple[tuple[Pointer, Manifest] | None, Published | None, SnapshotError | None]:
-    """The newest snapshot that can be used, what was published, and what is wrong with the newest manifest if that is not the one.
+    """The newest usable snapshot, what was published, and the error of the newest manifest if it is not usable.
 
     Raises ``Undecided`` where an open transaction hides it for too long.
     """

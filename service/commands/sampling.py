@@ -1,4 +1,4 @@
-"""What the newest records of a topic are: by the settings, and by what can be seen of their format and framing."""
+"""What the newest records of a topic are: as the settings decode them, and by their visible format and framing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Inferred:
 
 @dataclass
 class Tally:
-    """What became of the records of a sample; ``bad`` has by class how many, and what is said of the first."""
+    """The outcome of decoding a sample; ``bad`` has the number of records and the first message of each class."""
 
     good: int = 0
     skipped: int = 0
@@ -144,7 +144,7 @@ def _frame(record: InputRecord) -> tuple[str | None, bool, str]:
 
 
 def _read(settings: Settings, words: str, found: dict[str, Any], records: Sequence[Placed]) -> Seen:
-    """Settings of the records by which the first of them that can be is read, and its fields."""
+    """The first candidate settings that decode the records, and the fields of a record."""
     own = settings.record
     known: dict[str, Any] = {"framing": None, "schema_file": None, "message": None, **found}
     same = own.format in (known["format"], "json_schema" if known["format"] == "json" else None)

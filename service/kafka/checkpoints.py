@@ -120,7 +120,7 @@ class Undecided(UserError):
 
 
 def undecided(where: TopicPartition, offset: int) -> Undecided:
-    """What to say where a transaction that is open since an offset hides what is behind it."""
+    """The message for a transaction that has been open since an offset and hides the messages after it."""
     return Undecided(
         f"{where.topic} partition {where.partition}: another program's transaction is open since offset {offset} and hides what comes after "
         "it; Kafka ends it after that program's transaction.timeout.ms, which the brokers bound by transaction.max.timeout.ms (15 minutes). "

@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kafka:
-    """What a worker sees of the world beside its settings: what makes clients of a cluster, and the time.
+    """A worker's environment beside its settings: factories of the cluster's clients, and the clock.
 
-    The default is Kafka itself. ``tests/driver`` has one in memory that does as it is told.
+    The default is Kafka itself; ``tests/driver`` has an in-memory cluster under the control of a test.
     """
 
     consumer: Callable[[dict[str, Any]], Consumer] = Consumer
@@ -71,7 +71,7 @@ def reading_consumer(
     kafka: Kafka = KAFKA,
     **config: object,
 ) -> Consumer:
-    """A consumer that joins no group, for reading at offsets of our own choice; ``group`` is whose offsets it can ask for.
+    """A consumer that joins no group, for reading at explicit offsets; ``group`` names the group whose offsets it can query.
 
     ``config``: more librdkafka properties, with _ for the dots.
     """
@@ -127,7 +127,7 @@ def worker_name(settings: Settings, slot: int) -> str:
 
 
 class ErrorLog:
-    """Keeps what a client reports in the background: it says why a call failed when the call itself just timed out."""
+    """Keeps the errors that a client reports in the background: they explain a call that merely timed out."""
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None
@@ -135,7 +135,7 @@ class ErrorLog:
 
     @property
     def refused(self) -> bool:
-        """Whether a broker answered that it will not have us."""
+        """Whether a broker refused the client."""
         return self.last is not None and self.last.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
     def __call__(self, error: KafkaError) -> None:

@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """What a worker's loop knows of time, in seconds. A test gives one of its own, which nothing but the test moves."""
+    """The clock of a worker's loop, in seconds. A test passes a clock that only the test advances."""
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -78,7 +78,7 @@ class Commits(Timing):
         return any(partition.dirty for partition in owned) or bool(self._cadence.due(_running(owned)))
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
-        """Send what a record of the input has caused, which may be nothing. Raises ``Aborted``."""
+        """Send the outputs of an input record, if any. Raises ``Aborted``."""
         self._count()
         if outputs or not self._transaction.open:
             self._transaction.publish(partition, outputs)
@@ -126,7 +126,7 @@ class Commits(Timing):
             partition.committed(places.get(partition.partition))
 
     def _save(self, owned: OwnedPartition) -> Place:
-        """Send a snapshot; its place is known once the transaction is flushed."""
+        """Send a snapshot; its offsets are known once the transaction is flushed."""
         started = self._clock.monotonic()
         records, ends, size = owned.snapshot()
         offsets = self._transaction.send_all(self._checkpoints, owned.partition, records)

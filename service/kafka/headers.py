@@ -24,7 +24,7 @@ _headers = methodcaller("headers")
 
 
 def read_headers(message: Message) -> Read:
-    """The headers of a message. Afterwards the message itself has the readable ones alone.
+    """The headers of a message. Afterwards the message itself has only the readable ones.
 
     confluent-kafka decodes the names as UTF-8. Where a name is not, it raises ``SystemError`` and keeps a list in which that
     header's tuple has no name at all: Python code that takes such an item crashes the interpreter. The garbage collector tells
@@ -40,12 +40,12 @@ def read_headers(message: Message) -> Read:
 
 
 def offset_of(message: Message) -> int:
-    """The offset of a message that was read, or of the end that it stands for; such a one always has it."""
+    """The offset of a message that was read, or of the end of a partition; either always has an offset."""
     offset: int = message.offset()  # type: ignore[assignment]
     return offset
 
 
 def record_of(message: Message) -> InputRecord:
-    """A message of the input as the fold and the join take it in."""
+    """An input message, as the fold and the join read it."""
     timestamp = message.timestamp()[1]
     return InputRecord(offset_of(message), timestamp, message.key(), message.value(), *read_headers(message))

@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 
 class OwnedPartition:
-    """A partition that the group gave to this worker: its state, and what of it is committed.
+    """A partition assigned to this worker: its state, and how much of it is committed.
 
-    What it says of itself may be read by another thread; only its own methods change it.
+    Another thread may read its properties; only its own methods change it.
     """
 
     def __init__(self, cluster: Cluster, partition: int) -> None:
@@ -50,7 +50,7 @@ class OwnedPartition:
 
     @property
     def learnt(self) -> bool:
-        """Whether records are folded by schemas that no snapshot has: the next commit needs one that has them."""
+        """Whether records were folded with schemas that no snapshot holds: the next commit needs a new snapshot."""
         return self.state is not None and len(self.state.schemas) > self._stored_schemas
 
     @property
@@ -101,13 +101,13 @@ class OwnedPartition:
         return self.state is not None
 
     def consume(self) -> list[TopicPartition]:
-        """Where input is to begin; from now on it is folded."""
+        """The offset at which input begins; from now on it is folded."""
         assert self.state is not None
         self.consuming = True
         return [TopicPartition(self._topic, self.partition, self.state.next_offset)]
 
     def inputs(self) -> list[TopicPartition]:
-        """What is consumed for it, if anything is."""
+        """The topic partitions consumed for it, if any."""
         return [TopicPartition(self._topic, self.partition)] if self.consuming else []
 
     def fold(self, record: InputRecord) -> list[Output]:
@@ -206,6 +206,6 @@ class OwnedPartition:
             self.snapshot_at = self._clock.monotonic()
 
     def _count(self) -> None:
-        """The state is that of the committed offset: take note of what it says of itself."""
+        """The state is that of the committed offset: note what it reports."""
         if self.state is not None:
             self.metrics = measure(self.state)

@@ -41,13 +41,13 @@ from service.wire.envelope import Envelope
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
-"""With ``until_caught_up``, a worker that was given no partition waits this long for one."""
+"""With ``until_caught_up``, a worker without a partition waits this long for an assignment."""
 
 log = logging.getLogger(__name__)
 
 
 class Worker(Member[OwnedPartition]):
-    """Folds the records of the partitions that the group gives it."""
+    """Folds the records of the partitions assigned to it."""
 
     def __init__(
         self, settings: Settings, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
@@ -75,7 +75,7 @@ class Worker(Member[OwnedPartition]):
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
         consumer = group_consumer(settings, slot, self._errors, kafka)
-        # A broker answers what else is asked for only after an open fetch, so that each partition would wait for it.
+        # A broker answers other requests only after an open fetch, for which each partition would have to wait.
         self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=5)
         self._meet_the_leaders()
         self._cluster = Cluster(
@@ -116,7 +116,7 @@ class Worker(Member[OwnedPartition]):
             self._spans.close()
 
     def _meet_the_leaders(self) -> None:
-        """Connect the reader where the snapshots are, while no partition waits for it: later it takes half a second."""
+        """Connect the reader to the brokers of the snapshots while no partition waits for it: later it takes half a second."""
         with suppress(KafkaException):
             for partition in range(self._topic.partitions):
                 where = TopicPartition(self._settings.topics.checkpoints, partition)

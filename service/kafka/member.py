@@ -23,13 +23,13 @@ from service.kafka.transaction import Aborted, Transaction
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0
-"""With ``until_caught_up``, a worker that was given no partition waits this long for one."""
+"""With ``until_caught_up``, a worker without a partition waits this long for an assignment."""
 
 log = logging.getLogger(__name__)
 
 
 class Owned(Protocol):
-    """A partition that the group gave to this worker."""
+    """A partition assigned to this worker."""
 
     partition: int
     phase: Phase
@@ -45,11 +45,11 @@ class Owned(Protocol):
         ...
 
     def consume(self) -> list[TopicPartition]:
-        """Where input is to begin; from now on it is taken in."""
+        """The offset at which input begins; from now on it is processed."""
         ...
 
     def inputs(self) -> list[TopicPartition]:
-        """What is consumed for it, if anything is."""
+        """The topic partitions consumed for it, if any."""
         ...
 
     def reached(self, end: Any) -> bool:
@@ -165,11 +165,11 @@ class Member(ABC, Generic[P]):
         """What to do where retention deleted records before they were taken in."""
 
     def _look(self) -> None:
-        """Look after things once in a turn."""
+        """Periodic work, once a turn."""
         return
 
     def _close(self) -> None:
-        """The end of the loop, however it came."""
+        """The end of the loop, whatever ended it."""
         return
 
     # --- input ---------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Member(ABC, Generic[P]):
                 batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
                 more = self._consumer.consume(batch, 0.0)
                 self._raise_failure()
-                # A rebalance in the middle of that call has emptied what waits; what came before it is no longer ours.
+                # A rebalance during that call has emptied the queue; messages received before it may be of revoked partitions.
                 self._waiting.extend(
                     message for message in more if message.error() is not None or self._consumes(message)
                 )
@@ -264,7 +264,7 @@ class Member(ABC, Generic[P]):
 
     def _advance(self) -> None:
         """A slice of recovery for one partition, and input for those that became ready for it."""
-        # One past is read at a time, by the one reader; those that wait take turns until a slice is used up.
+        # The single reader recovers one partition at a time; the waiting partitions take turns until a slice is used up.
         phases: dict[str, list[P]] = {"restoring": [], "waiting": []}
         for owned in self._owned.values():
             phases.get(owned.phase, []).append(owned)
@@ -285,7 +285,7 @@ class Member(ABC, Generic[P]):
 
     def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
         reach("rebalance.assign")
-        # Nothing is fetched before the state is there: each partition is assigned with its offset in _advance.
+        # Nothing is fetched before the state is restored: _advance assigns each partition with its offset.
         consumer.incremental_assign([])
         self._joined_at = self._joined_at or self._clock.monotonic()
         for partition in partitions:
@@ -336,7 +336,7 @@ class Member(ABC, Generic[P]):
         self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
 
     def _gone(self, owned: P) -> None:
-        """A partition is no longer ours."""
+        """A partition was revoked."""
 
     def _guarded(self, callback: Callable[[], None]) -> None:
         """An exception in a callback is raised by the loop: librdkafka would swallow or mangle it."""

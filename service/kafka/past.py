@@ -1,4 +1,4 @@
-"""What the topics still know of a partition: the last messages published, and the newest snapshot."""
+"""What the topics still hold of a partition: the last messages published, and the newest snapshot."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ MESSAGES = {
 T = TypeVar("T")
 
 Read = Callable[[bytes], bytes]
-"""What gives the JSON of a message of ours, framed or not: see ``service.wire.registry.json_reader``."""
+"""Decodes one of the sidecar's messages, framed or not, to JSON: see ``service.wire.registry.json_reader``."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What downstream has seen last: epoch, the input offset after it, and the chains of the output topics."""
+    """What consumers have seen last: epoch, the input offset after it, and the chains of the output topics."""
 
     epoch: int
     offset: int
@@ -57,7 +57,7 @@ class Published:
 
 
 class _Last(NamedTuple):
-    """The last message of ours on an output topic: epoch and offset of its record, and the chain after it."""
+    """The sidecar's last message on an output topic: epoch and offset of its record, and the chain after it."""
 
     epoch: int
     offset: int
@@ -156,7 +156,7 @@ class Past:
         return found
 
     def ends(self) -> dict[str, int]:
-        """Where each output topic ends: nothing of ours that comes later is before it."""
+        """The end offset of each output topic; any later message of the sidecar has a higher offset."""
         return {
             name: self._reader.get_watermark_offsets(
                 TopicPartition(getattr(self._settings.topics, name), self._partition), timeout=READ_SECONDS
@@ -216,7 +216,7 @@ class Past:
         return False
 
     def _key(self, message: Message) -> tuple[str, str]:
-        """Prefix and part of the key of a record of ours on the checkpoints topic, else empty."""
+        """Prefix and part of the key of one of the sidecar's records on the checkpoints topic, else empty."""
         prefix, _, part = (message.key() or b"").decode(errors="replace").rpartition("/")
         ours = prefix.startswith(self._prefix) and prefix.rpartition("/")[2] == str(self._partition)
         return (prefix, part) if ours else ("", "")

@@ -30,7 +30,7 @@ from service.snapshots.snapshot import Manifest, Versions, begin, load
 SLICE_SECONDS = 0.1
 
 SUPERSEDED_SECONDS = 10.0
-"""A snapshot that was replaced while it was read is found again at once; one that stays missing is lost."""
+"""A snapshot replaced while it was read is found again at once; one that stays missing is lost."""
 
 BEHIND_SECONDS = 10.0
 """What a coordinator may take to load what was committed, once it answers."""
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class RecoveryError(UserError):
-    """The past of a partition does not fit; nothing was folded or published."""
+    """The stored state of a partition contradicts its topics; nothing was folded or published."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Recovered:
 
 
 class Recovery:
-    """Looks for what a partition has been before, and restores it. ``past`` is what the topics still know of it."""
+    """Finds the stored state of a partition, and restores it. ``past`` is what the topics still know of it."""
 
     def __init__(self, cluster: Cluster, partition: int) -> None:
         self.partition = partition
@@ -125,7 +125,7 @@ class Recovery:
         try:
             # Blocks while a predecessor's transaction is open: its outcome decides where we start.
             committed = cluster.group.committed([where], timeout=SLICE_SECONDS)[0]
-            # The group's connection is busy with fetching for other partitions.
+            # The group's connection is busy fetching for other partitions.
             low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
             if committed.error is not None:
                 raise KafkaException(committed.error)
@@ -140,7 +140,7 @@ class Recovery:
             return None
         except Undecided as error:
             self._delayed(str(error))
-            self._clock.sleep(SLICE_SECONDS / 2)  # it may take minutes: other partitions need the time more
+            self._clock.sleep(SLICE_SECONDS / 2)  # it may take minutes, which other partitions need
             return None
         self._check_log(pointer, committed.offset, low, high)
         self._start_restore(pointer, Target(committed.offset, pointer.fold_digest, pointer.chains))
@@ -187,7 +187,7 @@ class Recovery:
         return True
 
     def _delayed(self, reason: str) -> None:
-        """Kafka cannot answer yet; the next slice asks again."""
+        """Kafka cannot answer yet; the next slice retries."""
         if reason != self._delay:
             self._delay = reason
             log.info("waiting: %s", reason, extra=self._extra)
@@ -349,9 +349,8 @@ class Recovery:
         return Recovered(state, manifest, stored_at)
 
     def accept(self, target: Target, state: PartitionState) -> None:
-        """Take the digests that were published into a state that differs from what published them, where an operator has said so.
-
-        Raises ``RecoveryError`` where nobody has.
+        """Accept the published digests for a state that differs from the one that published them, if an operator has allowed
+        it. Raises ``RecoveryError`` otherwise.
         """
         settings = self._cluster.settings
         recovery = settings.recovery

@@ -1,6 +1,6 @@
 """What a worker tells its supervisor: one JSON line each second and after each rebalance, over a pipe.
 
-The line is made and written by a thread of its own: the loop never waits for whoever reads it.
+The line is made and written by a thread of its own: the loop never waits for the reader.
 """
 
 from __future__ import annotations

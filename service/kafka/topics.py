@@ -115,7 +115,7 @@ class Topics:
                     raise unreachable(self._settings, self._errors, error) from None
 
     def until_described(self, *names: str) -> dict[str, Topic]:
-        """Topics that were created this moment; a broker hears of them a little later."""
+        """Topics that were just created; a broker learns of them a little later."""
         deadline = self._clock.monotonic() + CONNECT_SECONDS
         while True:
             found = self.describe(*names)
@@ -225,7 +225,7 @@ def least_bytes(settings: Settings) -> dict[str, int]:
 
 
 def too_small(setting: str, topic: Topic, settings: Settings) -> str | None:
-    """What to say of an output topic that does not take the largest message."""
+    """The problem of an output topic that does not accept the largest message."""
     least = least_bytes(settings).get(setting, 0)
     limit = int(topic.config.get("max.message.bytes", least))
     if limit >= least:
@@ -237,7 +237,7 @@ def too_small(setting: str, topic: Topic, settings: Settings) -> str | None:
 
 
 def retention_warning(source: Topic, settings: Settings) -> str | None:
-    """What to say where the input is deleted too soon for a replay."""
+    """The problem of an input whose retention is too short for a replay."""
     retention = int(source.config.get("retention.ms", "-1"))
     wanted = 10 * settings.checkpoint.max_age * 1000
     if 0 <= retention < wanted:

@@ -90,12 +90,12 @@ class Totals:
             self.recovery_seconds += seconds
 
     def rebalanced(self) -> None:
-        """Partitions came; whoever reports on them should do so at once."""
+        """Partitions were assigned; the next report is due at once."""
         self.rebalances += 1
         self.moved.set()
 
     def released(self, partition: int) -> None:
-        """A partition is no longer ours."""
+        """A partition was revoked."""
         self.explanations.pop(partition, None)
         self.drift.pop(partition, None)
         self.moved.set()

@@ -48,7 +48,7 @@ _REFUSALS = {
     KafkaError._UNKNOWN_TOPIC: "the topic was deleted; create it again",
     KafkaError._UNKNOWN_PARTITION: "the topic has fewer partitions than the records topic; give it as many",
 }
-"""Answers that sending again cannot change, and what can."""
+"""Errors that a retry cannot cure, and the remedy of each."""
 
 log = logging.getLogger(__name__)
 
@@ -272,8 +272,8 @@ class Transaction:
     ) -> None:
         """Commit what was sent together with the input offsets. Raises ``Aborted``.
 
-        ``metadata`` is that of a member of the group, so that Kafka refuses the offsets once it is none; without it nobody
-        else may be one. ``confirm`` is called last and may raise what stands against the commit.
+        ``metadata`` is that of a member of the group, so that Kafka refuses the offsets once it is none; without it the group
+        must have no other member. ``confirm`` is called last and may raise what stands against the commit.
         """
         if offsets:
             if self._replaced:
@@ -304,7 +304,7 @@ class Transaction:
             try:
                 producer.send_offsets_to_transaction(offsets, metadata, seconds)
                 outcome.set_result(None)
-            except BaseException as error:  # whatever it is, the loop must not wait for more
+            except BaseException as error:  # whatever the error, the loop must not wait for more
                 outcome.set_exception(error)
 
         threading.Thread(target=send, daemon=True).start()
@@ -339,7 +339,7 @@ class Transaction:
             self._call("abort_transaction", self._producer.abort_transaction)
 
     def discard(self, partition: int) -> None:
-        """Forget the outputs of a partition that is no longer ours; the transaction must not be open."""
+        """Forget the outputs of a revoked partition; the transaction must not be open."""
         self.kept = [
             sent for sent in self.kept if partition != (sent.partition if sent.owner is None else sent.owner)
         ]
@@ -363,7 +363,7 @@ class Transaction:
                 continue
             stuck_at = stuck_at or self._clock.monotonic() + STUCK_SECONDS
             if self._clock.monotonic() > stuck_at:
-                self.open = False  # nor would it hear of an abort
+                self.open = False  # it would not learn of an abort either
                 raise Fatal(
                     f"{name} has had no outcome for {STUCK_SECONDS:g} s while Kafka answers other calls ({cause.str()}); "
                     "start the sidecar again: nothing is lost, and what was decided is read from the committed offsets"

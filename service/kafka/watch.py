@@ -1,4 +1,4 @@
-"""Whether the topics are still those that the worker began with: one that was deleted and created again has another id."""
+"""Whether the topics are still those that the worker started with: a topic deleted and created again has another id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.kafka.clock import Clock
 from service.kafka.topics import Topic, Topics
 
 LOOK_SECONDS = 2.0
-"""How often all topics are looked at."""
+"""Seconds between checks of all topics."""
 
 ANSWER_SECONDS = 1.0
 """How long a commit waits for an answer; without one it goes on, as other brokers may answer it."""
