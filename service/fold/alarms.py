@@ -1,7 +1,7 @@
 """Alarms: when losses and importances of a partition changed, from what each record adds to them.
 
-What is watched stands in a few detectors, each with records of its own: all that were folded (losses, missing values), those that an
-estimator explained (importances), all that came (rejected records).
+A few detectors watch the partition, each over its own records: all that were folded (losses, missing values), those that an
+estimator explained (importances), all that were read (rejected records).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_NAME = 80
 """Characters of a feature's name in a sentence."""
 
 MEMORY = 100
-"""Records that values which no reservoir makes dependent are taken to depend on each other for, at most."""
+"""The assumed length of dependence, in records, of values that no reservoir makes dependent."""
 
 
 class AlarmsData(State, frozen=True):
@@ -35,7 +35,7 @@ class AlarmsData(State, frozen=True):
 
 
 class Subject(NamedTuple):
-    """What a detector's column is; None for what it has nothing to do with."""
+    """What a detector's column measures; None for what does not apply."""
 
     kind: str
     loss: str | None = None
@@ -55,9 +55,9 @@ class _Watched(NamedTuple):
 
 
 class Alarms:
-    """Watches a partition, whose state its state is part of.
+    """Watches a partition; its state is part of the partition's state.
 
-    ``kinds`` are the features met, in their order: a mapping that grows.
+    ``kinds`` are the features seen, in order of appearance: a mapping that grows.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class Alarms:
         return ChangeDetector(subjects, one_in=alarms.one_in, baseline=alarms.baseline, **how)
 
     def _of_estimator(self, explainer: IncrementalEstimator, every: int) -> ChangeDetector:
-        """The rows of a geometric reservoir stay so many records on average, and those of records before a feature came lack it."""
+        """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it."""
         kind, size = getattr(explainer.reservoir, "kind", None), explainer.reservoir.size
         stay = max(size // every, 2) if kind == "geometric" else MEMORY
         warm_up = max(self._settings.warm_up, TURNOVER * stay)
         return self._detector(len(explainer.players), memory=stay, draws=explainer.n_samples, warm_up=warm_up)
 
     def folded(self, position: Position, x: Row, explained: bool) -> list[dict[str, Any]]:
-        """Take in a record that was folded, and explained or not; what the alarms say that it completes."""
+        """Take in a folded record, explained or not; returns the contents of the alarms that it raises."""
         raised: list[dict[str, Any]] = []
         for watched in self._watched.values():
             kind, detector = watched.kind, watched.detector
@@ -140,7 +140,7 @@ class Alarms:
         ]
 
     def _limits(self, watched: _Watched) -> list[float] | float:
-        """The tolerance: a share of the loss of the labels' frequencies, or of all records."""
+        """The tolerance: a share of the loss of predicting the labels' frequencies, or of all records."""
         least = self._settings.min_change
         if watched.loss is not None:
             return least * abs(self._performance.of(watched.loss)[1])
@@ -160,7 +160,7 @@ class Alarms:
         return Subject(watched.kind, feature=list(self._kinds)[column] if watched.kind == "missing" else None)
 
     def _alarm(self, watched: _Watched, change: Change) -> dict[str, Any]:
-        """What the message says besides whose it is."""
+        """The content of the message, without the fields that identify its source."""
         subject = self._subject(watched, change.subject)
         return {
             "subject": subject.kind,
@@ -187,7 +187,7 @@ class Alarms:
         return AlarmsData(detectors, self._causes.state())
 
     def restore(self, data: AlarmsData) -> None:
-        """Take a stored state on, after the estimators and the features met. Raises ``StateError`` where it is none."""
+        """Restore a stored state, after the estimators and the features seen. Raises ``StateError`` where it is invalid."""
         check(list(data.detectors) == list(self._watched), "alarms: of other subjects")
         for name, watched in self._watched.items():
             most = watched.detector.subjects

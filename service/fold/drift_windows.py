@@ -27,7 +27,7 @@ from service.pickles.codec import dumps, loads
 from service.settings import Settings
 
 Rows = list[tuple[dict[str, Any], Any, float]]
-"""Records, truths, and the loss of the model when each came."""
+"""Records, truths, and the model's loss on each before it learnt from it."""
 
 STORED_ROWS = list[tuple[dict[str, Value], Value, float]]
 """The same, as JSON may hold them."""
@@ -71,7 +71,7 @@ class Window:
 
     @classmethod
     def restored(cls, data: WindowData, task: str, classes: int) -> Window:
-        """The window of a stored state, with its rows to be added to. Raises ``StateError`` where they are none."""
+        """The window of a stored state, with its rows still to be added. Raises ``StateError`` where they are invalid."""
         try:
             rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -136,7 +136,7 @@ class Windows:
         )
 
     def restore(self, data: WindowsData, classes: int, unpack: Unpack) -> None:
-        """Take a stored state on. Raises ``StateError`` where it is none."""
+        """Restore a stored state. Raises ``StateError`` where it is invalid."""
         self.current, self.baseline = (
             None if window is None else Window.restored(window, self._task, classes)
             for window in (data.current, data.baseline)
@@ -149,7 +149,7 @@ class Windows:
             self.baseline.close()
 
     def before(self, sample: Sample, model: Model) -> dict[str, Any] | None:
-        """Note that a record comes, before the model learns from it; what the window says that it ends, if it does."""
+        """Note a record before the model learns from it; returns the message of the window that it ends, if any."""
         period = self._settings.period
         now = sample.timestamp // int(1_000 * period) if period else 0
         ended, current = None, self.current
@@ -162,7 +162,7 @@ class Windows:
     def add(
         self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model
     ) -> dict[str, Any] | None:
-        """Take a record in; what its window says if it is complete now."""
+        """Add a record; returns the window's message if the window is now complete."""
         current, period = self.current, self._settings.period
         assert current is not None
         if period and sample.timestamp // int(1_000 * period) < current.period:
@@ -173,7 +173,7 @@ class Windows:
 
     def _begin(self, model: Model, period: int) -> None:
         number = self.baseline.number + 1 if self.baseline else 0
-        # The first window's model has learnt from nothing: there is nothing to say about it.
+        # The first window's model has learnt from nothing: it has no change to report.
         frozen = None if self._static or number == 0 else model_data(model, False, dumps)
         self.current = Window(number, frozen, period)
 
@@ -223,5 +223,5 @@ class Windows:
         )
 
     def _loads(self, packed: bytes) -> Any:
-        """What this process has packed itself, or has checked."""
+        """Packed by this process, or checked by it."""
         return loads(packed, trusted_modules(self._model))

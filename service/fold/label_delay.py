@@ -1,4 +1,4 @@
-"""How long after their events the labels of a partition came, as the headers of joined records say it."""
+"""How long after their events the labels of a partition arrived, by the headers of joined records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DELAY_HEADER, OUTCOME_HEADER = "label_delay_ms", "outcome"
 """Of the records of ``explain-sidecar join``; any other producer may set them too."""
 
 IMPLIED = b"expired"
-"""The outcome of a record whose label is the lack of one."""
+"""The outcome of a record whose label is implied: none arrived in time."""
 
 PERCENTILES = (10, 50, 90, 99)
 
@@ -26,7 +26,7 @@ Delays = Annotated[list[Delay | None], msgspec.Meta(max_length=LAST)]
 
 
 class LabelDelay:
-    """The delays of the last ``LAST`` records that say anything of it.
+    """The delays of the last ``LAST`` records that report one.
 
     >>> delays = LabelDelay()
     >>> for second in range(10):
@@ -40,7 +40,7 @@ class LabelDelay:
         self._recent: deque[int | None] = deque(maxlen=LAST)
 
     def add(self, headers: Headers) -> None:
-        """Take notice of a record that was folded. Headers that hold no number say nothing."""
+        """Note a folded record. Headers without a number are ignored."""
         implied = False
         for name, value in headers:
             if name == DELAY_HEADER and value is not None:

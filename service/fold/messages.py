@@ -29,7 +29,7 @@ NOT_KEPT = "not_kept"
 
 
 LETTER_PREFIX = "__explain."
-"""Begins the names of the headers that the sidecar adds to a dead letter."""
+"""Prefix of the headers that the sidecar adds to a dead letter."""
 
 
 class Event(NamedTuple):
@@ -42,7 +42,7 @@ class Event(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A message for one of the output topics; its partition is that of the input. A dead letter, the record as it came, is no event."""
+    """A message for one of the output topics; its partition is that of the input. A dead letter is the original record, not an event."""
 
     destination: Destination
     key: bytes | None
@@ -74,7 +74,7 @@ def sealed(body: dict[str, Any], chain: Chain) -> bytes:
 
 
 def headers_of(event: Event, record: InputRecord) -> Headers:
-    """The headers of the message that a record completes: its schema, and the record's trace context as it came, unless it is long."""
+    """The headers of the message that a record completes: its schema, and the record's unchanged trace context, unless that is long."""
     schema = ("schema", event.schema.encode())
     context = [header for header in record.headers if header[0] in TRACE_CONTEXT]
     short = sum(len(name) + len(value or b"") for name, value in context) <= MAX_CONTEXT
@@ -84,7 +84,7 @@ def headers_of(event: Event, record: InputRecord) -> Headers:
 def dead_letter(
     record: InputRecord, error: BadRecord, app_id: str, topic: str, partition: int, epoch: int, chain: Chain
 ) -> Output:
-    """The record, with headers that say what is wrong with it and where it was."""
+    """The record, with headers that name its error and its origin."""
     headers = DeadLetterHeaders(
         schema="dead-letter/1",
         app_id=app_id,

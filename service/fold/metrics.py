@@ -1,4 +1,4 @@
-"""The metrics of a partition: each is declared here alone, and every worker reports and every ``/metrics`` serves what is."""
+"""The metrics of a partition: each is declared only here; every worker reports and every ``/metrics`` serves what is declared."""
 
 from __future__ import annotations
 

@@ -55,9 +55,8 @@ def load_model(settings: ModelSettings, seed: int) -> Model:
 
 
 def artefact(settings: ModelSettings) -> Artefact:
-    """What ``model.uri`` names, read once a process: a file that is replaced meanwhile is not seen before the next start.
-
-    Raises ``UserError`` where it is no model for the task.
+    """The model that ``model.uri`` names, read once a process: a replaced file is read at the next start. Raises ``UserError``
+    where it is no model for the task.
     """
     uri, task = settings.uri, settings.task
     assert uri is not None
@@ -88,7 +87,7 @@ def _read(
 
 
 def described(settings: ModelSettings) -> str:
-    """What the file of ``model.uri`` holds, in words; nothing without one."""
+    """A description of the file of ``model.uri``; empty without one."""
     if settings.uri is None:
         return ""
     found = artefact(settings)
@@ -109,7 +108,7 @@ def _first(names: Sequence[Any]) -> str:
 
 
 def classes_of(settings: ModelSettings) -> list[Any]:
-    """The labels that the model has from the start; records may have no others. None of a model that learns them."""
+    """The labels that the model has from the start; records may have no others. None for a model that learns its labels."""
     return [] if settings.uri is None else list(artefact(settings).classes or ())
 
 
@@ -130,21 +129,21 @@ def record_settings(settings: Settings) -> RecordSettings:
 
 
 class ModelData(State, frozen=True):
-    """A model in a snapshot: a learner as data, or what its own code stored; neither for a static model, which the settings name."""
+    """A model in a snapshot: a learner as data, or what the model's own code stored; neither for a static model, which the settings name."""
 
     learner: LearnerState | None = None
     foreign: bytes | None = None
 
 
 def model_data(model: Model, static: bool, pack: Pack) -> ModelData:
-    """The model as data; ``pack`` stores one that is no learner."""
+    """The model as data; ``pack`` stores a model that is not a learner."""
     if static:
         return ModelData()
     return ModelData(model.state()) if isinstance(model, Learner) else ModelData(foreign=pack(model))
 
 
 def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) -> Model:
-    """A new model of the settings with a stored state. Raises ``StateError`` where that is one of another kind of model."""
+    """A new model by the settings with a stored state. Raises ``StateError`` where the state is of another kind of model."""
     kinds = static, isinstance(fresh, Learner) and not static, not isinstance(fresh, Learner) and not static
     check(
         kinds == (data == ModelData(), data.learner is not None, data.foreign is not None),
@@ -161,7 +160,7 @@ def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) 
 
 
 def foreign_code(settings: Settings) -> str | None:
-    """What of a partition's state only its own code can read, in words; None where a snapshot is data alone."""
+    """A description of the state that only the model's own code can read; None where the snapshot is pure data."""
     if settings.model.static:
         return None
     model = load_model(settings.model, settings.seed)

@@ -54,11 +54,11 @@ MAX_KEY = 200
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 Content = tuple[Destination, str, dict[str, Any]]
-"""What a message says besides whose it is, with where it goes and its schema."""
+"""The content of a message without the fields that identify its source, with its destination and schema."""
 
 
 class PartitionData(State, frozen=True):
-    """Everything that the records of a partition have made, as a snapshot holds it; the settings are not in it."""
+    """The state of a partition as a snapshot holds it; without the settings."""
 
     partition: Count
     epoch: Count
@@ -106,7 +106,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
         },
     )
     if settings.model.uri is not None:
-        # What the file holds, wherever it lies.
+        # The file's content counts, not its path.
         found["model"] |= {"sha256": artefact(settings.model).sha256, "classes": classes_of(settings.model)}
     if settings.record.schema_file is not None:
         found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
@@ -114,9 +114,9 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
 
 
 class PartitionState:
-    """Model, explainers and everything else that the records of one partition have made.
+    """Model, explainers and all other state of one partition.
 
-    ``state()`` is what a snapshot holds; a new object takes it on by ``restore()``.
+    ``state()`` is what a snapshot holds; ``restore()`` puts it into a new object.
     """
 
     def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
@@ -131,7 +131,7 @@ class PartitionState:
         self.label_delay = LabelDelay()
         self.skipped = 0
         self.key: str | None = None
-        self._key: bytes | None = None  # the same as bytes; None without it
+        self._key: bytes | None = None  # the key as bytes; None without a key
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
@@ -278,7 +278,7 @@ class PartitionState:
         return [letter, *outputs]
 
     def _name(self, key: bytes | None) -> None:
-        """Keep the first record's key as the name of the partition, if it can be one; with another record's key it has none."""
+        """Keep the first record's key as the partition's name, if it is suitable; a record with another key clears it."""
         text = _text(key) if self.records == 1 else None
         self.key, self._key = text, key if text else None
 
@@ -370,9 +370,8 @@ class PartitionState:
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
-        """Take a stored state on, before the first record.
-
-        Raises ``StateError`` where it is none of these settings; the object is of no use then.
+        """Restore a stored state, before the first record. Raises ``StateError`` where the state is not of these settings; the
+        object is then unusable.
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
         check(list(data.explainers) == list(self.explainers), "explainers: others")
@@ -414,7 +413,7 @@ def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float
 
 
 def _text(key: bytes | None) -> str | None:
-    """A key as a name; None where it is no text, such as one with a schema's id, or too long for a name."""
+    """A key as a name; None where it is not text, such as a key with a schema's id, or is too long."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:

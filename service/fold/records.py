@@ -1,4 +1,4 @@
-"""Input records: from the bytes of a Kafka message to features, label and weight, or to the reason why not."""
+"""Input records: from the bytes of a Kafka message to features, label and weight, or to the reason for rejecting it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.settings import RecordSettings
 Task = Literal["binary", "multiclass", "regression"]
 
 MAX_NUMBER = 1e30
-"""Of larger features, labels and weights, products, squares and variances overflow in models and losses, records later."""
+"""With larger features, labels and weights, products, squares and variances overflow in models and losses some records later."""
 
 
 class InputRecord(NamedTuple):
@@ -72,10 +72,10 @@ class Decoder:
             None if settings.features is None else [(name, path_of(name)) for name in settings.features]
         )
         self._missing = frozenset(settings.missing)
-        self._names: tuple[str, ...] | None = None  # those of the last record with good ones
+        self._names: tuple[str, ...] | None = None  # the field names of the last good record
 
     def decode(self, record: InputRecord) -> Sample | None:
-        """What to learn from; None where the record is none of those that are meant (``record.where``, ``record.deletes``)."""
+        """The sample to learn from; None where ``record.where`` or ``record.deletes`` excludes the record."""
         value, settings = record.value, self._settings
         if record.unreadable_headers:
             raise BadRecord(

@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 
 LAST = 1_000
-"""Records that are looked back on."""
+"""Length of the window, in records."""
 
 MANY = 50
-"""More of them than these, 5 %, and the partition rejects more than chance explains."""
+"""With more rejected records than this, 5 %, the partition counts as rejecting."""
 
 Bits = Annotated[bytes, msgspec.Meta(max_length=LAST // 8)]
 """A bit for each of the last records, the newest last: whether it was rejected."""
@@ -31,7 +31,7 @@ class Rejections:
         self._bits = 0
 
     def add(self, *, rejected: bool) -> None:
-        """Take notice of the next record."""
+        """Note the next record."""
         self._bits = (self._bits << 1 | rejected) & _ALL
         self.total += rejected
 

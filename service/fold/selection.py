@@ -1,4 +1,4 @@
-"""Which records of a topic are meant, and where in them the fields are: ``record.where``, ``record.root``, ``record.deletes``."""
+"""Which records of a topic are selected, and where their fields are: ``record.where``, ``record.root``, ``record.deletes``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.settings.records import HEADER, SCHEMA
 
 
 class Selection:
-    """Decides which records are meant. ``reserved``: fields that have a role here, and are no features by default."""
+    """Decides which records are selected. ``reserved``: fields with a role here, which are no features by default."""
 
     def __init__(self, settings: RecordSettings) -> None:
         self._headers: list[tuple[str, frozenset[str]]] = []
@@ -30,7 +30,7 @@ class Selection:
         self.reserved = tuple(path[0] for path, _ in self._fields) if self._root is None else ()
 
     def has_headers(self, headers: Headers) -> bool:
-        """Whether a record is meant as far as its headers say; nothing else of one that is not has to be readable."""
+        """Whether a record's headers select it; the rest of a record that they exclude need not be readable."""
         for name, wanted in self._headers:
             found = (
                 value.decode(errors="replace") for key, value in headers if key == name and value is not None
@@ -62,7 +62,7 @@ class Selection:
         return found
 
     def delete(self, why: str) -> None:
-        """Raise ``BadRecord`` where a record that deletes is to be a dead letter, and not skipped."""
+        """Raise ``BadRecord`` where a deletion becomes a dead letter instead of being skipped."""
         if self._dead_letters:
             raise BadRecord("null_value", f"{why}; a labelled record is an object")
 
@@ -72,5 +72,5 @@ def _text(value: Any) -> str:
 
 
 def _comparable(value: Any) -> Any:
-    """What equal values of JSON have in common: true is not 1, and 1 is 1.0. Lists and objects are equal to nothing asked for."""
+    """A key that is equal for equal values of JSON: true is not 1, and 1 is 1.0. Lists and objects equal no value of the settings."""
     return (type(value) is bool, value) if isinstance(value, str | bool | int | float) else ABSENT

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from explain_core.importance.base import IncrementalEstimator
 
 HEADROOM = 16_384
-"""Bytes for what surrounds a message's content, at the most: headers, what is said of a dead letter, fields of fixed length, Kafka's frame."""
+"""Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
 
 CELL = len('"":{"value":,"std":,"low":,"high":,"settled":false},') - 2 + 4 * 24
 """Bytes of a feature's importance under a loss beside its name; no number takes more than 24."""
 
 
 ESTIMATOR = 2_048
-"""Bytes that an explanation says of an estimator beside its features: settings, names of losses."""
+"""Bytes of an estimator in an explanation beside its features: settings, names of losses."""
 
 
 class ExplanationSize:

@@ -1,4 +1,4 @@
-"""The labels and features that a partition has seen, and which new ones it takes."""
+"""The labels and features that a partition has seen, and which new ones it accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.formats.errors import BadRecord
 from service.settings import Settings
 
 MAX_CLASSES = 1_000
-"""More classes than this are taken for a label that is no class (an id, a number); bounds the state."""
+"""A label with more classes than this is taken for an id or a number; bounds the state."""
 
 
 class Vocabulary:
@@ -95,7 +95,7 @@ class Vocabulary:
             kinds.update(fresh)
 
     def restore(self, labels: Sequence[Value], kinds: dict[str, Literal["string", "number"]]) -> None:
-        """Take on what was stored, before the first record. Raises ``StateError`` where it is none of these settings."""
+        """Restore what was stored, before the first record. Raises ``StateError`` where it is not of these settings."""
         check(len(set(labels)) == len(labels) <= MAX_CLASSES, "labels: one twice, or too many")
         check(not self._fixed or list(labels) == self._fixed, "labels: others than the model's classes")
         self.labels.clear()

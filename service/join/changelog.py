@@ -11,7 +11,7 @@ from service.kafka.headers import offset_of
 from service.kafka.recovery import RecoveryError
 
 ENTRY, PROGRESS = b"e", b"p"
-"""First bytes of the keys on the changelog."""
+"""First byte of the keys on the changelog."""
 
 encode = msgspec.msgpack.Encoder().encode
 
@@ -27,7 +27,7 @@ class Saved(msgspec.Struct):
 
 
 class Checkpoint(msgspec.Struct):
-    """Up to where a local store holds the changelog."""
+    """How far a local store has read the changelog."""
 
     topic: str
     next_offset: int
@@ -36,7 +36,7 @@ class Checkpoint(msgspec.Struct):
 
 
 def decoded(value: bytes, who: str) -> Saved:
-    """Raises ``RecoveryError`` for what is no such record; ``who`` names the partition."""
+    """Raises ``RecoveryError`` for any other record; ``who`` names the partition."""
     try:
         return msgspec.msgpack.decode(value, type=Saved)
     except msgspec.MsgspecError as error:

@@ -28,7 +28,7 @@ from service.settings import Settings
 
 
 class CopiedPartition:
-    """A partition that is copied: all it has is an offset."""
+    """A partition that is copied: its only state is an offset."""
 
     def __init__(self, topic: str, partition: int, group: Consumer, reader: Consumer) -> None:
         self._where = TopicPartition(topic, partition)
@@ -106,7 +106,7 @@ class CopyCommits(Timing):
 
 
 class Copier(Member[CopiedPartition]):
-    """Copies one input by id. What has no id that can be read goes along: the join says what is wrong with it."""
+    """Copies one input by id. Records without a readable id are copied too: the join reports their error."""
 
     def __init__(
         self, settings: Settings, which: int, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
@@ -141,7 +141,7 @@ class Copier(Member[CopiedPartition]):
 
     @property
     def behind(self) -> bool:
-        """Whether some of what was there at first is still to be copied."""
+        """Whether records that were there at the start are still to be copied."""
         if self._backlog is None:
             self._backlog = self._end_offsets()
         if self._joined_at is not None and all(
@@ -191,7 +191,7 @@ class Copier(Member[CopiedPartition]):
 class JoinOfCopies:
     """Both copies and the join, a turn of each after the other in one thread.
 
-    The join begins once the backlog is copied: of a label that has not been copied yet it would not know that it is there.
+    The join begins once the backlog is copied: it could not know of a label that has yet to be copied.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class JoinOfCopies:
             pass
 
     def turns(self, until_caught_up: bool = False) -> Generator[None]:
-        """A turn of each. With ``until_caught_up`` the copies come to their end first: it is the input of the join."""
+        """A turn of each. With ``until_caught_up`` the copies finish first: their output is the input of the join."""
         if until_caught_up:
             yield from self._together([copier.turns(True) for copier in self._copiers], None)
             yield from self._together([], self._join.turns(True))
@@ -229,7 +229,7 @@ class JoinOfCopies:
 
     def _together(self, copying: list[Generator[None]], joining: Generator[None] | None) -> Generator[None]:
         running = copying if joining is None else [*copying, joining]
-        with ExitStack() as leaving:  # each leaves its group at once, whatever ends the others
+        with ExitStack() as leaving:  # each leaves its group at once, whatever ended the others
             for turns in running:
                 leaving.callback(turns.close)
             while running:
@@ -251,5 +251,5 @@ def join_of(
     kafka: Kafka = KAFKA,
     open: Open | None = None,
 ) -> JoinStage | JoinOfCopies:
-    """The join as the settings want it."""
+    """The join that the settings describe."""
     return (JoinOfCopies if settings.join.repartition else JoinStage)(settings, slot, alive, kafka, open)

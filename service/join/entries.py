@@ -14,7 +14,7 @@ EVENT, LABEL, DONE = 0, 1, 2
 KINDS = (EVENT, LABEL, DONE)
 
 Outcome = Literal["matched", "expired", "corrected"]
-"""Of a joined record. ``expired``: no label came within ``join.wait``, and its lack is a label."""
+"""Of a joined record. ``expired``: no label arrived within ``join.wait``, so that the implied label is used."""
 
 
 class Event(NamedTuple):
@@ -37,7 +37,7 @@ class Label(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """An event with a label. ``label_timestamp`` is None where the label is the lack of one."""
+    """An event with a label. ``label_timestamp`` is None where the label is implied."""
 
     event: Event
     label: bytes
@@ -63,7 +63,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Counts(msgspec.Struct):
-    """What has become of everything that a partition of the join has read.
+    """The outcomes of everything that a partition of the join has read.
 
     ``events`` = matched + expired + dropped + pending, and ``labels`` = the sum of what follows it.
     """

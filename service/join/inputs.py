@@ -1,4 +1,4 @@
-"""What the join reads: from the bytes of a Kafka message to an event, a label or a tombstone, or to the reason why not."""
+"""What the join reads: from the bytes of a Kafka message to an event, a label or a tombstone, or to the reason for rejecting it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Input:
         self._plain = section.format == "json" and not section.framed
 
     def source(self, record: InputRecord, partition: int) -> tuple[InputRecord, int]:
-        """The record as it came, and its partition, also where it is a copy."""
+        """The original record and its partition, also where the message is a copy."""
         if not self._copied:
             return record, partition
         *own, (_, source) = record.headers

@@ -21,7 +21,7 @@ clock alone would otherwise expire everything that waits, or keep it for ever.""
 
 @dataclass(frozen=True)
 class Rules:
-    """What the settings say of a join; times in milliseconds.
+    """The settings of a join; times in milliseconds.
 
     ``implied`` is the label, in JSON, of an event without one; None drops the event. ``remember``: how long after ``wait`` an id whose
     outcome is known is recognised. ``corrections``: whether another label for a published event is published too.
@@ -35,7 +35,7 @@ class Rules:
 
 
 class Progress(msgspec.Struct):
-    """What the join of a partition knows beside its entries."""
+    """The state of a partition's join beside its entries."""
 
     time: int | None = None
     leaps: list[int] = []
@@ -46,7 +46,7 @@ class Progress(msgspec.Struct):
 class Joiner:
     """Takes in events and labels in the order in which they are read; returns what is to be published.
 
-    Whatever happens to an event, it has one outcome: matched, expired or dropped. ``store`` holds the entries.
+    Every event has exactly one outcome: matched, expired or dropped. ``store`` holds the entries.
     """
 
     def __init__(self, rules: Rules, store: Store, progress: Progress) -> None:
@@ -78,7 +78,7 @@ class Joiner:
         return self._resolve(joined)
 
     def label(self, label: Label) -> list[Joined]:
-        """A label: for a waiting event, for one that has yet to come, or another one for an event with a known outcome."""
+        """A label: for a waiting event, for an event still to come, or a further label for an event with a known outcome."""
         joined = self._pass_time(label.timestamp)
         counts, store = self._counts, self._store
         counts.labels += 1
@@ -186,13 +186,13 @@ class Joiner:
             )
             if len(leaps) < LEAP_RECORDS:
                 return []
-            # Of several wrong clocks the one that is least wrong.
+            # Of several wrong clocks, the least wrong.
             progress.time = min(leaps) if forward else max(leaps)
             progress.leaps = []
         return self._resolve([])
 
     def _resolve(self, joined: list[Joined]) -> list[Joined]:
-        """Expire what is due, and the oldest of what is too much."""
+        """Expire the entries that are due, and evict the oldest beyond ``max_pending``."""
         time = self.progress.time
         assert time is not None
         if not self._store.nothing_due(time):

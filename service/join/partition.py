@@ -33,7 +33,7 @@ EVENTS, LABELS = 0, 1
 """The two inputs, in the order of ``Inputs``."""
 
 MAX_LOCAL_AGE = 12 * 3_600
-"""Seconds after which a local store is not trusted: what was deleted since may be gone from the changelog, whose tombstones Kafka
+"""Seconds after which a local store is not trusted: the changelog may have lost the tombstones of later deletions, which Kafka
 keeps for a day (delete.retention.ms)."""
 
 MAX_AHEAD = 20_000
@@ -60,9 +60,9 @@ class Cluster:
 
 
 class JoinPartition:
-    """A partition that the group gave to this worker: both inputs, what waits, and what of it is committed.
+    """A partition assigned to this worker: both inputs, the waiting entries, and how much of it is committed.
 
-    What it says of itself may be read by another thread; only its own methods change it.
+    Another thread may read its properties; only its own methods change it.
     """
 
     def __init__(self, cluster: Cluster, partition: int) -> None:
@@ -92,7 +92,7 @@ class JoinPartition:
         self._ends = [0, 0]
         self._paused = [False, False]
         self.offsets = [0, 0]
-        """Of the next record of each input that is to be taken in."""
+        """Offset of the next record of each input."""
         self._committed_offsets = [-1, -1]
         self._changes: dict[bytes, bytes | None] = {}
         self._letters = Chain(cluster.settings.app_id, partition, "dead_letters")
@@ -106,7 +106,7 @@ class JoinPartition:
 
     @property
     def dirty(self) -> bool:
-        """Whether something was taken in that no commit covers."""
+        """Whether something was processed that no commit covers."""
         return self.phase == "running" and self.offsets != self._committed_offsets
 
     def advance(self) -> None:
@@ -119,7 +119,7 @@ class JoinPartition:
         except KafkaException as error:
             self._delayed(error.args[0].str())
         except Superseded:
-            # Compaction or a new topic: what is here cannot be continued.
+            # Compaction or a new topic: the local store cannot be continued.
             self._open(fresh=True)
             self.phase = "waiting"
 
@@ -207,7 +207,7 @@ class JoinPartition:
         return encode(Checkpoint(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
 
     def _begin(self) -> None:
-        """What was restored fits what is committed: go on from there."""
+        """The restored state matches the committed one: go on from there."""
         cluster, saved, committed = self._cluster, self._saved, self._committed
         if saved is None and committed == [-1, -1]:
             lows = [
@@ -332,7 +332,7 @@ class JoinPartition:
         return published
 
     def _order(self, waiting: deque[Any]) -> int:
-        """When it is the first record's turn. One that is bad, or whose clock alone has leapt, does not hold up those behind it."""
+        """The order of an input's first record. A bad record, or one whose clock alone has leapt, does not hold up those behind it."""
         assert self._joiner is not None
         first = waiting[0][1]
         if not isinstance(first, BadRecord) and not self._joiner.leaps(first.timestamp):
@@ -395,7 +395,7 @@ class JoinPartition:
         return self._places()
 
     def committed(self, changelog_offset: int) -> None:
-        """What ``changes`` gave is committed, its last record at this offset: now the local store may have it."""
+        """The ``changes`` are committed, the last one at this offset: now they go into the local store."""
         assert self._store is not None
         self._next = changelog_offset + 1
         self._committed_offsets = list(self.offsets)

@@ -21,7 +21,7 @@ _ENTRY, _INDEX, _PLACE = b"e", b"i", b"p"
 
 
 class Rocks:
-    """Entries under ``e`` + id, rows of the index under ``i`` + kind + row, the place on the changelog under ``p``.
+    """Entries under ``e`` + id, rows of the index under ``i`` + kind + row, the position on the changelog under ``p``.
 
     Raises ``UserError`` where the folder cannot be used or ``rocksdict`` is not installed.
     """
@@ -87,7 +87,7 @@ class Rocks:
 
     @property
     def place(self) -> bytes | None:
-        """What was written with the last changes."""
+        """Written with the last changes."""
         found: bytes | None = self._db.get(_PLACE)
         return found
 

@@ -1,4 +1,4 @@
-"""The loop of the join: both inputs of a partition in, records out, and what waits on the changelog, in one transaction."""
+"""The loop of the join: both inputs of a partition in, records out, and the waiting entries on the changelog, in one transaction."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class JoinCommits(Timing):
         return any(partition.dirty for partition in owned)  # after an abort
 
     def publish(self, partition: int, published: list[Joined | Output]) -> None:
-        """Send what a record has caused, which may be nothing. Raises ``Aborted``."""
+        """Send the outputs of a record, if any. Raises ``Aborted``."""
         self._count()
         if published or not self._transaction.open:
             self._transaction.keep([self._sent(partition, result) for result in published])
@@ -236,12 +236,12 @@ class JoinStage(Member[JoinPartition]):
         for owned in self._owned.values():
             try:
                 self._join(owned)
-            except Aborted:  # as for a message: what was taken in is sent again before anything else
+            except Aborted:  # as for a message: the outputs are sent again before anything else
                 break
             owned.flow()
 
     def _join(self, owned: JoinPartition) -> None:
-        """Take in what can be, about a tenth of a second's worth."""
+        """Process what is ready, about a tenth of a second's worth."""
         until = self._clock.monotonic() + SLICE_SECONDS
         while (published := owned.take_in()) is not None:
             self.totals.folded(0.0, "running")
@@ -285,7 +285,7 @@ class JoinStage(Member[JoinPartition]):
 
 
 def _open(folder: Path, partition: int, fresh: bool) -> LocalStore:
-    """RocksDB in a folder of the worker's own: another one on this machine may have had the partition before."""
+    """RocksDB in the worker's own folder: another worker on this machine may have owned the partition before."""
     place = folder / str(partition)
     if fresh:
         delete(place)

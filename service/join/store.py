@@ -1,4 +1,4 @@
-"""The entries of a partition: what is committed in a local store, what is not in memory over it, and both in order of when they are due."""
+"""The entries of a partition: the committed ones in a local store, the others in memory above it, and all of them in the order in which they are due."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHUNK = 1_000
 """Rows of the index that are read at a time."""
 
 MOST_ROWS = 10_000
-"""Rows of the index that are kept in memory after a commit; those of millions are in the local store."""
+"""Rows of the index kept in memory after a commit; the rest is in the local store."""
 
 _LEAST = -(2**63)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Entry).decode
 
 Changes = Mapping[bytes, bytes | None]
-"""Entries by id, encoded; None is one that is gone."""
+"""Entries by id, encoded; None is a deleted entry."""
 
 
 class Local(Protocol):
@@ -45,7 +45,7 @@ class Local(Protocol):
 
 
 class LocalStore(Local, Protocol):
-    """A local store that can be kept or thrown away."""
+    """A local store that can be kept or discarded."""
 
     @property
     def place(self) -> bytes | None: ...
@@ -80,11 +80,11 @@ class Store:
         self._first_due = min(self._first_due, entry.due)
 
     def nothing_due(self, time: int) -> bool:
-        """Whether nothing can be due before a time, to be asked for each record: most of them find nothing."""
+        """Whether nothing can be due before a time; a cheap check for each record."""
         return time <= self._first_due
 
     def update_first_due(self) -> None:
-        """What is due was taken out: nothing is before the first that is left."""
+        """Call after all due entries were taken out: the first one left is the next to be due."""
         firsts = [row for queue in self._queues if (row := queue.first()) is not None]
         self._first_due = int.from_bytes(min(firsts)[:8], "big") + _LEAST if firsts else 2**63
 
@@ -98,7 +98,7 @@ class Store:
         while (row := queue.pop(limit)) is not None:
             id = row[8:]
             entry = self.get(id)
-            # Rows of entries that have become another, or are gone, are passed over.
+            # Rows of replaced or deleted entries are skipped.
             if entry is not None and entry.kind == kind and row_of(entry.due, id) == row:
                 return id, entry
         return None
@@ -107,7 +107,7 @@ class Store:
         return {id: None if entry is None else _encode(entry) for id, entry in self._changed.items()}
 
     def committed(self, changes: Changes, place: bytes) -> None:
-        """What ``changes`` gave is committed; ``place`` says up to where on the changelog."""
+        """The ``changes`` are committed; ``place`` is the position on the changelog."""
         rows = [(kind, row) for kind, queue in enumerate(self._queues) for row in queue.new]
         self._local.write(changes, rows, {kind: self._queues[kind].passed for kind in KINDS}, place)
         self._changed.clear()

@@ -19,7 +19,7 @@ _CHANGELOG_CONFIG = {
 
 
 def join_settings(settings: Settings) -> Settings:
-    """The settings with the names of the stage: its own group, transactional ids, and topic of dead letters."""
+    """The settings with the stage's own names: group, transactional ids, and topic of dead letters."""
     app_id = f"{settings.app_id}-join"
     topics = settings.topics.model_copy(update={"dead_letters": f"{app_id}-dead-letters"})
     return settings.model_copy(update={"app_id": app_id, "topics": topics})
@@ -123,6 +123,6 @@ def _made(stage: Settings, topics: Topics, wanted: dict[str, tuple[int, dict[str
 
 
 def account(counts: Counts) -> dict[str, int]:
-    """What became of the events; all but ``events`` add up to it."""
+    """The outcomes of the events; all but ``events`` add up to it."""
     named = counts.by_name()
     return {name: named[name] for name in ("events", "matched", "expired", "dropped", "pending")}
