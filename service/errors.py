@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """What is wrong, with the value seen, and what to do about it. Exit status 1."""
+    """A problem, with the value seen and the remedy. Exit status 1."""
 
 
 class SettingsError(UserError):

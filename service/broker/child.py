@@ -1,6 +1,6 @@
 """``python child.py FOLDER COMMAND …``: run a command that must not outlive the process that started this one.
 
-That process, the owner, holds the other end of our stdin. At the first byte, or when it closes because the owner was
+That process, the owner, holds the other end of this one's stdin. At the first byte, or when it closes because the owner was
 killed, the command is ended, and then FOLDER is removed, unless it is "". The command's process id is the first line on
 stdout.
 """
@@ -24,7 +24,7 @@ def main(folder: str, *command: str) -> int:
     owner_gone = threading.Event()
 
     def end_with_owner() -> None:
-        os.read(0, 1)  # not by sys.stdin, whose lock would abort this process where the command ends first
+        os.read(0, 1)  # not by sys.stdin: its lock would abort this process if the command ended first
         owner_gone.set()
         child.terminate()
         time.sleep(STOP_SECONDS)

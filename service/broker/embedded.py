@@ -154,14 +154,14 @@ class Broker:
         if self._watcher is not None:
             assert self._watcher.stdin is not None
             with suppress(BrokenPipeError):  # it has ended by itself
-                # Said, and not by closing alone: a process forked from this one holds the pipe open.
+                # A byte is sent, as closing is not enough: a process forked from this one holds the pipe open.
                 os.write(self._watcher.stdin.fileno(), b"\n")
             self.wait()
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the broker as a crash would, by SIGKILL. The data stays, for ``start()`` to take up again."""
+        """End the broker as a crash would, by SIGKILL. The data stays, and ``start()`` continues with it."""
         if self._watcher is not None:
             if self.pid and self._watcher.poll() is None:
                 os.kill(self.pid, signal.SIGKILL)

@@ -77,7 +77,7 @@ def _path(folder: Path, coordinate: str) -> Path:
 
 
 def _resolve(version: str, folder: Path, pins: Path) -> None:
-    """Download a version without pins, and write down what came as ``pins``."""
+    """Download a version without pins, and write what was downloaded to ``pins``."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         maven = resolver(Path(scratch))
         roots = [

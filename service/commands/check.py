@@ -35,12 +35,12 @@ _NO_COORDINATOR = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
-"""What a broker says that has just started: the groups' coordinator is not there yet."""
+"""Errors of a broker that has just started: the groups' coordinator is not there yet."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; ``ok`` is None for what could not be found out or only deserves a look."""
+    """One check; ``ok`` is None where it has no result or only a remark."""
 
     what: str
     ok: bool | None
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass
 class Sampled:
-    """What the newest records are, by the settings or by those that fit them; ``settings`` are these, to be pasted."""
+    """What the newest records are, by the settings or by inferred ones; ``settings`` are the inferred ones, to be pasted."""
 
     tally: Tally = field(default_factory=Tally)
     settings: str | None = None
@@ -84,7 +84,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
 
 def _model(settings: Settings) -> Finding:
     try:
-        # Some models print what they think of their parameters; stdout is for our data.
+        # Some models print remarks on their parameters; stdout is for data.
         with redirect_stdout(sys.stderr):
             model = load_model(settings.model, settings.seed)
     except UserError as error:
@@ -155,7 +155,7 @@ def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) 
 
 
 def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Iterator[Finding]:
-    """What the brokers allow this user; without an authorizer that is everything."""
+    """The operations that the brokers allow this user: without an authorizer, all of them."""
     try:
         described = admin.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=CONNECT_SECONDS
@@ -203,7 +203,7 @@ def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
 
 
 def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Finding]:
-    """Decode the newest records, as `run` would, and see whether they look like what the settings say."""
+    """Decode the newest records, as `run` would, and compare them with the settings."""
     consumer = reading_consumer(settings)
     try:
         records = list(_newest(consumer, topic))

@@ -1,4 +1,4 @@
-"""``explain-sidecar checkpoint show``: what is stored of each partition, and whether it verifies."""
+"""``explain-sidecar checkpoint show``: the stored snapshot of each partition, and whether it verifies."""
 
 from __future__ import annotations
 

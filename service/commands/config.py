@@ -33,7 +33,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     from service.fold.models import described, load_model
 
     show(settings, config=config, as_json=as_json)
-    # Some models print what they think of their parameters; stdout is for our data.
+    # Some models print remarks on their parameters; stdout is for data.
     with redirect_stdout(sys.stderr):
         model = load_model(settings.model, settings.seed)
     read_keys(settings.checkpoint)

@@ -41,10 +41,10 @@ def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[d
 def converters_of(
     rows: Iterable[dict[str, str]], missing: Collection[str] = ("",)
 ) -> tuple[dict[str, Callable[[str], Any]], int]:
-    """What turns the cells of each column into values, and the number of rows.
+    """Converters from the cells of each column to values, and the number of rows.
 
-    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; ``missing``
-    cells have no part in it.
+    A column whose cells are all numbers becomes numbers, one of true and false booleans, any other strings; ``missing`` cells
+    are ignored.
     """
     kinds: dict[str, list[Callable[[str], Any]]] = {}
     count = 0
@@ -91,4 +91,4 @@ CONVERTERS: dict[Callable[[str], Any], str] = {
     _boolean: "boolean",
     str: "string",
 }
-"""What a column's cells become, the first that all of them can become; with JSON's name for it."""
+"""The first type that fits all cells of a column; with JSON's name for it."""

@@ -118,7 +118,7 @@ def _parquet(argument: str, file: Path) -> Columns:
 
 
 def _check_plot(file: Path) -> None:
-    """Before a long computation: whether it can be drawn to the file."""
+    """Check, before a long computation, that the plot can be written to the file."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MOST = 2
-"""Different texts that a column of numbers may have beside them to be taken for markers."""
+"""Distinct texts that a numeric column may contain and still count them as markers."""
 
 
 class Markers:
-    """What the values of one column are: numbers, and texts that are none.
+    """The values of one column: numbers, and texts that are not numbers.
 
     >>> column = Markers()
     >>> for cell in ("1", "2.5", "?", "7"):
@@ -41,7 +41,7 @@ class Markers:
 
     @property
     def share(self) -> float:
-        """Of the values that are no numbers."""
+        """The share of values that are not numbers."""
         return self._texts / max(self._texts + self._numbers, 1)
 
 

@@ -12,7 +12,7 @@ _PIPE_WIDTH = 10_000
 
 
 def console() -> Console:
-    """For stdout. Folded cells are for eyes; in a pipe a row is a line."""
+    """The console of stdout. A terminal folds long cells; in a pipe a row is a line."""
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 PINNED = {
     # Sets and dicts of strings in user code iterate in the same order in every process.
     "PYTHONHASHSEED": "0",
-    # numpy's exp and log differ in the last bit between instruction sets; pods of one deployment may meet several.
+    # numpy's exp and log differ in the last bit between instruction sets, and the pods of a deployment may run on several.
     "NPY_DISABLE_CPU_FEATURES": "X86_V4",
     "NUMBA_CPU_NAME": "generic",
-    # One interpreter, one core: parallel reductions would add in another order.
+    # One core for each interpreter: parallel reductions would add in another order.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -51,7 +51,7 @@ def run(
     settings.servers  # noqa: B018  the messages about a missing address or key, before any process
     if "join" in stages:
         sources(settings)
-        # What the join writes the others read: it must be there before they look.
+        # The other stages read the join's output: its topic must exist before they start.
         stage = join_settings(settings)
         prepare(stage, Topics(stage))
     wanted = [(stage, slot) for stage in stages for slot in range(workers)]
@@ -78,7 +78,7 @@ def _supervise(
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        # Each is asked each time: ``any`` would ask none after the first that lives.
+        # Poll every process each time: ``any`` would stop at the first that is alive.
         while None in (codes := [child.poll() for child in children]):
             if not stopping and any(code not in (None, 0) for code in codes):
                 stop(signal.SIGTERM, None)

@@ -41,7 +41,7 @@ SERVERS = "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"
 
 
 PLAIN_SECONDS = 10.0
-"""Where there is no terminal, a line says so often how far it is."""
+"""Without a terminal, seconds between lines that report the progress."""
 
 
 def demo(
@@ -67,7 +67,7 @@ def demo(
         folder = Path(config).parent
         joined = late.settings_of_join(folder) if late_labels else ""
         settings = _settings(servers, Path(config), joined)
-        # The broker's start, the compiler and the tables take seconds each, and none waits for another; the workers do, for the compiler.
+        # The broker's start, the compiler and the tables take seconds each and run side by side; the workers wait for the compiler.
         _spawn(stack, "service.warm", config)
         reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY, late_labels)
         if broker is not None:
@@ -139,7 +139,7 @@ def _spawn(stack: ExitStack, module: str, *arguments: str) -> Popen[bytes]:
         stdout=DEVNULL,
         start_new_session=True,  # so that Ctrl-C reaches this process alone, which then stops the others in order
     )
-    # A byte is said, and not by closing alone: a process forked from this one would hold the pipe open.
+    # A byte is sent, as closing is not enough: a process forked from this one would hold the pipe open.
     stack.callback(process.communicate, b"\n")
     return process
 
@@ -176,11 +176,11 @@ def _watch(
     follow: bool,
     steps: _Steps,
 ) -> bool:
-    """Show the explanations as they come, until all flights are folded; whether Ctrl-C came before that."""
+    """Show the explanations as they arrive, until all flights are folded; returns whether Ctrl-C came first."""
     latest: dict[int, dict[str, Any]] = {}
     drawn = reported = time.monotonic()
     interrupted = False
-    # Without a terminal it shows its last picture alone, which the summary says better.
+    # Without a terminal it would show only its last picture, which the summary says better.
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, transient=not follow) as live:
         interrupted = True
         for message in _until(settings, lambda: sidecar.poll() is not None):

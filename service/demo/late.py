@@ -1,4 +1,4 @@
-"""``explain-sidecar demo --late-labels``: what is known of a flight at departure is on one topic, in Avro; whether it was late comes on another."""
+"""``explain-sidecar demo --late-labels``: the fields known at a flight's departure are on one topic, in Avro; whether it was late arrives on another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.settings import Settings
 
 DEPARTURES, ARRIVALS = "flights-departures", "flights-arrivals"
 AT_ARRIVAL = ("arrived", "late")
-"""Fields that nobody knows at departure."""
+"""Fields that are unknown at departure."""
 
 LONGEST_SECONDS = 3 * 86_400
 """The latest flight arrived within two days of its schedule."""

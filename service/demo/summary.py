@@ -1,4 +1,4 @@
-"""What a year of explanations says, in words."""
+"""A summary of a year of explanations, in words."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class AvroSchema:
             self.parsed: Any = parse_schema(prepared)
         except SchemaProblem:
             raise
-        # The library has an exception for each way to be wrong, and others for those that it does not expect.
+        # The library has an exception for each kind of error, and raises others for errors that it does not expect.
         except Exception as error:
             raise SchemaProblem(f"it is no Avro schema: {type(error).__name__}: {error}") from None
         _convert_defaults(self.parsed)
@@ -60,7 +60,7 @@ class AvroSchema:
         return written.names[0] in self.names
 
     def reader(self, target: AvroSchema | None = None) -> Read:
-        """What reads a value of this schema, as one of ``target`` where that is given."""
+        """A reader of values of this schema, as values of ``target`` where that is given."""
         from fastavro import schemaless_reader
         from fastavro.read import SchemaResolutionError
 
@@ -74,7 +74,7 @@ class AvroSchema:
                 raise BadRecord(
                     "not_avro", f"a {name} cannot be read by record.schema_file: {error}"
                 ) from None
-            # As above. What it says may have an address in memory in it, and a dead letter is the same in every process.
+            # As above. Its message may contain a memory address, and a dead letter must be the same in every process.
             except Exception as error:
                 raise BadRecord("not_avro", f"the value is no {name}: {type(error).__name__}") from None
             if stream.tell() != len(body):
@@ -239,7 +239,7 @@ _READERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "bytes-sidecar-base64": _base64,
     "fixed-sidecar-base64": _base64,
 }
-"""What fastavro's values of our logical types become, in its form: value, writer's and reader's schema."""
+"""Converters from fastavro's values of these logical types, in its form: value, writer's and reader's schema."""
 
 _OURS: dict[tuple[str, str | None], str] = {
     ("int", "date"): "sidecar-days",
@@ -255,7 +255,7 @@ _OURS: dict[tuple[str, str | None], str] = {
     ("bytes", None): "sidecar-base64",
     ("fixed", None): "sidecar-base64",
 }
-"""Our logical type for one of Avro's. What is not here, unknown ones included, means what the underlying type means."""
+"""The sidecar's logical type for each of Avro's. All others, unknown ones included, mean what the underlying type means."""
 
 
 def sources(schemas: Iterable[str]) -> bytes:

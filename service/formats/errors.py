@@ -5,7 +5,7 @@ from __future__ import annotations
 Headers = tuple[tuple[str, bytes | None], ...]
 
 MAX_MESSAGE = 1_000
-"""Characters of what is said of a bad record: its dead letter must not become too large for the topic."""
+"""Longest error message of a bad record, in characters: its dead letter must fit into the topic."""
 
 
 class BadRecord(Exception):

@@ -56,7 +56,7 @@ class SchemaFile:
             raise SettingsError(f"{self._where}: {error}") from None
 
     def reader(self) -> tuple[Callable[[bytes], dict[str, Any]], str | None]:
-        """What reads a value without a frame, and the name of its type."""
+        """A reader of values without a frame, and the name of their type."""
         if self.json is not None:
             return self.json.read, self.json.title
         if self.avro is not None:
@@ -83,7 +83,7 @@ def contents(file: Path, where: str) -> bytes:
 
 
 def digest(file: Path, where: str) -> str:
-    """Which schema a file holds, for settings that a state belongs to: its SHA-256."""
+    """The SHA-256 of a schema's file, for the settings that a state belongs to."""
     return sha256(contents(file, where)).hexdigest()
 
 

@@ -12,7 +12,7 @@ from service.formats.errors import BadRecord, SchemaProblem
 Read = Callable[[bytes], dict[str, Any]]
 
 MAX_TEXT = 300
-"""Characters of what a validator says: it quotes the value."""
+"""Longest message of a validator, in characters: it quotes the value."""
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class JsonSchema:
     def __init__(self, source: bytes) -> None:
         """``source``: a JSON object of schemas by name, the one of the records under the empty name.
 
-        Nothing is ever fetched: what they refer to is among them. Raises ``SchemaProblem``.
+        Nothing is ever fetched: they include all referenced schemas. Raises ``SchemaProblem``.
         """
         import jsonschema
         import referencing
@@ -76,7 +76,7 @@ class JsonSchema:
             error = next(self._validator.iter_errors(data), None)
         except RecursionError:
             raise BadRecord("not_valid", "the value has too many levels to be validated") from None
-        # A reference that leads nowhere is found where it is used, by an exception of the library behind this one.
+        # A dangling reference is found where it is used, by an exception of the underlying library.
         except Exception as problem:
             raise BadRecord("not_valid", f"the schema cannot be used: {problem}"[:MAX_TEXT]) from None
         if error is not None:

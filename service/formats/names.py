@@ -1,4 +1,4 @@
-"""Under which name a field is known, so that a feature survives its renaming."""
+"""The name under which a field is known, so that a feature survives a renaming."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Names:
         used: list[str] = []
         for name, marks in fields:
             before = next((known[mark] for mark in marks if mark in known), name)
-            # A name that is given to another field now means that one.
+            # A name that was given to another field now means that field.
             chosen = name if before != name and (before in own or before in used) else before
             used.append(chosen)
             for mark in marks:

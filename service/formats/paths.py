@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 ABSENT: Any = object()
-"""What ``find`` returns where there is nothing."""
+"""Returned by ``find`` where there is nothing."""
 
 
 def path_of(name: str | None) -> Any:

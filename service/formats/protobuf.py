@@ -71,7 +71,7 @@ class ProtobufSchema:
         return name in self._names
 
     def reader(self, name: str) -> Read:
-        """What reads a message of this full name. Raises ``SchemaProblem`` where there is none."""
+        """A reader of messages of this full name. Raises ``SchemaProblem`` where there is none."""
         if name not in self._names:
             raise SchemaProblem(f"it has no message {name!r}; it has {', '.join(self.names)}")
         descriptor = self._pool.FindMessageTypeByName(name)
@@ -87,7 +87,7 @@ class ProtobufSchema:
         return read
 
     def _plan(self, message: Descriptor) -> Convert:
-        """What turns a message into a dictionary, or a well-known one into what it stands for."""
+        """A converter from a message to a dictionary, or from a well-known type to the value that it stands for."""
         known = _KNOWN.get(message.full_name)
         if known is not None:
             return known

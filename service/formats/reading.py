@@ -15,7 +15,7 @@ from service.formats.schemas import Kind, Schemas, StoredSchema
 from service.settings import Format, FormatSettings
 
 Found = tuple[dict[str, Any], str | None]
-"""What a value says, and the full name of its type in its schema, where it has one."""
+"""The content of a value, and the full name of its type in its schema, if any."""
 
 PLAIN: dict[Format, Callable[[bytes], dict[str, Any]]] = {"json": read_json}
 """The formats without a schema, and what reads them. Raises ``BadRecord``."""

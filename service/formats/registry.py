@@ -11,7 +11,7 @@ from service.settings import RegistrySettings
 from service.settings.sources import PREFIX
 
 _ANSWER_SECONDS = {"timeout": 4, "max.retries": 1, "retries.wait.ms": 200, "retries.max.wait.ms": 1_000}
-"""An address that nobody answers at is reported within 10 s."""
+"""An address that does not answer is reported within 10 s."""
 
 _CONFLICT, _NOT_FOUND = 409, 404
 
@@ -74,7 +74,7 @@ class RegistryClient:
             self._silent(error)
 
     def ask(self, subject: str, ask: Callable[..., Any], *arguments: Any) -> Any:
-        """What a call of the client returns; ``UserError`` where it fails. ``subject``: what it is about, if any."""
+        """The result of a call of the client. Raises ``UserError`` where it fails. ``subject``: the subject of the call, if any."""
         try:
             return ask(*arguments)
         except self._error as error:

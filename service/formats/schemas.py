@@ -14,7 +14,7 @@ import msgspec
 from explain_core.state import State, check
 
 MAX_SCHEMAS = 1_000
-"""Schemas in a partition; bounds the state where records name ever new ones."""
+"""Most schemas of a partition; bounds the state where records name ever new ones."""
 
 Kind = Literal["AVRO", "JSON", "PROTOBUF"]
 """What registries call the types of schemas; a registry may have others."""
@@ -64,7 +64,7 @@ class Schemas:
         return len(self._known)
 
     def learn(self, key: str, schema: StoredSchema | None) -> None:
-        """Take in what the registry has under a key. None is not remembered beyond the next ``find``."""
+        """Add the registry's schema of a key. None is not remembered beyond the next ``find``."""
         if schema is None:
             self._absent = key
         else:

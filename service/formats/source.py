@@ -26,7 +26,7 @@ MAX_REFERENCES = 100
 
 
 def schema_source(settings: Settings, values: FormatSettings | None = None) -> Fetch:
-    """What asks for the schemas of values, by default those of records: the registry, or nobody where they need none."""
+    """The source of the schemas of values, by default those of records: the registry, or none where no schemas are needed."""
     values = values or settings.record
     if not values.needs_registry:
         return lambda key: None

@@ -28,7 +28,7 @@ def value_writer(
     columns: Columns,
     section: str = "record",
 ) -> Write:
-    """What writes a record as ``settings`` have it read: by ``schema_file``, else by a schema inferred from the columns.
+    """A writer of records for ``settings`` to read: by ``schema_file``, else by a schema inferred from the columns.
 
     A framed value's schema is registered under ``topic-value``. Raises ``UserError``; what is returned raises ``SchemaProblem`` for a record that
     does not fit the schema.
@@ -73,7 +73,7 @@ def _avro(text: str) -> Write:
 
     try:
         schema = parse_schema(orjson.loads(text))
-    # As in reading: the library has an exception for each way to be wrong.
+    # As in reading: the library has an exception for each kind of error.
     except Exception as error:
         raise SchemaProblem(f"it is no Avro schema: {type(error).__name__}: {error}") from None
 

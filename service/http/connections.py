@@ -1,4 +1,4 @@
-"""Limits on connections: whoever holds many of them open, with or without a token, does not keep a probe from its answer.
+"""Limits on connections: a client that holds many open, with or without a token, cannot keep a probe from its answer.
 
 uvicorn's own options do not give that. It has no time limit for a request's header, and beyond ``limit_concurrency``, which counts
 idle connections too, it answers probes with 503 like everything else.
@@ -15,7 +15,7 @@ REQUEST_SECONDS = 10.0
 """How long a client may take to send the header of its first or its next request."""
 
 UNREAD_SECONDS = 30.0
-"""How long a client may leave what it was sent unread; what waits for it takes memory."""
+"""How long a client may leave an answer unread: unread bytes take memory."""
 
 OTHERS = 128
 """Connections beside those of event streams: probes, scrapes, a page's files."""
@@ -51,8 +51,8 @@ class LimitedConnection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def end(self) -> None:
-        """Close it now, whatever has not been sent yet."""
-        self.connections.discard(self)  # at once, so that the next one counts right
+        """Close it now, even with unsent bytes."""
+        self.connections.discard(self)  # at once, so that the next connection counts correctly
         self.transport.abort()
 
     def on_response_complete(self) -> None:

@@ -27,7 +27,7 @@ FILES = Path(__file__).parent / "static"
 
 
 class Dashboard:
-    """Serves what the feed knows."""
+    """Serves the state of the feed."""
 
     def __init__(self, settings: Settings) -> None:
         self.feed = Feed(settings)

@@ -1,4 +1,4 @@
-"""What the dashboard knows: the output topics of the whole group, and how far the group has come."""
+"""The dashboard's data: the output topics of the whole group, and the group's progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_CHANGES = 20
 MAX_ALARMS = 100
 MAX_LETTERS = 20
 MAX_CLASSES = 50
-"""Classes of dead letters that are counted one by one; we write fewer, but whoever may write to the topic writes others."""
+"""Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
 
 FETCH_BYTES = 2 * 2**20
 LAG_SECONDS = 2.0
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Partition:
-    """One partition, as its newest messages say."""
+    """One partition, by its newest messages."""
 
     number: int
     history: History = field(default_factory=History)
@@ -73,7 +73,7 @@ class Letter:
 
 
 class Feed:
-    """Follows the topics in a thread of its own; whoever reads takes the lock. ``version`` rises with each change.
+    """Follows the topics in its own thread; readers take the lock. ``version`` rises with each change.
 
     ``foreign`` has, by topic and partition, how many messages could not be read, and what is wrong with the newest.
     """
@@ -115,7 +115,7 @@ class Feed:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
         names = [getattr(topics, name) for name in self.settings.outputs]
-        # What waits to be read is to stay small: at the start it is the backlog of every partition.
+        # The queue must stay small: at the start it is the backlog of every partition.
         consumer = reading_consumer(
             self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
         )
@@ -219,7 +219,7 @@ class Feed:
         partition = self.partitions.setdefault(number, Partition(number))
         self._verify(partition, "explanations", explanation)
         if partition.newest is not None:
-            # What came before the newest says how much traffic there was, and its values are those of the past.
+            # Messages before the newest one only tell the traffic; their values are of the past.
             self.window.append(
                 replace(partition.newest, importances={}, performance={}, estimators={}, raw=b"")
             )

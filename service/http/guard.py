@@ -1,4 +1,4 @@
-"""What every request must pass, and what every answer carries.
+"""The checks of every request, and the headers of every answer.
 
 A web page of somebody else can make a visitor's browser send requests here under a name of its own that resolves to this
 machine. Such a request has that name as its Host, so a Host must be an IP address or one of the names that are ours.

@@ -57,7 +57,7 @@ class Workers(Collector):
         )
 
     def _per_worker(self) -> Iterator[Metric]:
-        """Sums over the workers, as all of their lives are that of this process."""
+        """Sums over the workers, all of which live as long as this process."""
         reports = self._reports
         letters, outcomes = (
             _sums(report.dead_letters for report in reports),
@@ -99,7 +99,7 @@ class Workers(Collector):
         yield commits
 
     def _per_join(self) -> Iterator[Metric]:
-        """What the join has made of its two inputs; nothing where there is none."""
+        """The counts of the join; nothing without a join."""
         joins = [join for report in self._reports for join in report.join]
         families = (
             (CounterMetricFamily, "join_events_total", "Events that the join has read; those of every outcome and those pending.", ("events",)),

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Site:
-    """What the supervisor tells the server about: its workers, and that it stops."""
+    """The supervisor's state for the server: its workers, and whether it is stopping."""
 
     def __init__(self, settings: Settings, workers: int) -> None:
         self._workers = Workers(workers)
