@@ -79,10 +79,10 @@ class Smoother:
         self.rates: Array = np.array(
             [decay(alpha), decay(slower), -1.0 if self._keep is None else self._keep]
         )
-        """What W, that of G, and S keep of themselves at each step; −1 for no memory."""
+        """The shares of W, of G's W, and of S that each step keeps; −1 for no memory."""
 
     def update(self, delta: Array) -> None:
-        """Take in one observation per cell, between ±``losses.HUGE``."""
+        """Add one observation per cell, between ±``losses.HUGE``."""
         if AVAILABLE and delta.ndim == 2:
             kernels.smoothed(self.cells, self.sums, self.rates, delta)
             return
@@ -130,7 +130,7 @@ class Smoother:
         return SmootherState(block(self.cells), block(self.sums))
 
     def restore(self, state: SmootherState, columns: int) -> None:
-        """Take a stored state of so many columns on. Raises ``StateError`` where it is none of this shape."""
+        """Restore a stored state of so many columns. Raises ``StateError`` where it is not of this shape."""
         cells = array("smoother", state.cells, "<f8", (5, *self.cells.shape[1:-1], columns))
         sums = array("smoother", state.sums, "<f8", (5, columns))
         finite("smoother", cells)

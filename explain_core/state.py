@@ -1,7 +1,6 @@
 """State as data: numbers, strings, lists and arrays, and nothing else.
 
-Each class that has a state says what it is by a ``msgspec.Struct`` beside it, offers it by ``state()`` and takes it on by
-``restore()``. Decoding can build nothing but these types, and takes memory in proportion to the bytes; ``restore`` checks what
+Each class with a state declares it as a ``msgspec.Struct``, returns it from ``state()`` and restores it by ``restore()``. Decoding can build nothing but these types, and takes memory in proportion to the bytes; ``restore`` checks what
 types cannot say, lengths, ranges and indices, before anything is used.
 """
 
@@ -27,7 +26,7 @@ Unpack = Callable[[bytes], Any]
 
 
 class StateError(ValueError):
-    """A stored state that is not one of this object."""
+    """A stored state that is not valid for this object."""
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +87,7 @@ def array(name: str, block: Block, dtype: str, shape: tuple[int | None, ...]) ->
 
 
 def finite(name: str, values: NDArray[np.float64], *, or_nan: bool = False) -> None:
-    """Raise ``StateError`` where a number is infinite, or none."""
+    """Raise ``StateError`` where a number is infinite or NaN."""
     good = ~np.isinf(values) if or_nan else np.isfinite(values)
     if not good.all():
         raise StateError(f"{name}: numbers that are not finite")

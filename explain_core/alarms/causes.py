@@ -5,7 +5,7 @@ from __future__ import annotations
 from explain_core.state import Count, State, check
 
 OPEN = 8
-"""Causes that later alarms may still join: the newest."""
+"""The number of newest causes that later alarms may still join."""
 
 
 class CausesState(State, frozen=True):
@@ -45,7 +45,7 @@ class Causes:
         return CausesState(self._count, list(self._open))
 
     def restore(self, state: CausesState) -> None:
-        """Take a stored state on. Raises ``StateError`` where it is none."""
+        """Restore a stored state. Raises ``StateError`` where it is invalid."""
         check(len(state.open) <= OPEN, f"causes: more than {OPEN} open ones")
         check(
             all(1 <= cause[0] <= state.count and cause[1] <= cause[2] for cause in state.open),

@@ -18,11 +18,11 @@ Z = 1.959963984540054
 """Half the width of the intervals of 95 %, in standard errors."""
 
 ROOM = 16
-"""Buckets that memory is taken for at a time."""
+"""Buckets allocated at a time."""
 
 
 class Position(NamedTuple):
-    """Where in the stream a record is: its offset, and its event time in milliseconds since 1970."""
+    """The position of a record in the stream: its offset, and its event time in milliseconds since 1970."""
 
     offset: int
     timestamp: int
@@ -123,7 +123,7 @@ class ChangeDetector:
         self._last = Position(0, 0)
 
     def grow(self, subjects: int) -> None:
-        """Append subjects that are met from now on, up to so many; those of a block under way begin with the next one."""
+        """Append new subjects, up to so many; amid a block they begin with the next one."""
         more = subjects - self.subjects
         if more > 0:
             self._pending = np.concatenate([self._pending, np.zeros((BLOCK, more))], axis=1)
@@ -134,7 +134,7 @@ class ChangeDetector:
             self.subjects = subjects
 
     def add(self, values: Array | list[float], position: Position) -> bool:
-        """Take in a record: a value of each subject. True if the block is complete, and ``end_block`` is due."""
+        """Add a record: a value of each subject. True if the block is complete, and ``end_block`` is due."""
         rows = self._rows
         if not rows:
             if self._n + 1 >= len(self._sizes):
@@ -213,7 +213,7 @@ class ChangeDetector:
         )  # fmt: skip
 
     def restore(self, state: DetectorState, most: int) -> None:
-        """Take a stored state on, of as many subjects as this has or more, up to ``most``. Raises ``StateError`` where it is none."""
+        """Restore a stored state of at least as many subjects as this has, and at most ``most``. Raises ``StateError`` where it is invalid."""
         cells = array("detector", state.cells, "<f8", (8, None))
         subjects = cells.shape[1]
         check(

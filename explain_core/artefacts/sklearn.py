@@ -44,7 +44,7 @@ def load(data: bytes) -> Any:
 
 
 def _check_archive(data: bytes) -> None:
-    """Refuse what would take more memory than it may, before it is unpacked."""
+    """Refuse an archive that would exceed the memory limit, before it is unpacked."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
@@ -83,7 +83,7 @@ def _check_array(file: Any, member: zipfile.ZipInfo) -> None:
 def model_of(
     found: Any, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
 ) -> Model:
-    """A model of what a file held: trees in arrays, others as they are. Raises ``ArtefactError``."""
+    """A model from the content of a file: trees as arrays, others unchanged. Raises ``ArtefactError``."""
     kind = type(found).__name__
     guessed: Task = (
         "classification" if hasattr(found, "classes_") or hasattr(found, "predict_proba") else "regression"
@@ -108,7 +108,7 @@ def _labels(found: Any, classes: Sequence[Any] | None) -> list[Any] | None:
 
 
 def _check_trees(found: Any) -> None:
-    """Refuse trees whose nodes point outside of them: scikit-learn would follow."""
+    """Refuse trees whose nodes point outside of them: scikit-learn would follow the pointers."""
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
     from sklearn.tree._tree import Tree as Own
 

@@ -11,7 +11,7 @@ __all__ = ["Attribution", "Cause", "RiskChange", "WindowRisk", "dbshap"]
 
 
 def __getattr__(name: str) -> Any:
-    """The computation is imported with its first use: who only reads results needs no compiler."""
+    """The computation is imported at its first use: reading results needs no compiler."""
     if name == "dbshap":
         from explain_core.drift.attribution import dbshap
 

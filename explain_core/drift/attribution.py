@@ -27,7 +27,7 @@ from explain_core.progress import track
 from explain_core.random import derive_seed
 
 ROUNDING = 1e-12
-"""An interval is this share of the risk wider than the rows say: sums of floats are not exact."""
+"""Intervals are widened by this share of the risk: sums of floats are not exact."""
 
 
 def dbshap(

@@ -79,7 +79,7 @@ class Binned(NamedTuple):
         ]
 
     def warnings(self) -> list[str]:
-        """What about the data bears on the result."""
+        """Properties of the data that bear on the result."""
         found = []
         constant = [bin_.feature for bin_ in self.bins if bin_.size == 1]
         if constant:

@@ -14,7 +14,7 @@ Z = 1.959963984540054
 LEAST_MATCHED = 0.1
 """The share of either window's rows that match the other, below which concept and inputs cannot be told apart."""
 WORTH_SAYING = 0.05
-"""The share of rows without a match that the sentence speaks of."""
+"""The share of rows without a match from which on the sentence mentions them."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class RiskChange:
         return f"{head}: {', '.join([*causes, *learning])}{shift}{aside}"
 
     def _driver(self) -> str:
-        """Which feature made what the inputs made."""
+        """Which feature drives the inputs, in words."""
         if self.product is None or len(self.product.inputs) < 2:
             return ""
         if not self.drivers:

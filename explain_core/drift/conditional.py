@@ -53,7 +53,7 @@ class Table:
         return self.index.find(codes)
 
     def fit(self, weights: Pair) -> Fitted:
-        # The last cell stands for those that no row has.
+        # The last cell stands for all cells without rows.
         counts = [
             totals(rows * self._n_classes + y, weight, (self.index.size + 1) * self._n_classes).reshape(
                 -1, self._n_classes

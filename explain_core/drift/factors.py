@@ -13,7 +13,7 @@ from explain_core.drift.conditional import CellIndex, Pair
 
 @dataclass(frozen=True)
 class Factor:
-    """A feature or a group of them: ``cells`` is its combinations of codes × members, ``rows[w]`` the cell of each row."""
+    """A feature or a group of them: ``cells`` is its combinations of codes × columns, ``rows[w]`` the cell of each row."""
 
     name: str
     columns: tuple[int, ...]
@@ -30,7 +30,7 @@ class Factor:
         return first, second
 
     def shares(self) -> Pair:
-        """The marginals of the rows as they are."""
+        """The marginals of the unweighted rows."""
         first, second = (np.ones(len(rows)) for rows in self.rows)
         return self.marginals((first, second))
 

@@ -61,7 +61,7 @@ def classes_of(windows: tuple[Window, Window], loss: Loss) -> Classes:
 
 
 class Hypothesis(Protocol):
-    """What the games need of q. ``tree`` is q itself where it is a tree on codes, ``leaf_losses`` its leaves × classes."""
+    """The interface of q for the games. ``tree`` is q itself where it is a tree on codes, ``leaf_losses`` its leaves × classes."""
 
     tree: tree.CodeTree | None
     leaf_losses: Values
@@ -73,7 +73,7 @@ class Hypothesis(Protocol):
         """Losses of cells with each class as the truth, n × classes; a cell stands for its representative."""
 
     def warnings(self) -> list[str]:
-        """What about its predictions bears on the result."""
+        """Properties of its predictions that bear on the result."""
 
 
 class ModelHypothesis:

@@ -155,7 +155,7 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
         def both(rows: list[Codes]) -> TrainingSet:
             """The rows of both windows, which weigh the same: odds are then the ratio of their densities."""
             of = np.repeat([0.0, 1.0], [len(chosen) for chosen in rows])
-            least = min(map(len, rows))  # what the shorter window tells is what is known
+            least = min(map(len, rows))  # the shorter window limits what is known
             weights = np.repeat([least / len(chosen) for chosen in rows], [len(chosen) for chosen in rows])
             return TrainingSet(
                 np.concatenate([part[chosen] for part, chosen in zip(codes, rows, strict=True)]), of, weights

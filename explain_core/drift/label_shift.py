@@ -22,11 +22,11 @@ from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.boosting import TrainingSet, boosted
 
 LEVEL = 0.01
-"""Of the first two tests."""
+"""The level of the first two tests."""
 LIMIT = 2.3263478740408408
 """Standard errors that this is, on one side: of the second test, and of the third."""
 LEAST = 5
-"""Rows of a label in either window's half that count."""
+"""Least number of rows of a label in either window's half for the label to count."""
 
 
 def shifted(

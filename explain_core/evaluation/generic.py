@@ -102,11 +102,11 @@ class GenericEvaluator:
         return [[answers[place] for place in places] for places in steps]
 
     def explain(self, plan: Plan, x: Row, y: Any, base: Prediction) -> bool:
-        """Let compiled code draw, and take the Δ of the plan's parts in, where it knows the way; else nothing has changed."""
+        """Let compiled code draw, and add the Δ of the plan's parts, where it can; otherwise nothing has changed."""
         return False
 
     def __getstate__(self) -> dict[str, Any]:
-        """The model alone: what is compiled from it is compiled again where it is needed."""
+        """Only the model: compiled code is compiled again where it is needed."""
         return {"model": self.model}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -173,5 +173,5 @@ class _Rows:
         self._replaced = replaced
 
     def note(self, x: Row, row: Array) -> None:
-        """Keep the row of a record that comes to the reservoir next."""
+        """Keep the row of the record that the reservoir adds next."""
         self._newest, self._row = x, row.copy()

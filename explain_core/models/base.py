@@ -1,4 +1,4 @@
-"""What every model is: a record in, a prediction out."""
+"""The interface of every model: a record in, a prediction out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Model:
         raise NotImplementedError
 
     def hold(self, x: Row) -> None:
-        """Be told of a record that is then predicted, explained and learnt, and does not change meanwhile."""
+        """Announce a record that is then predicted, explained and learnt, and does not change meanwhile."""
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         """Predictions of several records; one call where the model has a batch method."""

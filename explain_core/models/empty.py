@@ -63,7 +63,7 @@ class EmptyModel:
         return EmptyState(self._weights, list(mean.items()) if isinstance(mean, Mapping) else mean)
 
     def restored(self, state: EmptyState) -> EmptyModel:
-        """This empty model with what another has seen. Raises ``StateError`` where that is no mean."""
+        """This empty model with the state of another. Raises ``StateError`` where that is not a mean."""
         numbers = (
             [state.weights, *(p for _, p in state.mean)]
             if isinstance(state.mean, list)
@@ -125,7 +125,7 @@ class EmptyModel:
 
 
 class _Within(EmptyModel):
-    """An empty model that is what its row says."""
+    """An empty model whose state is its row."""
 
     def __init__(self, decay: float, row: Array, labels: Sequence[Any]) -> None:
         self._decay, self._row, self._labels = decay, row, labels
@@ -154,7 +154,7 @@ class PerformanceState(State, frozen=True):
 
 
 class Performance:
-    """Smoothed loss of a model, of the labels' frequencies, and of the model's mean prediction: what the model is worth.
+    """Smoothed loss of a model, of the labels' frequencies, and of the model's mean prediction: the worth of the model.
 
     The frequencies are those of the labels before, smoothed alike, by Krichevsky and Trofimov: half an observation more of each
     class, of that of the label too; for numbers the mean. The first label is what it is expected to be. The mean prediction, the
@@ -238,7 +238,7 @@ class Performance:
         )
 
     def restore(self, state: PerformanceState) -> None:
-        """Take a stored state on. Raises ``StateError`` where it is one of other losses."""
+        """Restore a stored state. Raises ``StateError`` where it is of other losses."""
         check(
             len(state.means) == len(self.losses),
             f"performance: of {len(state.means)} losses instead of {len(self.losses)}",

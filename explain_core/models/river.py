@@ -11,7 +11,7 @@ from explain_core.models.base import Model, Row
 
 
 class RiverModel(Model):
-    """What river's models share: how they learn."""
+    """The base of river's models: how they learn."""
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if weight == 1.0:
@@ -102,7 +102,7 @@ def wrap_river(model: Any, task: Task) -> Model:
 
 
 def _last_step(model: Any) -> Any:
-    """What decides in a river pipeline: its final step, at any depth."""
+    """The estimator of a river pipeline: its final step, at any depth."""
     steps = getattr(model, "steps", None)
     return _last_step(list(steps.values())[-1]) if isinstance(steps, dict) and steps else model
 

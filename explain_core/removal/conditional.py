@@ -67,7 +67,7 @@ class Conditional:
                 )
 
     def learn(self, x: Row) -> None:
-        """Take a record in. The mapping is kept, not copied: it must not change afterwards."""
+        """Add a record. The mapping is kept, not copied: it must not change afterwards."""
         for name, value in x.items():
             if name not in self._trees and not _missing(value):
                 if not _is_number(value):
@@ -112,7 +112,7 @@ class Conditional:
         )
 
     def restore(self, state: ConditionalState) -> None:
-        """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such trees."""
+        """Restore a stored state, before the first record. Raises ``StateError`` where it is not of such trees."""
         check(state.categories.keys() <= state.trees.keys(), "conditional: categories of no feature")
         self._codes = {
             name: {category: code for code, category in enumerate(found)}
@@ -139,7 +139,7 @@ class Conditional:
 
 
 class ConditionalJoining:
-    """Copies of a record that know the features of a growing coalition and draw the others anew at every step."""
+    """Copies of a record with the features of a growing coalition; the others are drawn anew at every step."""
 
     def __init__(
         self,

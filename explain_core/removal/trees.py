@@ -1,4 +1,4 @@
-"""A tree that predicts a feature, and what went to its nodes: where conditional removal draws from."""
+"""A tree that predicts a feature, and the records of its nodes, from which conditional removal draws."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FeatureTreeState(State, frozen=True):
 
 
 class FeatureTree:
-    """A Hoeffding adaptive tree that predicts a feature, and beside each of its nodes what went there."""
+    """A Hoeffding adaptive tree that predicts a feature, with the records that reached each of its nodes."""
 
     def __init__(
         self, name: str, nominal: bool, size: int, seed: int, encoded: Callable[[Row], Code]
@@ -58,7 +58,7 @@ class FeatureTree:
         self._root = Node()
 
     def learn(self, x: Row, code: Code) -> None:
-        """Take a record in. One without the feature teaches the tree nothing, but can be drawn: absence is a value."""
+        """Add a record. A record without the feature teaches the tree nothing, but can be drawn: absence is a value."""
         if self.name in code:
             others = {name: value for name, value in code.items() if name != self.name}
             nodes = self._nodes_in_use()
@@ -168,7 +168,7 @@ class FeatureTree:
         return node
 
     def _read(self, index: int) -> tuple[Node, list[int]]:
-        """A node without what went there, and the indices of its children in the learner's arrays."""
+        """A node without content, and the indices of its children in the learner's arrays."""
         nodes, splits = self._model.arrays["nodes"], self._model.arrays["splits"]
         if index < 0 or nodes[index, at.KIND] == at.LEAF:
             return Node(), []
@@ -190,7 +190,7 @@ class FeatureTree:
 
 
 class Node:
-    """What went to a node of a tree: weights of its children, or the records of a leaf.
+    """The content of a node of a tree: weights of its children, or the records of a leaf.
 
     ``split`` is the feature that a branch asks for, with the threshold of values that go to the first of two children, the category that
     does, or None where ``keys`` has the child of each category.
