@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import SnapshotError, UserError
 from service.fold.partition import fold_settings
-from service.kafka.checkpoints import Place, Pointer, Undecided, point, to_records
+from service.kafka.checkpoints import Location, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
 from service.kafka.past import Past, Published
 from service.kafka.topics import Topics
@@ -94,7 +94,7 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         transaction.begin()
         ends = transaction.send_all(settings.topics.checkpoints, partition, entries)
         transaction.flush()
-        pointer = point(records.id, state, Place(ends, first, past.ends()))
+        pointer = point(records.id, state, Location(ends, first, past.ends()))
         offset = TopicPartition(records.name, partition, first, metadata=pointer.encode())
         transaction.commit([offset], group, metadata)
     except Aborted as error:

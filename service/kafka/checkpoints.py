@@ -64,8 +64,8 @@ class Pointer:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a snapshot is: the offsets of its first and last record, once Kafka said so, and the state's next offset.
+class Location:
+    """The location of a snapshot: the offsets of its first and last record, once Kafka said so, and the state's next offset.
 
     ``ends``: where the output topics ended before it was stored.
     """
@@ -75,7 +75,7 @@ class Place:
     ends: dict[str, int]
 
 
-def point(topic_id: str, state: PartitionState, place: Place) -> Pointer:
+def point(topic_id: str, state: PartitionState, place: Location) -> Pointer:
     """The pointer to commit with a state's next offset."""
     return Pointer(
         topic_id=topic_id,

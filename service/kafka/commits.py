@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer
 
 from service.kafka.cadence import Cadence
-from service.kafka.checkpoints import Place
+from service.kafka.checkpoints import Location
 from service.kafka.transaction import MAX_KEPT_BYTES, Transaction
 
 if TYPE_CHECKING:
@@ -125,14 +125,14 @@ class Commits(Timing):
         for partition in moved:
             partition.committed(places.get(partition.partition))
 
-    def _save(self, owned: OwnedPartition) -> Place:
+    def _save(self, owned: OwnedPartition) -> Location:
         """Send a snapshot; its offsets are known once the transaction is flushed."""
         started = self._clock.monotonic()
         records, ends, size = owned.snapshot()
         offsets = self._transaction.send_all(self._checkpoints, owned.partition, records)
         self._cadence.spent(owned.partition, self._clock.monotonic() - started, size)
         assert owned.state is not None
-        return Place(offsets, owned.state.next_offset, ends)
+        return Location(offsets, owned.state.next_offset, ends)
 
 
 def _running(owned: Collection[OwnedPartition]) -> list[OwnedPartition]:

@@ -12,7 +12,7 @@ from service.fold.messages import Output
 from service.fold.metrics import Samples, measure
 from service.fold.partition import PartitionState, fold_settings
 from service.fold.records import InputRecord
-from service.kafka.checkpoints import Place, point, to_records
+from service.kafka.checkpoints import Location, point, to_records
 from service.kafka.recovery import Cluster, Recovered, Recovery, Target
 from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed
@@ -37,7 +37,7 @@ class OwnedPartition:
         self.partition = partition
         self.phase: Phase = "waiting"
         self.state: PartitionState | None = None
-        self.place: Place | None = None
+        self.place: Location | None = None
         self.consuming = False
         self.since = self.snapshot_at = self._clock.monotonic()
         self.stored: Manifest | None = None
@@ -182,7 +182,7 @@ class OwnedPartition:
         stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
         return to_records(taken, stored_chunks, cluster.keys), ends, taken.size
 
-    def offset(self, place: Place | None) -> TopicPartition:
+    def offset(self, place: Location | None) -> TopicPartition:
         """The offset to commit, with its pointer to a snapshot: at this place, or to the one of before."""
         state, place = self.state, place or self.place
         assert state is not None and place is not None
@@ -193,7 +193,7 @@ class OwnedPartition:
         pointer = point(self._cluster.topic_id, state, place)
         return TopicPartition(self._topic, self.partition, state.next_offset, metadata=pointer.encode())
 
-    def committed(self, place: Place | None) -> None:
+    def committed(self, place: Location | None) -> None:
         """The state's offset is committed, and with ``place`` the snapshot that was taken last."""
         assert self.state is not None
         self.committed_offset = self.state.next_offset

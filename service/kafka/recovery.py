@@ -18,7 +18,7 @@ from service.crash_points import reach
 from service.errors import SnapshotError, UserError
 from service.fold.partition import PartitionState, fold_settings
 from service.formats.schemas import Fetch
-from service.kafka.checkpoints import Place, Pointer, SnapshotReader, Superseded, Undecided
+from service.kafka.checkpoints import Location, Pointer, SnapshotReader, Superseded, Undecided
 from service.kafka.clock import Clock
 from service.kafka.past import Past, Read
 from service.kafka.totals import Phase
@@ -90,7 +90,7 @@ class Recovered:
     state: PartitionState
     stored: Manifest | None = None
     stored_at: float = 0.0
-    place: Place | None = None
+    place: Location | None = None
     target: Target | None = None
 
 
@@ -325,7 +325,7 @@ class Recovery:
             target.offset - state.next_offset,
             extra={"partition": self.partition, "offset": state.next_offset},
         )
-        place = Place(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
+        place = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
         return Recovered(state, manifest, stored_at, place, target)
 
     def _settings_changed(

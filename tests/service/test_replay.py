@@ -3,7 +3,7 @@
 import pytest
 
 from service.fold.partition import PartitionState
-from service.kafka.checkpoints import Place, Pointer, point
+from service.kafka.checkpoints import Location, Pointer, point
 from service.kafka.lifecycle import OwnedPartition
 from service.kafka.recovery import Cluster, RecoveryError, Target
 from service.kafka.transaction import Ends
@@ -13,7 +13,7 @@ from tests.folds import fold, settings, values
 
 def replayed(state, published, **recovery):
     """A partition whose replay has ended in one state, while the committed offset is of the other."""
-    pointer = Pointer.decode(point("id", published, Place(Ends(0, 1), 0, {})).encode())
+    pointer = Pointer.decode(point("id", published, Location(Ends(0, 1), 0, {})).encode())
     chosen = settings(recovery=recovery)
     partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 5), published.partition)
     partition.phase, partition.state = "replaying", state
