@@ -106,8 +106,13 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
         },
     )
     if settings.model.uri is not None:
-        # The file's content counts, not its path.
-        found["model"] |= {"sha256": artefact(settings.model).sha256, "classes": classes_of(settings.model)}
+        # The file's content counts, not its path, and the names of its columns and outputs.
+        model = artefact(settings.model)
+        found["model"] |= {
+            "sha256": model.sha256,
+            "features": list(model.features),
+            "classes": classes_of(settings.model),
+        }
     if settings.record.schema_file is not None:
         found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
     return found

@@ -64,6 +64,14 @@ def test_a_restored_state_continues_with_the_same_bytes(path):
     assert again.fold_digest == whole.fold_digest
 
 
+def test_other_names_for_the_columns_of_a_file_without_names_are_another_identity(tmp_path):
+    path, _ = trained.onnx(tmp_path)
+    names = [f"f{i}" for i in range(trained.WHOLE.shape[1])]
+    before = fold_settings(known(path, model={"features": names, "task": "multiclass"}))
+    assert before["model"]["features"] == names
+    assert fold_settings(known(path, model={"features": names[::-1], "task": "multiclass"})) != before
+
+
 def test_another_file_under_the_same_name_is_another_identity(path, tmp_path):
     given = known(path)
     before, raw = fold_settings(given), encode(PartitionState(given, 3))
