@@ -25,6 +25,13 @@ def get(address: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+def by_partition(samples: Samples, name: str) -> dict[int, float]:
+    return {int(labels[0]): value for labels, value in samples.get(name, {}).items()}
+
+
 class Sidecar(Process):
     """``explain-sidecar run`` with its HTTP address."""
 
@@ -38,9 +45,9 @@ class Sidecar(Process):
     def ready(self) -> bool:
         return get(self.address + "readyz")[0] == 200
 
-    def samples(self) -> dict[str, dict[tuple[str, ...], float]]:
+    def samples(self) -> Samples:
         """Values by metric's name and the labels' values, in the order of the labels' names."""
-        found: dict[str, dict[tuple[str, ...], float]] = {}
+        found: Samples = {}
         for family in text_string_to_metric_families(get(self.address + "metrics")[1]):
             for sample in family.samples:
                 of_name = found.setdefault(sample.name.removeprefix("explain_sidecar_"), {})
@@ -48,7 +55,7 @@ class Sidecar(Process):
         return found
 
     def by_partition(self, name: str) -> dict[int, float]:
-        return {int(labels[0]): value for labels, value in self.samples().get(name, {}).items()}
+        return by_partition(self.samples(), name)
 
     def worker_pids(self) -> list[int]:
         pid = self._process.pid
@@ -65,17 +72,22 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
     line.feed(mixed_records(4, 800, bad_every=20))
     first = Sidecar(line, "--workers", "2")
 
-    def counted() -> float:
+    found: Samples = {}
+
+    def complete() -> bool:
+        nonlocal found
         found = first.samples()
-        return sum(sum(found.get(name, {}).values()) for name in ("records_total", "dead_letters_total"))
+        counted = sum(sum(found.get(name, {}).values()) for name in ("records_total", "dead_letters_total"))
+        # A worker that has not reported for some seconds is not shown.
+        return counted == 800 and len(found["records_total"]) == 4 and first.ready()
 
     # Counted with the commit, after the lag is gone.
-    line.wait_for(lambda: counted() == 800 and first.ready())
-    assert set(first.by_partition("consumer_lag_records").values()) == {0.0}
-    found, published = first.samples(), line.published()
+    line.wait_for(complete)
+    assert by_partition(found, "consumer_lag_records") == dict.fromkeys(range(4), 0.0)
+    published = line.published()
     bad = {p: len(messages) for p, messages in published["dead_letters"].items()}
-    assert first.by_partition("records_total") == {p: 200.0 - bad[p] for p in range(4)}
-    assert first.by_partition("explanations_total") == {
+    assert by_partition(found, "records_total") == {p: 200.0 - bad[p] for p in range(4)}
+    assert by_partition(found, "explanations_total") == {
         p: float(len(published["explanations"][p])) for p in range(4)
     }
     classes = [

@@ -6,8 +6,14 @@ import signal
 import time
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupState, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConsumerGroupDescription,
+    NewPartitions,
+)
 
 from service.kafka.checkpoints import Pointer
 from service.kafka.recovery import SUPERSEDED_SECONDS
@@ -89,7 +95,7 @@ def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
 def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
     reset = _held_reset(line, 120)
     worker = line.worker()
-    line.wait_for(lambda: _members(line) == 2)
+    line.wait_for(lambda: _described(line).state == ConsumerGroupState.STABLE and _members(line) == 2, 120)
     reset.signal(signal.SIGUSR2)
     assert reset.wait() == 1, reset.log()
     assert "the reset was aborted and nothing was changed" in reset.log()
@@ -222,8 +228,12 @@ def test_an_expired_group_goes_on_after_the_last_published_message(line: Pipelin
     line.verify()
 
 
+def _described(line: Pipeline) -> ConsumerGroupDescription:
+    return line.admin.describe_consumer_groups([line.name])[line.name].result()
+
+
 def _members(line: Pipeline) -> int:
-    return len(line.admin.describe_consumer_groups([line.name])[line.name].result().members)
+    return len(_described(line).members)
 
 
 def test_explanations_without_offset_and_snapshot_fail(line: Pipeline) -> None:
