@@ -205,7 +205,7 @@ class Stream(Generic[M]):
                 moment = datetime.now(UTC) - start if isinstance(start, timedelta) else start
                 wanted = [TopicPartition(self._topic, p, int(moment.timestamp() * 1000)) for p in partitions]
                 found = consumer.offsets_for_times(wanted, timeout=CONNECT_SECONDS)
-                starts = {offset.partition: offset.offset for offset in found if offset.offset >= 0}
+                starts = {known.partition: known.offset for known in found if known.offset >= 0}
             else:
                 starts = {}
             for number in partitions:
@@ -222,10 +222,10 @@ class Stream(Generic[M]):
 
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         known: list[TopicPartition] = []
-        for offset in consumer.committed(given, timeout=CONNECT_SECONDS):
-            if offset.offset >= 0:
-                self._places[offset.partition] = Place(offset.offset, _chains(offset.metadata))
-                known.append(TopicPartition(self._topic, offset.partition, offset.offset))
+        for committed in consumer.committed(given, timeout=CONNECT_SECONDS):
+            if committed.offset >= 0:
+                self._places[committed.partition] = Place(committed.offset, _chains(committed.metadata))
+                known.append(TopicPartition(self._topic, committed.partition, committed.offset))
         fresh = sorted({place.partition for place in given} - {place.partition for place in known})
         self._left = {place.partition for place in given}
         consumer.assign(known + self._begin(fresh))

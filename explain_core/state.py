@@ -1,7 +1,8 @@
 """State as data: numbers, strings, lists and arrays, and nothing else.
 
-Each class with a state declares it as a ``msgspec.Struct``, returns it from ``state()`` and restores it by ``restore()``. Decoding can build nothing but these types, and takes memory in proportion to the bytes; ``restore`` checks what
-types cannot say, lengths, ranges and indices, before anything is used.
+Each class with a state declares it as a ``msgspec.Struct``, returns it from ``state()`` and restores it by ``restore()``.
+Decoding builds nothing but these types, and takes memory in proportion to the bytes. ``restore`` checks what types cannot say
+(lengths, ranges, indices) before anything is used.
 """
 
 from __future__ import annotations

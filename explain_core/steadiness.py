@@ -57,11 +57,11 @@ class SteadinessState(State, frozen=True):
 class Steadiness:
     """Watches a smoother, block by block, for what its standard error does not know.
 
-    - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. Where one is off by more than
-      four standard errors (more for skewed increments, by Cornish and Fisher), what φ still owes to the past is noted for all
-      columns of that loss: the distance and one standard error. It decays as φ forgets. Until it is below half the standard error
-      the band is not settled, and then it is wider by as much. Until it is below a tenth of that G, which takes the change for
-      dependence, keeps its share of the variance.
+    - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. Where one differs by more than
+      four standard errors (more for skewed increments, by Cornish and Fisher), each column of that loss gets a *lag*: how far φ
+      is behind, plus one standard error. The lag decays as φ forgets. While it exceeds half the standard error of φ, the band is not
+      settled. Below that the band is wider by the lag. While it exceeds a tenth, the covariance term G, which would take the change
+      for dependence, keeps its ratio to the variance.
     - **Few informative observations**: the standard error of n observations of skewness γ is itself known from about n/γ² of
       them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence and γ the largest of late, and settled
       from n/γ² = 12 on, if at least seven blocks contribute to γ (participation ratio).

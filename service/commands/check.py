@@ -14,7 +14,7 @@ from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr
 
 from service.commands.markers import remarks
 from service.commands.printing import print_rows
-from service.commands.sampling import Tally, look, tally, to_paste
+from service.commands.sampling import Seen, Tally, look, tally, to_paste
 from service.errors import UserError
 from service.fold.models import described, foreign_code, load_model
 from service.fold.records import InputRecord
@@ -216,20 +216,7 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
     found.tally = by_settings
     seen = look(settings, records)
     if seen is not None:
-        same = (
-            seen.settings in (settings.record, None) if by_settings.good else seen.settings == settings.record
-        )
-        otherwise = (
-            "the settings say otherwise" if by_settings.good else "by these settings `run` would fold none"
-        )
-        detail = (
-            f"{seen.words}; {otherwise}"
-            if not same
-            else seen.words
-            if seen.settings
-            else "as the settings say"
-        )
-        yield Finding("format", same or (None if by_settings.good else False), detail)
+        yield _format(settings, seen, foldable=by_settings.good > 0)
         if seen.settings is not None:
             found.settings = to_paste(settings, seen.settings, seen.fields)
             if not by_settings.good:
@@ -252,6 +239,17 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
             None,
             f"of several kinds, of which the first is kept and the others are dead letters: {', '.join(mixed)}",
         )
+
+
+def _format(settings: Settings, seen: Seen, *, foldable: bool) -> Finding:
+    """What the records look like, against the settings. Where these can fold some records, another look is only a remark."""
+    if seen.settings == settings.record:
+        return Finding("format", True, seen.words)
+    if not foldable:
+        return Finding("format", False, f"{seen.words}; by these settings `run` would fold none")
+    if seen.settings is None:
+        return Finding("format", True, "as the settings say")
+    return Finding("format", None, f"{seen.words}; the settings say otherwise")
 
 
 def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord]]:

@@ -133,10 +133,10 @@ class JoinPartition:
         places = [TopicPartition(topic, self.partition) for topic in cluster.topics]
         # Blocks while a predecessor's transaction is open: its outcome decides where we start.
         found = cluster.group.committed(places, timeout=SLICE_SECONDS)
-        for offset in found:
-            if offset.error is not None:
-                raise KafkaException(offset.error)
-        self._committed = [offset.offset if offset.offset >= 0 else -1 for offset in found]
+        for position in found:
+            if position.error is not None:
+                raise KafkaException(position.error)
+        self._committed = [max(position.offset, -1) for position in found]
         where = TopicPartition(cluster.changelog, self.partition)
         low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
         if self._local is None:

@@ -325,7 +325,7 @@ class Transaction:
         """Asked before a new producer could hang as the one before it did. Raises ``Aborted``."""
         try:
             group.committed(
-                [TopicPartition(offset.topic, offset.partition) for offset in offsets], CALL_SECONDS
+                [TopicPartition(position.topic, position.partition) for position in offsets], CALL_SECONDS
             )
         except KafkaException as error:
             self.abort()

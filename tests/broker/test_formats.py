@@ -2,10 +2,6 @@
 
 import json
 import random
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +21,7 @@ from service.formats.schemas import Schemas
 from service.formats.source import SchemaSource
 from service.settings import Format, RecordSettings, RegistrySettings
 from tests.broker.harness import Factory
+from tests.loopback import serving
 
 CONTEXT = SerializationContext("flights", MessageField.VALUE)
 
@@ -134,34 +131,9 @@ def test_an_id_that_is_missing_is_a_dead_letter_in_words_and_a_registry_that_fai
     with pytest.raises(UserError, match=r"registry\.url http://127\.0\.0\.1:1: no answer that can be used"):
         read("avro", Counted("http://127.0.0.1:1"), missing)
     with (
-        refusing() as url,
+        serving(lambda path, body: (401, b'{"error_code": 40101, "message": "not you"}')) as url,
         pytest.raises(
             UserError, match=r"it answers .*not you.*; check the address .*, the rights, and registry\.config"
         ),
     ):
         read("avro", Counted(url, **{"basic.auth.user.info": "me:wrong"}), missing)
-
-
-@contextmanager
-def refusing() -> Iterator[str]:
-    """The address of a registry that knows nobody."""
-
-    class Refusal(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b'{"error_code": 40101, "message": "not you"}'
-            self.send_response(401)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusal)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()

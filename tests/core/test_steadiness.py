@@ -69,36 +69,28 @@ def test_both_bands_hold_the_truth_where_increments_depend_on_each_other(band, s
     assert (off <= half_width(band, 0.95) * independent).mean() < 0.9
 
 
+def of_few_rows(seed, n, alpha):
+    """The importance of ``a``, truth 2, by a uniform reservoir of 20 rows."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    pfi = IncrementalPFI(
+        lambda x: x["a"], task="regression", alpha=alpha, reservoir="uniform", size=20, seed=seed
+    )
+    for a, e in rng.normal(size=(n, 2)).tolist():
+        pfi.explain_one({"a": a}, a + 0.5 * e)
+    return pfi.explanation.importance()["a"], float(pfi._smoother.std[0, 0])
+
+
 def test_the_band_of_a_uniform_reservoir_knows_that_its_rows_are_few():
-    inside = alone = 0
-    for seed in range(60):
-        rng = np.random.Generator(np.random.PCG64(seed))
-        pfi = IncrementalPFI(
-            lambda x: x["a"], task="regression", alpha=None, reservoir="uniform", size=20, seed=seed
-        )
-        for a, e in rng.normal(size=(1_000, 2)).tolist():
-            pfi.explain_one({"a": a}, a + 0.5 * e)
-        found = pfi.explanation.importance()["a"]
-        inside += abs(found.value - 2.0) <= 1.96 * found.std
-        alone += abs(found.value - 2.0) <= 1.96 * float(pfi._smoother.std[0, 0])
-    assert inside >= 55 and alone < 45
+    found = [of_few_rows(seed, 1_000, None) for seed in range(60)]
+    assert sum(abs(cell.value - 2.0) <= 1.96 * cell.std for cell, _ in found) >= 55
+    assert sum(abs(cell.value - 2.0) <= 1.96 * alone for cell, alone in found) < 45
 
 
 @pytest.mark.parametrize(("alpha", "most"), [(None, 1.9), (0.002, 2.15)])
 def test_the_rows_of_a_uniform_reservoir_widen_the_band_once(alpha, most):
     """The mean of the standard errors over the standard deviation of the values: 1 or more, and no multiple."""
-    values, errors = [], []
-    for seed in range(60):
-        rng = np.random.Generator(np.random.PCG64(seed))
-        pfi = IncrementalPFI(
-            lambda x: x["a"], task="regression", alpha=alpha, reservoir="uniform", size=20, seed=seed
-        )
-        for a, e in rng.normal(size=(1_500, 2)).tolist():
-            pfi.explain_one({"a": a}, a + 0.5 * e)
-        found = pfi.explanation.importance()["a"]
-        values.append(found.value)
-        errors.append(found.std)
-    times = np.mean(errors) / np.std(values, ddof=1)
+    cells = [of_few_rows(seed, 1_500, alpha)[0] for seed in range(60)]
+    times = np.mean([cell.std for cell in cells]) / np.std([cell.value for cell in cells], ddof=1)
     assert 1.0 < times < most
 
 

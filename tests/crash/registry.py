@@ -2,8 +2,7 @@
 
 import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from service.broker.embedded import free_port
 from service.formats.schemas import StoredSchema
 from service.settings import Format
 from tests.evolving import KNOWN
+from tests.loopback import serving
 
 
 class SchemaServer:
@@ -22,41 +22,24 @@ class SchemaServer:
         self.format: Format = "json"
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self._server: ThreadingHTTPServer | None = None
+        self._server: ExitStack | None = None
 
     def start(self) -> None:
         if self._server is None:
-            self._server = ThreadingHTTPServer(("127.0.0.1", self._port), self._handler())
-            threading.Thread(target=self._server.serve_forever, daemon=True).start()
+            self._server = ExitStack()
+            self._server.enter_context(serving(self._answer, self._port))
 
     def stop(self) -> None:
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.close()
             self._server = None
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        known = KNOWN.get(self.format, {})
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                schema = known.get(urlsplit(self.path).path.removeprefix("/schemas/ids/"))
-                found: dict[str, Any] = (
-                    {"error_code": 40403, "message": "Schema not found"}
-                    if schema is None
-                    else {"schema": _text(schema), "schemaType": schema.kind}
-                )
-                body = json.dumps(found).encode()
-                self.send_response(404 if schema is None else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        return Handler
+    def _answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        schema = KNOWN.get(self.format, {}).get(urlsplit(path).path.removeprefix("/schemas/ids/"))
+        if schema is None:
+            return 404, b'{"error_code": 40403, "message": "Schema not found"}'
+        found: dict[str, Any] = {"schema": _text(schema), "schemaType": schema.kind}
+        return 200, json.dumps(found).encode()
 
 
 def _text(schema: StoredSchema) -> str:

@@ -3,40 +3,27 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 
 from service.errors import SettingsError, UserError
 from service.settings import load_settings
 from service.wire.registry import Registry, json_reader
+from tests.loopback import serving
 
 
 @contextmanager
-def server(state: str) -> Iterator[int]:
-    """A port where nobody listens, one that never answers, or the server of something else."""
+def server(state: str) -> Iterator[str]:
+    """The address of nobody, of one that never answers, or of something else."""
     if state == "other":
-
-        class Other(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.send_error(405)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        with HTTPServer(("127.0.0.1", 0), Other) as http:
-            thread = Thread(target=http.serve_forever)
-            thread.start()
-            yield http.server_port
-            http.shutdown()
-            thread.join()
+        with serving(lambda path, body: (405, b"")) as address:
+            yield address
         return
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         if state == "silent":
             silent.listen()
-        yield silent.getsockname()[1]
+        yield f"http://127.0.0.1:{silent.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(
@@ -44,8 +31,7 @@ def server(state: str) -> Iterator[int]:
     [("nobody", "no answer that can be used"), ("silent", "no answer that can be used"), ("other", "405")],
 )
 def test_a_registry_that_does_not_answer_is_named_with_what_to_do(state: str, problem: str) -> None:
-    with server(state) as port:
-        address = f"http://127.0.0.1:{port}"
+    with server(state) as address:
         settings = load_settings(
             environ={"EXPLAIN_REGISTRY__URL": address, "EXPLAIN_REGISTRY__CONFIG": '{"timeout": 1}'}
         )

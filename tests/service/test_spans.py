@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,36 +12,28 @@ from service.fold.messages import Output
 from service.fold.records import InputRecord
 from service.kafka.spans import Spans, spans_of
 from service.settings import load_settings
+from tests.loopback import serving
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector:
-    """A server for OTLP over HTTP on loopback. ``hold`` keeps its answers back until it is cleared."""
+    """A server for OTLP over HTTP on loopback. It keeps its answers back while ``answers`` is cleared."""
 
     def __init__(self) -> None:
+        self.endpoint = ""
         self.spans: list[tuple[dict[str, str], Any]] = []
         self.answers = threading.Event()
         self.answers.set()
         self.asked = threading.Event()
-        collector = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector.asked.set()
-                collector.answers.wait()
-                if self.path == "/v1/traces":
-                    collector.take(ExportTraceServiceRequest.FromString(body))
-                self.send_response(200 if self.path == "/v1/traces" else 404)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+    def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        self.asked.set()
+        self.answers.wait()
+        if path != "/v1/traces":
+            return 404, b""
+        self.take(ExportTraceServiceRequest.FromString(body))
+        return 200, b""
 
     def take(self, request: ExportTraceServiceRequest) -> None:
         for resource in request.resource_spans:
@@ -53,15 +44,11 @@ class Collector:
 
     @contextmanager
     def running(self) -> Iterator["Collector"]:
-        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.answers.set()
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()
+        with serving(self.answer) as self.endpoint:
+            try:
+                yield self
+            finally:
+                self.answers.set()
 
 
 def made(endpoint: str) -> Spans:

@@ -5,13 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.loopback import serving
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "service.txt"
@@ -22,28 +22,12 @@ PINNED = dict(re.findall(r"^(\S+)==(\S+)", LOCK.read_text(), re.MULTILINE))
 def database(known: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
     """A database of vulnerabilities on this machine that speaks OSV's protocol; yields its address."""
 
-    class Query(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found = known.get(query["package"]["name"])
-            body = json.dumps({"vulns": found} if found else {}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path: str, body: bytes) -> tuple[int, bytes]:
+        found = known.get(json.loads(body)["package"]["name"])
+        return 200, json.dumps({"vulns": found} if found else {}).encode()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Query)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1/query"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(answer) as address:
+        yield f"{address}/v1/query"
 
 
 def audit(address: str) -> tuple[int, str]:
