@@ -74,7 +74,7 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
             records = [_record(message) for message in messages if message.offset() < place.offset]
             verdict.records += len(records)
             state = PartitionState(settings, partition)
-            name = _name(state.model.wrapped)
+            name = _name(state.explained.model.wrapped)
             verdict.models[name] = verdict.models.get(name, 0) + 1
             differences += compare(state, envelope, records, place, published, fetch)
     return verdict

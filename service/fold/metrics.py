@@ -39,8 +39,8 @@ def _smoothed_losses(state: PartitionState) -> Samples:
 
 
 def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
-    for loss in state.performance.losses:
-        values = state.performance.of(loss.name)
+    for loss in state.explained.performance.losses:
+        values = state.explained.performance.of(loss.name)
         for predictor, value in zip(("model", "empty", "mean_prediction"), values, strict=True):
             if value is not None:
                 yield [loss.name, predictor], value
@@ -69,7 +69,7 @@ METRICS = [
         "evaluator_fallbacks_total",
         "counter",
         "Records of an estimator that its compiled evaluator left to Python, since the worker took the partition.",
-        lambda state: state.evaluator.fallbacks,
+        lambda state: state.explained.evaluator.fallbacks,
     ),
     PartitionMetric(
         "rejected_recently",

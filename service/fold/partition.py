@@ -13,32 +13,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from explain_core import losses as known_losses
 from explain_core.alarms.detector import Position
-from explain_core.explanation import Explanation
-from explain_core.importance.base import EstimatorState
-from explain_core.importance.group import grouped
-from explain_core.losses import Prediction, Task
-from explain_core.models import Model, check_prediction
-from explain_core.models.empty import Performance, PerformanceState
+from explain_core.losses import Prediction
 from explain_core.random import derive_seed
-from explain_core.reservoirs import ReservoirState
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData
 from service.fold.drift_windows import Windows, WindowsData
-from service.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
+from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.label_delay import Delays, LabelDelay
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
-from service.fold.models import (
-    ModelData,
-    artefact,
-    classes_of,
-    load_model,
-    model_data,
-    record_settings,
-    restored_model,
-)
+from service.fold.models import artefact, classes_of, load_model, record_settings
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
@@ -71,10 +56,7 @@ class PartitionData(State, frozen=True):
     chains: dict[str, tuple[Count, Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]]]
     labels: list[Value]
     kinds: dict[str, Literal["string", "number"]]
-    model: ModelData
-    reservoirs: list[ReservoirState]
-    explainers: dict[str, EstimatorState]
-    performance: PerformanceState
+    explained: ExplainedModelData
     windows: WindowsData | None
     schemas: list[StoredSchema] = msgspec.field(default_factory=list)
     alarms: AlarmsData | None = None
@@ -119,7 +101,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
 
 
 class PartitionState:
-    """Model, explainers and all other state of one partition.
+    """The explained model and all other state of one partition.
 
     ``state()`` is what a snapshot holds; ``restore()`` puts it into a new object.
     """
@@ -127,7 +109,6 @@ class PartitionState:
     def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
         identity = (settings.app_id, settings.topics.records, partition, epoch)
         seed = derive_seed(settings.seed, *identity)
-        task: Task = "regression" if settings.model.task == "regression" else "classification"
         self.partition = partition
         self.epoch = epoch
         self.next_offset = start
@@ -141,31 +122,16 @@ class PartitionState:
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
         model_seed = derive_seed(seed, "model")
-        self.model: Model = load_model(settings.model, model_seed)
-        if settings.record.weight is not None and not settings.model.static and not self.model.takes_weight:
-            raise UserError(
-                f"record.weight: {type(self.model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
-            )
-        self.evaluator = make_evaluator(settings, self.model)
-        self.reservoirs: Reservoirs = {}
-        self.explainers = {
-            chosen.name or chosen.kind: make_explainer(
-                settings, chosen, self.model, self.evaluator, self.reservoirs, seed
-            )
-            for chosen in settings.explainers
-        }
-        self._vocabulary = Vocabulary(settings, ExplanationSize(settings, self.explainers))
-        self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
-        used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
-        first = settings.explainers[0] if settings.explainers else None
-        self.performance = Performance(
-            list(used) or [known_losses.get(known_losses.DEFAULT[task])], alpha_from(first)
+        self.explained = ExplainedModel(
+            settings, load_model(settings.model, model_seed), settings.model.static, seed
         )
+        self._vocabulary = Vocabulary(settings, ExplanationSize(settings, self.explained.explainers))
+        self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
         self.windows = (
             Windows(settings, derive_seed(seed, "drift"), model_seed) if settings.drift.enabled else None
         )
         self.alarms = (
-            Alarms(settings, self.explainers, self.performance, self.kinds)
+            Alarms(settings, self.explained.explainers, self.explained.performance, self.kinds)
             if settings.alarms.enabled
             else None
         )
@@ -173,10 +139,8 @@ class PartitionState:
         self.schemas = Schemas()
         self._decoder = Decoder(record_settings(settings), settings.model.task, self.schemas)
         self._topic = settings.topics.records
-        self._estimator_groups = grouped(self.explainers.values())
         self._every = settings.explain.every
         self._emit_every = settings.emit.every
-        self._static = settings.model.static
         self._on_bad = settings.record.on_bad
         self._max_bytes = settings.emit.max_bytes
 
@@ -201,7 +165,7 @@ class PartitionState:
         try:
             found = self._fold(record.offset, sample, y)
         except Exception as error:
-            kind = type(self.model.wrapped).__name__
+            kind = type(self.explained.model.wrapped).__name__
             raise FoldError(
                 f"{self._topic} partition {self.partition} offset {record.offset}: the model ({kind}) failed: "
                 f"{type(error).__name__}: {error}; nothing of this record was published. Correct model.factory or "
@@ -219,28 +183,13 @@ class PartitionState:
 
     def _fold(self, offset: int, sample: Sample, y: Any) -> list[Content]:
         """Returns why the risk changed, for each drift window that the record ends, and the alarms: mostly none."""
-        x, windows = sample.x, self.windows
+        x, windows, model = sample.x, self.windows, self.explained.model
         changes: list[dict[str, Any] | None] = []
-        self.model.hold(x)
-        prediction = self.model.predict(x)
-        check_prediction(prediction, self.model.task)
         explained = self.records % self._every == 0
-        if explained:
-            for group in self._estimator_groups:
-                group.explain_one(x, y, prediction)
-        else:
-            for group in self._estimator_groups:
-                group.observe(x)
+        prediction = self.explained.explain(x, y, explained)
         if windows is not None:
-            changes = [
-                windows.before(sample, self.model),
-                windows.add(offset, sample, y, prediction, self.model),
-            ]
-        if not self._static:
-            self.model.learn(x, y, sample.weight)
-        for reservoir in self.reservoirs.values():
-            reservoir.add(x)
-        losses = self.performance.update(y, prediction)
+            changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
+        losses = self.explained.learn(x, y, sample.weight, prediction)
         alarms = self.alarms.folded(Position(offset, sample.timestamp), x, explained) if self.alarms else []
         self.records += 1
         self.fold_digest = hashlib.blake2b(
@@ -298,23 +247,17 @@ class PartitionState:
         return struct.pack(f"<q{len(values)}d", offset, *values)
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
-        explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
-        warming = any(explanation.status == "warming" for explanation in explanations.values())
+        about = self.explained.content()
         body = {
             "records": self.records,
-            "explained": min((explanation.n for explanation in explanations.values()), default=0),
+            "explained": about["explained"],
             "rejected": self.rejections.total,
             "rejected_recently": self.rejections.recent,
-            "status": "warming" if warming else "rejecting" if self.rejections.many else "ready",
-            "performance": {
-                loss.name: dict(
-                    zip(("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True)
-                )
-                for loss in self.performance.losses
-            },
+            "status": "warming" if about["warming"] else "rejecting" if self.rejections.many else "ready",
+            "performance": about["performance"],
             "label_delay": self.label_delay.summary(),
-            "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
-            "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
+            "importance": about["importance"],
+            "estimators": about["estimators"],
             "notices": self.notices,
         }
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
@@ -362,10 +305,7 @@ class PartitionState:
             chains={name: (chain.seq, chain.digest) for name, chain in self.chains.items()},
             labels=list(self.labels),
             kinds=dict(self.kinds),
-            model=model_data(self.model, self._static, pack),
-            reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
-            explainers={name: explainer.state() for name, explainer in self.explainers.items()},
-            performance=self.performance.state(),
+            explained=self.explained.state(pack),
             windows=None if self.windows is None else self.windows.state(),
             schemas=self.schemas.state(),
             alarms=None if self.alarms is None else self.alarms.state(),
@@ -379,8 +319,6 @@ class PartitionState:
         object is then unusable.
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
-        check(list(data.explainers) == list(self.explainers), "explainers: others")
-        check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
         check((data.alarms is None) == (self.alarms is None), "alarms: with them, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
@@ -390,31 +328,15 @@ class PartitionState:
         for name, (seq, digest) in data.chains.items():
             self.chains[name].seq, self.chains[name].digest = seq, digest
         self._vocabulary.restore(data.labels, data.kinds)
-        self.model = restored_model(self.model, data.model, self._static, unpack)
-        self.evaluator = make_evaluator(self._settings, self.model)
-        for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
-            reservoir.restore(kept)
-        for name, explainer in self.explainers.items():
-            explainer.model, explainer.evaluator = self.model, self.evaluator
-            explainer.restore(data.explainers[name])
-        self.performance.restore(data.performance)
+        self.explained.restore(data.explained, unpack)
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)
         if self.alarms is not None and data.alarms is not None:
             self.alarms.restore(data.alarms)
-        self._estimator_groups = grouped(self.explainers.values())
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
         self.label_delay.restore(data.label_delay)
         self.key, self._key = data.key, None if data.key is None else data.key.encode()
-
-
-def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
-    """By loss and feature; NaN becomes null in JSON."""
-    return {
-        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
-        for loss in explanation.losses
-    }
 
 
 def _text(key: bytes | None) -> str | None:

@@ -105,7 +105,9 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
         for record in line.inputs[p]:
             state.step(record)
         for which, value in zip(
-            ("model", "empty", "mean_prediction"), state.performance.of("cross_entropy"), strict=True
+            ("model", "empty", "mean_prediction"),
+            state.explained.performance.of("cross_entropy"),
+            strict=True,
         ):
             assert found["smoothed_loss"]["cross_entropy", which, str(p)] == value
         assert found["partition_state"][str(p), "running"] == 1

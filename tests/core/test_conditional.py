@@ -278,7 +278,7 @@ def test_in_the_service_a_partition_continues_from_a_snapshot_with_its_trees():
         found += fold(half, given[half.next_offset : end])
         half = restored(encode(half), known)
     assert found == expected
-    trees = half.explainers["isage"]._trees._trees
+    trees = half.explained.explainers["isage"]._trees._trees
     assert trees["b"]._root.children
     last = messages(expected)[-1]
     assert last["estimators"]["isage"]["removal"] == "conditional"

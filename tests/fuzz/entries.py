@@ -130,7 +130,7 @@ def _stored() -> Snapshot:
 def _state_of_a_tree() -> bytes:
     state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier", "learner": "river"})
     fold(state, values(60))
-    return dumps(state.model)
+    return dumps(state.explained.model)
 
 
 def _states() -> dict[str, tuple[Settings, bytes]]:

@@ -263,7 +263,7 @@ def test_a_record_is_predicted_before_it_is_learnt_and_stored_after_it_is_explai
     state = new_state(model=scripted())
     given = [{"a": i, "label": i % 2} for i in range(60)]
     fold(state, given)
-    calls = state.model.wrapped.calls
+    calls = state.explained.model.wrapped.calls
     learnt = -1
     for what, x, *_ in calls:
         if what == "predict":
@@ -276,19 +276,19 @@ def test_a_record_is_predicted_before_it_is_learnt_and_stored_after_it_is_explai
     assert of_last[0] == ("predict", {"a": 59})
     assert len(of_last) > 1
     assert {x["a"] for _, x in of_last[1:]} <= set(range(59)) | {59}
-    assert {"a": 59} in [row for reservoir in state.reservoirs.values() for row in reservoir.rows]
+    assert {"a": 59} in [row for reservoir in state.explained.reservoirs.values() for row in reservoir.rows]
 
 
 def test_a_model_gets_classes_as_numbers_in_order_of_appearance():
     state = new_state(model=scripted(), task="multiclass")
     fold(state, [{"a": 1, "label": name} for name in ("up", "down", "up", "flat")])
-    assert [call[2] for call in state.model.wrapped.calls if call[0] == "learn"] == [0, 1, 0, 2]
+    assert [call[2] for call in state.explained.model.wrapped.calls if call[0] == "learn"] == [0, 1, 0, 2]
 
 
 def test_a_static_model_is_explained_and_never_taught():
     state = new_state(model={**scripted(), "static": True})
     assert messages(fold(state, values(30)))[-1]["explained"] == 10
-    assert {what for what, *_ in state.model.wrapped.calls} == {"predict"}
+    assert {what for what, *_ in state.explained.model.wrapped.calls} == {"predict"}
 
 
 def test_a_weight_reaches_a_model_that_takes_one_and_is_refused_for_another():
@@ -296,7 +296,7 @@ def test_a_weight_reaches_a_model_that_takes_one_and_is_refused_for_another():
     fold(heavy, [{**value, "w": 5} for value in values(30)])
     fold(light, [{**value, "w": 1} for value in values(30)])
     x = {"a": 0.5, "colour": "red"}
-    assert heavy.model.predict(x)[1] > light.model.predict(x)[1]
+    assert heavy.explained.model.predict(x)[1] > light.explained.model.predict(x)[1]
     with pytest.raises(UserError, match=r"record\.weight: .*takes no weights"):
         new_state(model=scripted(), record={"weight": "w"})
 
@@ -399,7 +399,7 @@ def test_each_kth_record_is_explained_and_all_are_learnt():
     state = new_state(explain={"every": 3}, model=scripted())
     last = messages(fold(state, values(40)))[-1]
     assert last["explained"] == len([i for i in range(20, 40) if i % 3 == 0])
-    assert state.model.wrapped.n == last["records"] == 40
+    assert state.explained.model.wrapped.n == last["records"] == 40
 
 
 def test_messages_come_by_the_number_of_records_folded():
@@ -475,7 +475,7 @@ def test_a_class_that_appears_late_is_learnt_and_explained():
     state = new_state(task="multiclass")
     found = messages(fold(state, given))
     assert state.labels == {"up": 0, "down": 1, "late": 2}
-    assert state.model.predict({"a": 2})[2] > 0.3
+    assert state.explained.model.predict({"a": 2})[2] > 0.3
     assert math.isfinite(found[-1]["importance"]["ipfi"]["cross_entropy"]["a"]["value"])
 
 

@@ -80,7 +80,7 @@ def test_a_restored_state_explains_as_the_one_that_went_on(stream, model):
     for start in range(0, RECORDS, EVERY):
         snapshots[start] = encode(state)
         outputs += fold(state, given[start : start + EVERY])
-    assert not AVAILABLE or state.evaluator.fallbacks < RECORDS - 100, (
+    assert not AVAILABLE or state.explained.evaluator.fallbacks < RECORDS - 100, (
         "compiled code explained next to nothing"
     )
     for start, raw in snapshots.items():

@@ -19,7 +19,7 @@ def test_private_generators_are_left_out_of_trees():
         explain={"every": 50},
     )
     fold(state, values(300, "multiclass", numeric=True))
-    assert 8 * len(dumps(state.model)) < len(pickle.dumps(state.model))
+    assert 8 * len(dumps(state.explained.model)) < len(pickle.dumps(state.explained.model))
 
 
 def test_a_search_tree_of_a_sorted_stream_is_stored_whatever_its_depth():
@@ -58,7 +58,7 @@ def test_nodes_are_stored_with_their_attributes_in_order():
     fold(state, values(300, "multiclass", numeric=True))
     trees = [
         [node for tree in model.wrapped.models for node in tree._root.iter_dfs()]
-        for model in (state.model, loads(dumps(state.model)))
+        for model in (state.explained.model, loads(dumps(state.explained.model)))
     ]
     assert len(trees[0]) > 30
     for before, after in zip(*trees, strict=True):

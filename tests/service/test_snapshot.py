@@ -123,9 +123,9 @@ def test_explainers_of_a_restored_state_share_their_model_and_reservoir():
     state = new_state()
     fold(state, values(30))
     other = restored(state, settings())
-    first, second = other.explainers.values()
-    assert first.model is second.model is other.model
-    assert first.reservoir is second.reservoir is next(iter(other.reservoirs.values()))
+    first, second = other.explained.explainers.values()
+    assert first.model is second.model is other.explained.model
+    assert first.reservoir is second.reservoir is next(iter(other.explained.reservoirs.values()))
 
 
 class Unstorable(Majority):
@@ -456,8 +456,11 @@ def test_classes_of_the_modules_that_the_settings_name_are_allowed_and_their_fun
     with pytest.raises(
         SnapshotError, match=r"tests\.models\.Majority is not on the allow-list.*model\.modules"
     ):
-        loads(dumps(state.model))
-    assert loads(dumps(state.model), ["tests.models"]).wrapped.counts == state.model.wrapped.counts
+        loads(dumps(state.explained.model))
+    assert (
+        loads(dumps(state.explained.model), ["tests.models"]).wrapped.counts
+        == state.explained.model.wrapped.counts
+    )
     with pytest.raises(SnapshotError, match="not on the allow-list"):
         loads(hostile(Named("tests.models", "bagging")), ["tests.models"])
 

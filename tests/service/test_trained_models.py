@@ -49,7 +49,7 @@ def test_importance_is_that_of_the_model_s_columns_and_performance_that_of_its_p
     decayed = 0.999 ** np.arange(50)[::-1]
     assert loss == pytest.approx((-np.log(own[:50]) * decayed).sum() / decayed.sum(), rel=1e-4)
     state = PartitionState(known(path, model=more), 3)
-    assert isinstance(state.model, TreeEnsemble) is (kind == "xgboost")
+    assert isinstance(state.explained.model, TreeEnsemble) is (kind == "xgboost")
     found = messages(fold(state, labelled(target)[:60]))[-1]
     assert set(found["importance"]["ipfi"]["cross_entropy"]) == {"age", "debt", "colour"}
 

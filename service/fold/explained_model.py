@@ -1,0 +1,129 @@
+"""A model together with what is known about it: the estimators that explain it, and its performance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explain_core import losses as known_losses
+from explain_core.explanation import Explanation
+from explain_core.importance.base import EstimatorState
+from explain_core.importance.group import grouped
+from explain_core.losses import Prediction
+from explain_core.models import Model, Row, check_prediction
+from explain_core.models.empty import Performance, PerformanceState
+from explain_core.reservoirs import ReservoirState
+from explain_core.state import Pack, State, Unpack, check
+from service.errors import UserError
+from service.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
+from service.fold.models import ModelData, model_data, restored_model
+from service.settings import Settings
+
+
+class ExplainedModelData(State, frozen=True):
+    """An explained model in a snapshot; without the settings, and without a model that never learns."""
+
+    model: ModelData
+    reservoirs: list[ReservoirState]
+    explainers: dict[str, EstimatorState]
+    performance: PerformanceState
+
+
+class ExplainedModel:
+    """A model, the estimators that ``explainers`` asks for, their reservoirs, and the model's performance.
+
+    A record goes through ``explain`` and then ``learn``: explanations are those of the model that has not seen it. ``static``: the model
+    never learns, and is not part of the state. Raises ``UserError`` where the estimators do not suit the model, or it takes no weights.
+    """
+
+    def __init__(self, settings: Settings, model: Model, static: bool, seed: int) -> None:
+        if settings.record.weight is not None and not static and not model.takes_weight:
+            raise UserError(
+                f"record.weight: {type(model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
+            )
+        self.model = model
+        self.evaluator = make_evaluator(settings, model)
+        self.reservoirs: Reservoirs = {}
+        self.explainers = {
+            chosen.name or chosen.kind: make_explainer(
+                settings, chosen, model, self.evaluator, self.reservoirs, seed
+            )
+            for chosen in settings.explainers
+        }
+        used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
+        first = settings.explainers[0] if settings.explainers else None
+        self.performance = Performance(
+            list(used) or [known_losses.get(known_losses.DEFAULT[model.task])], alpha_from(first)
+        )
+        self._estimator_groups = grouped(self.explainers.values())
+        self._settings = settings
+        self._static = static
+
+    def explain(self, x: Row, y: Any, explained: bool) -> Prediction:
+        """Predict a record, and explain the prediction or, unless ``explained``, only note the record."""
+        self.model.hold(x)
+        prediction = self.model.predict(x)
+        check_prediction(prediction, self.model.task)
+        if explained:
+            for group in self._estimator_groups:
+                group.explain_one(x, y, prediction)
+        else:
+            for group in self._estimator_groups:
+                group.observe(x)
+        return prediction
+
+    def learn(self, x: Row, y: Any, weight: float, prediction: Prediction) -> list[float]:
+        """Take in the record of ``explain``, which returned ``prediction``; returns the prediction's losses."""
+        if not self._static:
+            self.model.learn(x, y, weight)
+        for reservoir in self.reservoirs.values():
+            reservoir.add(x)
+        return self.performance.update(y, prediction)
+
+    def content(self) -> dict[str, Any]:
+        """What an explanation message says about the model: explained, warming, performance, importance, estimators."""
+        explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
+        return {
+            "explained": min((explanation.n for explanation in explanations.values()), default=0),
+            "warming": any(explanation.status == "warming" for explanation in explanations.values()),
+            "performance": {
+                loss.name: dict(
+                    zip(("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True)
+                )
+                for loss in self.performance.losses
+            },
+            "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
+            "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
+        }
+
+    def state(self, pack: Pack) -> ExplainedModelData:
+        """The state as data; ``pack`` stores what only foreign code understands."""
+        return ExplainedModelData(
+            model=model_data(self.model, self._static, pack),
+            reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
+            explainers={name: explainer.state() for name, explainer in self.explainers.items()},
+            performance=self.performance.state(),
+        )
+
+    def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
+        """Restore a stored state, before the first record. Raises ``StateError`` where the state is not of these settings; the
+        object is then unusable.
+        """
+        check(list(data.explainers) == list(self.explainers), "explainers: others")
+        check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
+        self.model = restored_model(self.model, data.model, self._static, unpack)
+        self.evaluator = make_evaluator(self._settings, self.model)
+        for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
+            reservoir.restore(kept)
+        for name, explainer in self.explainers.items():
+            explainer.model, explainer.evaluator = self.model, self.evaluator
+            explainer.restore(data.explainers[name])
+        self.performance.restore(data.performance)
+        self._estimator_groups = grouped(self.explainers.values())
+
+
+def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
+    """By loss and feature; NaN becomes null in JSON."""
+    return {
+        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
+        for loss in explanation.losses
+    }
