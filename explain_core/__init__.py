@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from explain_core import losses, plots
     from explain_core.artefacts.load import load_artefact, load_model
+    from explain_core.comparison import Comparison
+    from explain_core.confidence import ConfidenceSequence
     from explain_core.drift import RiskChange, dbshap
     from explain_core.explanation import Explanation, Importance
     from explain_core.importance.batch.intervals import IntervalPFI
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from explain_core.smoothing import alpha_of
 
 _HOMES = {
+    "Comparison": "comparison",
+    "ConfidenceSequence": "confidence",
     "Explanation": "explanation",
     "GeometricReservoir": "reservoirs",
     "Importance": "explanation",
@@ -61,6 +65,8 @@ _HOMES = {
 
 __all__ = [
     "SAGE",
+    "Comparison",
+    "ConfidenceSequence",
     "EstimatorGroup",
     "Explanation",
     "GeometricReservoir",

@@ -33,7 +33,8 @@ class Loss:
 
     ``reads`` says what the function gets: the most probable ``label``, the ``probabilities`` mapping, or
     the predicted ``number``. ``quadratic`` says that it is a quadratic form of what it reads: its value at a mean of
-    infinitely many predictions then has an unbiased estimate from two (see ``IncrementalSAGE``).
+    infinitely many predictions then has an unbiased estimate from two (see ``IncrementalSAGE``). ``most`` is its largest value for
+    probabilities, None where it has none that is of use; the smallest is 0.
 
     >>> late = Loss("late", "number", lambda y, prediction: max(0.0, y - prediction))
     >>> late(5.0, 3.0), late.task
@@ -44,6 +45,7 @@ class Loss:
     reads: Reads
     function: Callable[[Any, Any], float]
     quadratic: bool = False
+    most: float | None = None
 
     @property
     def task(self) -> Task:
@@ -57,7 +59,7 @@ class Loss:
     def __reduce__(self) -> Any:
         if NAMED.get(self.name) is self:
             return get, (self.name,)
-        return Loss, (self.name, self.reads, self.function, self.quadratic)
+        return Loss, (self.name, self.reads, self.function, self.quadratic, self.most)
 
 
 def argmax(probabilities: Probabilities) -> Any:
@@ -161,9 +163,9 @@ NAMED: dict[str, Loss] = {
     loss.name: loss
     for loss in (
         Loss("cross_entropy", "probabilities", cross_entropy),
-        Loss("zero_one", "label", zero_one),
-        Loss("brier", "probabilities", brier, quadratic=True),
-        Loss("hinge", "probabilities", hinge),
+        Loss("zero_one", "label", zero_one, most=1.0),
+        Loss("brier", "probabilities", brier, quadratic=True, most=2.0),
+        Loss("hinge", "probabilities", hinge, most=2.0),
         Loss("squared", "number", squared, quadratic=True),
         Loss("absolute", "number", absolute),
         Loss("huber", "number", huber),

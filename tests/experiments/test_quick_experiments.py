@@ -9,6 +9,7 @@ COMMANDS = {
     "agreement": 5,
     "alarms": 18,
     "approximation": 2,
+    "challenger": 13,
     "coverage": 4,
     "ground_truth": 1,
     "headlines": 13,

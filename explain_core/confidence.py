@@ -1,0 +1,199 @@
+"""The mean of a sequence, with an interval that holds at every time one looks."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from explain_core.losses import HUGE
+from explain_core.state import Count, State, check
+
+WARM_UP = 100
+"""First values, which only say how large values are."""
+
+WIDE = 4.0
+"""The first limit in root mean squares of these."""
+
+LEVELS = 20
+"""Bets that are mixed, each half as large as the one before."""
+
+DOUBLINGS = 10
+"""How often the limit may double: so many bets are given up."""
+
+CUT = 0.1
+"""The limit doubles where what it has cut off is more than this share of half the interval."""
+
+_BETS = [0.5**k / 2.0 for k in range(LEVELS)]
+_COSTS = [-math.log1p(-bet) - bet for bet in _BETS]
+
+
+class Interval(NamedTuple):
+    """A mean and its interval, None until it is known; ``n`` values count, of which ``clipped`` were cut to ± ``limit``."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    clipped: int
+    limit: float | None
+
+
+class ConfidenceState(State, frozen=True):
+    """Sums of all values and of those that count, see ``ConfidenceSequence``."""
+
+    seen: Count
+    squares: float
+    first: float
+    n: Count
+    total: float
+    variation: float
+    clipped: Count
+    cut: float
+    doublings: Annotated[int, msgspec.Meta(ge=0, le=DOUBLINGS)]
+
+
+class ConfidenceSequence:
+    """The mean of a sequence, such as the differences of two models' losses, and an interval that holds at every time one looks.
+
+    With probability ``confidence`` the interval holds, at all n at once, the mean over i ≤ n of the expectations of the n values, each given all
+    before it: nothing need be independent or stay as it is. Look as often as you like, stop when you like (Choe & Ramdas, arXiv 2110.00115, Thm 2;
+    Howard, Ramdas, McAuliffe & Sekhon, Ann. Statist. 2021).
+
+    Each value counts as X_i, cut to ± ``limit``. Where that is a bound of the values, as 2 is for differences of Brier scores, nothing is cut, and the
+    interval is slow where values are mostly far smaller. By default the values before it say the limit: it is four root mean squares of the first
+    100, which do not count themselves; and twice as much whenever what was cut off, of all values, comes to more than a tenth of half the interval. What
+    holds, holds for the mean of the X_i. It says nothing of losses that are so rare and large that none was seen.
+
+    With g_i the mean of the X before i, and c_i = 2 b_i, X_i − g_i is not below −c_i, so that for 0 ≤ λ < 1/c_i and the expectation m_i of X_i::
+
+        E exp(λ (X_i − m_i) − ψ_i(λ) (X_i − g_i)²) ≤ 1,   ψ_i(λ) = (−ln(1 − c_i λ) − c_i λ)/c_i²
+
+    by exp(λy − ψy²) ≤ 1 + λy for y ≥ −c (Fan, Grama & Liu 2015). The products of these over i, for 20 fixed λ (1/2, 1/4, … of 1/c_1), each
+    weighing a 20th, are a supermartingale, also where one counts as 0 from the record on for which it is too large, λ c_i > 1/2, and where ψ_i is replaced by the newest,
+    which is the largest. By Ville's inequality it ever reaches 2/(1 − confidence) with half of the probability left; so on the other side. The interval is where it has not::
+
+        mean of X ± u/n,   Σ_λ exp(λ u − ψ_n(λ) Σ (X_i − g_i)²)/20 = 2/(1 − confidence)
+
+    >>> sequence = ConfidenceSequence(confidence=0.95)
+    >>> for i in range(2_000):
+    ...     sequence.add(0.5 + i % 7 - 3)
+    >>> low, high = sequence.interval.low, sequence.interval.high
+    >>> 0.0 < low < 0.5 < high
+    True
+    """
+
+    def __init__(self, confidence: float = 0.95, limit: float | None = None) -> None:
+        if not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence: {confidence} is outside (0, 1); 0.95 is usual")
+        if limit is not None and not 0.0 < limit <= HUGE:
+            raise ValueError(f"limit: {limit} is not between 0 and {HUGE:g}; 2 is that of the Brier score")
+        self._level = 2.0 / (1.0 - confidence)
+        self._seen = 0
+        self._squares = 0.0
+        self._first = limit or 0.0  # the first limit; 0 while there is none
+        self._most = 0 if limit else DOUBLINGS
+        self._n = self._clipped = self._doublings = 0
+        self._total = self._variation = self._cut = 0.0
+
+    def add(self, value: float) -> None:
+        """Add a value. Raises ``ValueError`` where it is not finite."""
+        if not math.isfinite(value):
+            raise ValueError(f"difference: {value} is not a finite number")
+        value = min(max(value, -HUGE), HUGE)
+        self._seen += 1
+        if self._first == 0.0:
+            self._squares += value * value
+            if self._seen >= WARM_UP:
+                self._first = WIDE * math.sqrt(self._squares / self._seen)
+            return
+        limit = self._limit
+        x = min(max(value, -limit), limit)
+        off = x - (self._total / self._n if self._n else 0.0)
+        self._n += 1
+        self._total += x
+        self._variation += off * off
+        if x != value:
+            self._clipped += 1
+            self._cut += abs(value - x)
+            if self._doublings < self._most and self._cut > CUT * self._reach():
+                self._doublings += 1
+
+    @property
+    def interval(self) -> Interval:
+        """The mean and its interval."""
+        if not self._n:
+            return Interval(None, None, None, 0, 0, None)
+        mean, half = self._total / self._n, self._reach() / self._n
+        return Interval(mean, mean - half, mean + half, self._n, self._clipped, self._limit)
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval does not hold 0: as ``interval`` says, in less time."""
+        total, (variation, bets) = abs(self._total), self._scaled()
+        if not self._n or total * total <= 2.0 * math.log(self._level) * self._variation:
+            return False  # no bet has gained so much
+        return self._gain(total / (2.0 * self._limit), variation, bets) > self._level
+
+    @property
+    def _limit(self) -> float:
+        return self._first * 2.0**self._doublings
+
+    def _scaled(self) -> tuple[float, int]:
+        """The variation in units of (twice the limit)², and how many bets are left."""
+        c = 2.0 * self._limit
+        return (self._variation / c / c if c else 0.0), LEVELS - self._doublings
+
+    @staticmethod
+    def _gain(total: float, variation: float, bets: int) -> float:
+        gains = [
+            bet * total - cost * variation for bet, cost in zip(_BETS[:bets], _COSTS[:bets], strict=True)
+        ]
+        most = max(gains)
+        return math.inf if most > 700.0 else sum(math.exp(gain) for gain in gains) / LEVELS
+
+    def _reach(self) -> float:
+        """u: by so much the sum may be off."""
+        variation, bets = self._scaled()
+        pairs = list(zip(_BETS[:bets], _COSTS[:bets], strict=True))
+        low, high = (
+            min((math.log(self._level * factor) + cost * variation) / bet for bet, cost in pairs)
+            for factor in (1, LEVELS)
+        )
+        while high - low > 1e-9 * high:
+            middle = 0.5 * (low + high)
+            if self._gain(middle, variation, bets) > self._level:
+                high = middle
+            else:
+                low = middle
+        return high * 2.0 * self._limit
+
+    def state(self) -> ConfidenceState:
+        return ConfidenceState(
+            self._seen,
+            self._squares,
+            self._first,
+            self._n,
+            self._total,
+            self._variation,
+            self._clipped,
+            self._cut,
+            self._doublings,
+        )
+
+    def restore(self, state: ConfidenceState) -> None:
+        """Restore a stored state. Raises ``StateError`` where it is not one of such a sequence."""
+        sums = (state.squares, state.first, state.variation, state.cut)
+        check(
+            all(math.isfinite(number) for number in (*sums, state.total)) and min(sums) >= 0.0,
+            "comparison: sums that are not finite, or below 0",
+        )
+        check(state.clipped <= state.n <= state.seen, "comparison: more values than there were")
+        check(state.first > 0.0 if self._most == 0 or state.n else True, "comparison: no limit")
+        check(self._most > 0 or state.first == self._first, "comparison: another limit")
+        check(state.doublings <= self._most, "comparison: a limit that does not grow has grown")
+        self._seen, self._squares, self._first = state.seen, state.squares, state.first
+        self._n, self._total, self._variation = state.n, state.total, state.variation
+        self._clipped, self._cut, self._doublings = state.clipped, state.cut, state.doublings
+        check(math.isfinite(self._reach()), "comparison: an interval without end")
