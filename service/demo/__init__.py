@@ -66,7 +66,7 @@ def demo(
         config = stack.enter_context(tempfile.TemporaryDirectory()) + "/demo.yaml"
         folder = Path(config).parent
         joined = late.settings_of_join(folder) if late_labels else ""
-        settings = _settings(servers, Path(config), joined)
+        settings = settings_of(servers, Path(config), joined)
         # The broker's start, the compiler and the tables take seconds each and run side by side; the workers wait for the compiler.
         _spawn(stack, "service.warm", config)
         reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY, late_labels)
@@ -97,7 +97,8 @@ def demo(
             webbrowser.open(where)
         history: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(len(ORIGINS))}
         interrupted = _watch(console, settings, history, sidecar, len(records), follow or late_labels, steps)
-        console.print(summary(history, _changes(settings), ORIGINS), highlight=False)
+        changes, alarms = _read(settings, "drift"), _read(settings, "alarms")
+        console.print(summary(history, changes, alarms, ORIGINS), highlight=False)
         _farewell(console, config if follow and not interrupted else None)
         if interrupted:
             raise KeyboardInterrupt
@@ -110,17 +111,18 @@ def demo(
         raise UserError(f"the sidecar ended with status {sidecar.returncode}; its messages are above")
 
 
-def _settings(servers: str, file: Path, joined: str) -> Settings:
+def settings_of(servers: str, file: Path, joined: str = "") -> Settings:
     """The demo's settings, as the file that a user would write."""
     file.write_text(
         f"""app_id: flights-demo
 kafka: {{bootstrap_servers: "{servers}"}}
-topics: {{records: flights, explanations: flights-explanations, drift: flights-drift,
+topics: {{records: flights, explanations: flights-explanations, drift: flights-drift, alarms: flights-alarms,
          checkpoints: flights-checkpoints, dead_letters: flights-dead-letters}}
 record: {{label: late, timestamp: scheduled, features: [carrier, dest, dep_hour, arr_hour, distance,
          temp, dewp, humid, wind_speed, precip, pressure, visib]}}
 emit: {{every: 250}}
 drift: {{enabled: true, window: 2000, factorisation: per_feature}}
+alarms: {{enabled: true, one_in: 100000, min_change: 0.02}}
 log: {{level: warning}}
 {joined}"""
     )
@@ -226,11 +228,12 @@ def _until(settings: Settings, ended: Callable[[], bool]) -> Iterator[bytes | No
             yield None
 
 
-def _changes(settings: Settings) -> list[dict[str, Any]]:
-    """What the drift topic holds: why the risk changed from window to window."""
-    if settings.topics.drift not in Topics(settings).describe(settings.topics.drift):
+def _read(settings: Settings, output: str) -> list[dict[str, Any]]:
+    """What the topic of an output holds."""
+    topic = getattr(settings.topics, output)
+    if topic not in Topics(settings).describe(topic):
         return []  # it was interrupted before the sidecar made it
-    stream = messages(settings, settings.topics.drift, "beginning", until_caught_up=True)
+    stream = messages(settings, topic, "beginning", until_caught_up=True)
     return [orjson.loads(message.value() or b"{}") for message in stream if message is not None]
 
 
@@ -247,6 +250,7 @@ def _farewell(console: Console, running: str | None) -> None:
         console.print(
             "\nIt goes on until Ctrl-C. In another terminal:\n"
             f"  explain-sidecar --config {running} tail --from-beginning\n"
+            f"  explain-sidecar --config {running} tail --from-beginning --alarms\n"
             f"  explain-sidecar --config {running} checkpoint show\n"
             f"  explain-sidecar --config {running} topics show",
             soft_wrap=True,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from explain_core.drift import RiskChange
-from service.commands.tail import ranking
-from service.headline import detectable, drivers, moved
+from service.fold.alarm_words import figures, what
+from service.headline import drivers
 
 NAMES = {
     "dep_hour": "departure hour",
@@ -29,19 +27,27 @@ ESTIMATOR, LOSS = "isage", "cross_entropy"
 
 
 def summary(
-    history: dict[int, list[dict[str, Any]]], changes: list[dict[str, Any]], places: Sequence[str]
+    history: Mapping[int, list[dict[str, Any]]],
+    changes: list[dict[str, Any]],
+    alarms: list[dict[str, Any]],
+    places: Sequence[str],
 ) -> str:
-    """A paragraph for each partition: what drives the model, what it is worth, what changed over the year and why."""
+    """A paragraph for each partition: what drives the model, what it is worth, which alarms came, and why the risk changed."""
     return "\n" + "\n".join(
         _partition(
-            places[partition], messages, [change for change in changes if change["partition"] == partition]
+            places[partition],
+            messages,
+            [change for change in changes if change["partition"] == partition],
+            [alarm for alarm in alarms if alarm["partition"] == partition],
         )
         for partition, messages in sorted(history.items())
         if messages
     )
 
 
-def _partition(place: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]]) -> str:
+def _partition(
+    place: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
+) -> str:
     last = messages[-1]
     performance = last["performance"][LOSS]
     cells = last["importance"][ESTIMATOR][LOSS]
@@ -52,7 +58,10 @@ def _partition(place: str, messages: list[dict[str, Any]], changes: list[dict[st
     )
     gain = performance["empty"] - performance["model"]
     worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
-    return f"{place}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} {_change(messages)}{_risk(changes)}"
+    return (
+        f"{place}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} "
+        f"{_alarms(alarms)}{_risk(changes)}"
+    )
 
 
 def _largest(cells: dict[str, Any]) -> str:
@@ -76,34 +85,24 @@ def _year(messages: list[dict[str, Any]]) -> str:
     return f"Delays were easiest to foresee in {best} ({means[best]:.3f}) and hardest in {worst} ({means[worst]:.3f})."
 
 
-def _change(messages: list[dict[str, Any]]) -> str:
-    """The feature whose importance clearly moved between two moments of the year; or what would have been seen."""
-    cells = [message["importance"][ESTIMATOR][LOSS] for message in messages]
-    names = list(cells[-1])
-    values, halves = (
-        np.array([[figure(by_feature.get(name)) for name in names] for by_feature in cells])
-        for figure in (_value, _half)
-    )
-    settled = ~np.isnan(halves)
-    if settled.sum(axis=0).max(initial=0) < 2:
-        return "Too few flights to say what changed."
-    found = moved(values, halves)
-    if found is None:
-        name = next(
-            name for name in ranking(messages[-1], ESTIMATOR) if settled[:, names.index(name)].sum() > 1
-        )
-        least = detectable(halves[:, names.index(name)])
-        return f"No change of importance detected; one of the {NAMES.get(name, name)} by {least:.3f} would have been."
-    name = names[found.feature]
-    before, after = (cells[place][name] for place in (found.first, found.last))
-    word = "rose" if after["value"] > before["value"] else "fell"
-    first, last = (_day(messages[place]["timestamp"]) for place in (found.first, found.last))
-    now = "" if found.last == len(messages) - 1 else f", now {cells[-1][name]['value']:.3f}"
-    return f"Most changed: {NAMES.get(name, name)} {word} from {_band(before)} on {first} to {_band(after)} on {last}{now}."
+def _alarms(alarms: list[dict[str, Any]]) -> str:
+    """The alarms of each cause, since the day of its strongest one; the causes by the day on which they were noticed."""
+    if not alarms:
+        return "No alarm: nothing changed for long by more than the noise can hide."
+    causes: dict[int, list[dict[str, Any]]] = {}
+    for alarm in alarms:
+        causes.setdefault(alarm["cause"], []).append(alarm)
+    return f"Alarms, at most one in {alarms[0]['one_in']:,} flights a false one: {'; '.join(map(_cause, causes.values()))}."
 
 
-def _value(cell: dict[str, Any] | None) -> float:
-    return math.nan if cell is None or cell["value"] is None else float(cell["value"])
+def _cause(alarms: list[dict[str, Any]]) -> str:
+    """What one cause changed; of a change that several estimators or losses show, the strongest evidence."""
+    strongest = sorted(alarms, key=lambda alarm: -alarm["evidence"])
+    changed: dict[str, dict[str, Any]] = {}
+    for alarm in strongest:
+        changed.setdefault(what(alarm, NAMES), alarm)
+    words = [f"{words} ({figures(alarm)})" for words, alarm in changed.items()]
+    return f"since {_day(strongest[0]['onset']['timestamp'])} {', '.join(words)}"
 
 
 def _half(cell: dict[str, Any] | None) -> float:

@@ -6,11 +6,9 @@ estimator explained (importances), all that were read (rejected records).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from explain_client.messages import is_date, utc
 from explain_core.alarms.causes import Causes, CausesState
 from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Position
 from explain_core.importance.base import IncrementalEstimator
@@ -18,10 +16,8 @@ from explain_core.models import Row
 from explain_core.models.empty import Performance
 from explain_core.state import State, check
 from explain_core.steadiness import TURNOVER
+from service.fold.alarm_words import sentence
 from service.settings import Settings
-
-LONGEST_NAME = 80
-"""Characters of a feature's name in a sentence."""
 
 MEMORY = 100
 """The assumed length of dependence, in records, of values that no reservoir makes dependent."""
@@ -162,7 +158,7 @@ class Alarms:
     def _alarm(self, watched: _Watched, change: Change) -> dict[str, Any]:
         """The content of the message, without the fields that identify its source."""
         subject = self._subject(watched, change.subject)
-        return {
+        alarm = {
             "subject": subject.kind,
             "feature": subject.feature,
             "estimator": subject.estimator,
@@ -179,8 +175,8 @@ class Alarms:
             "one_in": self._settings.one_in,
             "min_change": self._settings.min_change,
             "model": self._model,
-            "sentence": sentence(subject, change, self._settings.one_in),
         }
+        return {**alarm, "sentence": sentence(alarm)}
 
     def state(self) -> AlarmsData:
         detectors = {name: watched.detector.state() for name, watched in self._watched.items()}
@@ -197,35 +193,3 @@ class Alarms:
                 most = len(self._kinds)
             watched.detector.restore(data.detectors[name], most)
         self._causes.restore(data.causes)
-
-
-_WORDS = {
-    "loss": ("the model's loss rose", "the model's loss fell"),
-    "gain": ("the model's gain over no model rose", "the model's gain over no model fell"),
-    "importance": ("{} matters more", "{} matters less"),
-    "missing": ("{} is missing more often", "{} is missing less often"),
-    "rejected": ("more records are rejected", "fewer records are rejected"),
-}
-
-
-def sentence(subject: Subject, change: Change, one_in: int) -> str:
-    """The alarm in words.
-
-    >>> from explain_core.alarms.detector import Side
-    >>> sides = Side(0.012, 0.010, 0.014, 9000), Side(0.085, 0.075, 0.095, 500)
-    >>> position = Position(9000, 1_368_511_500_000)
-    >>> sentence(Subject("importance", "cross_entropy", "ipfi", "dep_hour"), Change(0, position, position, position, *sides, 1.2, 0.0), 10**6)
-    'Since 2013-05-14 06:05 UTC dep_hour matters more: 0.012 → 0.085 ± 0.010 (ipfi, cross_entropy). False alarms: at most one in 1,000,000 records.'
-    """
-    at = change.onset
-    since = f"{utc(at.timestamp):%Y-%m-%d %H:%M} UTC" if is_date(at.timestamp) else f"offset {at.offset}"
-    name = subject.feature or ""
-    name = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
-    what = _WORDS[subject.kind][change.after.value < change.before.value].format(name)
-    half = (change.after.high - change.after.low) / 2.0
-    places = min(max(1 - math.floor(math.log10(half)), 0), 9) if half > 0.0 else 3
-    how = ", ".join(filter(None, (subject.estimator, subject.loss)))
-    return (
-        f"Since {since} {what}: {change.before.value:.{places}f} → {change.after.value:.{places}f} ± {half:.{places}f}"
-        f"{f' ({how})' if how else ''}. False alarms: at most one in {one_in:,} records."
-    )

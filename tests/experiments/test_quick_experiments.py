@@ -11,6 +11,7 @@ COMMANDS = {
     "approximation": 2,
     "challenger": 13,
     "coverage": 4,
+    "flights": 3,
     "ground_truth": 1,
     "headlines": 13,
     "incremental_drift": 4,

@@ -1,0 +1,82 @@
+"""What the demo says at its end: which alarms came, in words and by their cause."""
+
+import pytest
+
+from service.demo import settings_of
+from service.demo.flights import ORIGINS
+from service.demo.summary import summary
+
+DAY = 86_400_000
+SEPTEMBER = 1_378_166_400_000
+"""The 3rd of September 2013."""
+
+
+def explanation(partition, timestamp, loss):
+    cells = {
+        name: {"value": value, "std": 0.001, "low": value - 0.002, "high": value + 0.002, "settled": True}
+        for name, value in (("dep_hour", 0.05), ("temp", 0.0))
+    }
+    return {
+        "partition": partition,
+        "timestamp": timestamp,
+        "status": "ready",
+        "performance": {"cross_entropy": {"model": loss, "empty": 0.6, "mean_prediction": 0.6}},
+        "importance": {"isage": {"cross_entropy": cells}},
+    }
+
+
+def alarm(partition, subject, cause, before, after, **known):
+    return {
+        "partition": partition,
+        "subject": subject,
+        "feature": None,
+        "direction": "up" if after > before else "down",
+        "before": {"value": before, "low": before - 0.01, "high": before + 0.01},
+        "after": {"value": after, "low": after - 0.02, "high": after + 0.02},
+        "onset": {"offset": 1, "timestamp": SEPTEMBER},
+        "evidence": 1.1,
+        "cause": cause,
+        "one_in": 100_000,
+        **known,
+    }
+
+
+def said(alarms):
+    history = {
+        number: [explanation(number, SEPTEMBER + i * 40 * DAY, 0.5 - i / 10) for i in (0, 1)]
+        for number in (0, 1)
+    }
+    return summary(history, [], alarms, ORIGINS).strip().split("\n")
+
+
+def test_the_summary_names_the_alarms_of_each_cause_once_and_in_words():
+    later = {"offset": 9, "timestamp": SEPTEMBER + 90 * DAY}
+    newark, kennedy = said(
+        [
+            alarm(0, "loss", 1, 0.516, 0.223, evidence=1.2),
+            alarm(0, "importance", 1, 0.05, 0.02, feature="dep_hour"),
+            alarm(0, "importance", 1, 0.06, 0.03, feature="dep_hour", evidence=1.5),
+            alarm(0, "gain", 2, 0.03, 0.21, onset=later),
+        ]
+    )
+    assert (
+        "Alarms, at most one in 100,000 flights a false one: since 3 September departure hour matters less (0.060 → 0.030 ± 0.020), "
+        "the model's loss fell (0.516 → 0.223 ± 0.020); since 2 December the model's gain over no model rose (0.030 → 0.210 ± 0.020)."
+    ) in newark
+    assert newark.startswith("EWR: what drives the model: departure hour (0.050 ± 0.002).")
+    assert kennedy.startswith("JFK: ") and "No alarm: " in kennedy and "Alarms" not in kennedy
+
+
+def test_bands_that_do_not_overlap_are_no_change_to_the_summary():
+    """Only an alarm is: many bands are compared, and some differ by chance."""
+    moved = [explanation(0, SEPTEMBER + i * 40 * DAY, 0.5) for i in (0, 1)]
+    moved[1]["importance"]["isage"]["cross_entropy"]["dep_hour"].update(value=0.5, low=0.49, high=0.51)
+    text = summary({0: moved}, [], [], ORIGINS)
+    assert "No alarm" in text and "0.050" not in text
+
+
+@pytest.mark.parametrize("name", ["explanations", "drift", "alarms"])
+def test_the_demo_runs_with_alarms_and_names_all_its_topics(name, tmp_path):
+    settings = settings_of("none:9092", tmp_path / "demo.yaml")
+    assert name in settings.outputs
+    assert getattr(settings.topics, name).startswith("flights-")
