@@ -17,10 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Report
 
+from explain_core.alarms.detector import ChangeDetector, Position
 from explain_core.progress import track
 from explain_core.random import derive_seed
 from explain_core.smoothing import Smoother, half_width
-from explain_core.steadiness import BLOCK, Steadiness
+from explain_core.steadiness import BLOCK, TURNOVER, Steadiness
 
 Array = np.ndarray[Any, Any]
 
@@ -185,6 +186,14 @@ class Switch(Game):
             self.weights = BETA[::-1].copy()
 
 
+class SmallSwitch(Game):
+    """After half of the records all weights grow by a fifth, and all importances by 44 %."""
+
+    def begin(self, t: int) -> None:
+        if t == self.n // 2:
+            self.weights = 1.2 * BETA
+
+
 class Learning(Game):
     """A linear model that begins with 0 and learns by gradient descent at a constant rate of .005: the truth is 2 w β."""
 
@@ -214,6 +223,8 @@ GAMES: dict[str, Callable[[int, int, int], Game]] = {
     "abrupt switch": Switch,
     "learning model": Learning,
 }
+SMALL = {"small switch": SmallSwitch}
+"""A change that only alarms can see in time: followed where it is asked for."""
 
 
 class Look(NamedTuple):
@@ -227,15 +238,23 @@ class Look(NamedTuple):
 
 
 def follow(
-    game: Game, alpha: float, title: str, progress: bool = False
+    game: Game, alpha: float, title: str, progress: bool = False, one_in: int | None = None
 ) -> Iterator[tuple[int, Smoother, Steadiness]]:
-    """The number of records, the means and what is known of them, at the end of each block of a game."""
+    """The number of records, the means and what is known of them, at the end of each block of a game.
+
+    With ``one_in`` alarms watch the increments of each stream, with at most one false one in so many records.
+    """
     streams, n = game.streams, game.n
     game.begin(0)
     reservoir = np.stack([game.rows(streams) for _ in range(SIZE)], axis=1)
     every, known = np.arange(streams), game.known(0)
     smoother = Smoother((streams, known), alpha, SIZE)
     steadiness = Steadiness(smoother, SIZE)
+    detector = (
+        None
+        if one_in is None
+        else ChangeDetector(streams * known, one_in=one_in, memory=SIZE, warm_up=TURNOVER * SIZE)
+    )
     for t in track(range(n), title, n, progress):
         game.begin(t)
         if game.known(t) > known:
@@ -250,6 +269,8 @@ def follow(
             drawn = reservoir[every, game.rng.integers(SIZE, size=streams)]
             delta[:, j] = game.loss(y, game.predict(_replaced(x, drawn, j))) - own
         smoother.update(delta)
+        if detector is not None:
+            watched(smoother, steadiness, detector, delta, t)
         reservoir[every, game.rng.integers(SIZE, size=streams)] = x
         if (t + 1) % BLOCK == 0:
             steadiness.end_block(smoother)
@@ -257,11 +278,34 @@ def follow(
         game.learn(x, y)
 
 
-def looks(name: str, alpha: float, streams: int, n: int, seed: int = 0, progress: bool = False) -> list[Look]:
+def watched(
+    smoother: Smoother, steadiness: Steadiness, detector: ChangeDetector, delta: Array, t: int
+) -> None:
+    """Tell ``steadiness`` of the alarms that record t raises, as the sidecar does."""
+    streams, known = delta.shape
+    if known * streams > detector.subjects:
+        detector.grow(known * streams)
+    # By feature, so that those of a feature that comes late are the last ones.
+    if detector.add(delta.T.ravel(), Position(t, 0)):
+        for change in detector.end_block(0.0, among=known):
+            column, row = divmod(change.subject, streams)
+            distance = change.after.value - change.before.value
+            steadiness.changed(smoother, row, column, distance, change.after.records)
+
+
+def looks(
+    name: str,
+    alpha: float,
+    streams: int,
+    n: int,
+    seed: int = 0,
+    progress: bool = False,
+    one_in: int | None = None,
+) -> list[Look]:
     """Follow the streams of a game for n records; a look at the end of each block."""
-    game = GAMES[name](streams, n, derive_seed(seed, name, str(alpha)))
+    game = (GAMES | SMALL)[name](streams, n, derive_seed(seed, name, str(alpha)))
     found = []
-    for t, smoother, steadiness in follow(game, alpha, f"{name}, α = {alpha}", progress):
+    for t, smoother, steadiness in follow(game, alpha, f"{name}, α = {alpha}", progress, one_in):
         truth = np.broadcast_to(game.truth(), (streams, game.features))[:, : smoother.value.shape[-1]]
         off = np.abs(smoother.value - truth)
         half, settled = WIDTH * smoother.std, steadiness.settled(smoother)
@@ -278,9 +322,12 @@ def _replaced(x: Array, rows: Array, feature: int) -> Array:
 
 @click.command(help=__doc__)
 @click.option("--streams", default=500, show_default=True, help="Streams of each game.")
-@click.option("--game", "games", multiple=True, type=click.Choice(list(GAMES)), help="These alone.")
+@click.option("--game", "games", multiple=True, type=click.Choice([*GAMES, *SMALL]), help="These alone.")
+@click.option(
+    "--one-in", type=int, help="Watch the increments too, with at most one false alarm in so many records."
+)
 @click.option("--quick", is_flag=True, help="20 streams, α = .01 alone.")
-def main(streams: int, games: tuple[str, ...], quick: bool) -> None:
+def main(streams: int, games: tuple[str, ...], one_in: int | None, quick: bool) -> None:
     streams = 20 if quick else streams
     report = Report(
         "game", "α", "shown", "coverage", "worst look", "its record", "shown there", "without", "without, worst", "≥ .93"
@@ -288,7 +335,7 @@ def main(streams: int, games: tuple[str, ...], quick: bool) -> None:
     missed = 0
     for name in games or GAMES:
         for alpha, length in ((0.01, 60),) if quick else ((0.01, 60), (0.001, 20)):
-            found = looks(name, alpha, streams, round(length / alpha), progress=True)
+            found = looks(name, alpha, streams, round(length / alpha), progress=True, one_in=one_in)
             bands, shown = sum(look.bands for look in found), sum(look.shown for look in found)
             counted = [look for look in found if look.shown >= LEAST * look.bands]
             worst = min(counted, key=lambda look: look.inside / look.shown, default=None)

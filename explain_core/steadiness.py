@@ -62,6 +62,8 @@ class Steadiness:
       is behind, plus one standard error. The lag decays as φ forgets. While it exceeds half the standard error of φ, the band is not
       settled. Below that the band is wider by the lag. While it exceeds a tenth, the covariance term G, which would take the change
       for dependence, keeps its ratio to the variance.
+    - **An alarm** (``changed``): what sees slower and smaller changes says how far a mean moved, and when. What φ owes is noted alike,
+      for its column.
     - **Few informative observations**: the standard error of n observations of skewness γ is itself known from about n/γ² of
       them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence and γ the largest of late, and settled
       from n/γ² = 12 on, if at least seven blocks contribute to γ (participation ratio).
@@ -152,6 +154,18 @@ class Steadiness:
             smoother.begin(turned)
             cells[..., turned] = 0.0
             self.sums[:, turned] = 0.0
+
+    def changed(self, smoother: Smoother, row: int, column: int, distance: float, records: int) -> None:
+        """Take notice of an alarm: the mean of a cell moved by ``distance``, ``records`` observations ago.
+
+        φ owes to the past the distance times the share of its weight that is due to what came before.
+        """
+        weights = float(smoother.sums[1, column])
+        decay = float(smoother.rates[0])
+        fresh = float(records) if decay == 1.0 else (1.0 - decay**records) / (1.0 - decay)
+        if fresh < weights:
+            owed = abs(distance) * (weights - fresh) / weights
+            self.cells[LAG, row, column] = max(float(self.cells[LAG, row, column]), owed)
 
     def _compare(self, value: Array, mean: Array, squares: Array) -> None:
         """Compare the newest means with the mean before, and note what it owes to the past where they are off."""

@@ -156,6 +156,13 @@ class IncrementalEstimator:
     def _alone(self) -> EstimatorGroup:
         return EstimatorGroup([self])
 
+    def changed(self, loss: int, player: int, distance: float, records: int) -> None:
+        """Take notice of an alarm: the mean of these increments moved by ``distance``, so many explained records ago.
+
+        Its band is not settled, and later wider, until the value has forgotten what was before.
+        """
+        self._steadiness.changed(self._smoother, loss, player, distance, records)
+
     def state(self) -> EstimatorState:
         """What a snapshot holds, but for model and shared reservoir."""
         return EstimatorState(

@@ -158,6 +158,9 @@ class Alarms:
     def _alarm(self, watched: _Watched, change: Change) -> dict[str, Any]:
         """The content of the message, without the fields that identify its source."""
         subject = self._subject(watched, change.subject)
+        if watched.estimator is not None:
+            distance = change.after.value - change.before.value
+            watched.estimator.changed(watched.row, change.subject, distance, change.after.records)
         alarm = {
             "subject": subject.kind,
             "feature": subject.feature,

@@ -48,6 +48,36 @@ def test_no_band_is_shown_between_a_switch_and_the_time_when_it_is_forgotten():
     assert share(after[-5:]) > 0.75 and coverage(after) > 0.93
 
 
+def test_after_an_alarm_a_band_is_withheld_until_the_change_is_forgotten_and_then_wider_by_it():
+    """The mean moves by .3 of a standard deviation, which no comparison of blocks sees; one column is told of it."""
+    rng, alpha, n, records = np.random.Generator(np.random.PCG64(3)), 0.001, 12_000, 900
+    smoother = Smoother((1, 2), alpha)
+    steadiness = Steadiness(smoother)
+    shown, owed = [], []
+    for t in range(n):
+        smoother.update(rng.normal([0.15 * (t >= 5_000)] * 2, 1.0)[None, :])
+        if (t + 1) % BLOCK == 0:
+            steadiness.end_block(smoother)
+        if t + 1 == 5_000 + records:
+            steadiness.changed(smoother, 0, 1, 0.15, records)
+            owed.append(float(steadiness.cells[2, 0, 1]))
+        if (t + 1) % BLOCK == 0:
+            shown.append((t + 1, *steadiness.settled(smoother)[0].tolist()))
+            owed.append(float(steadiness.cells[2, 0, 1]))
+    assert owed[59] == pytest.approx(
+        0.15 * (1.0 - alpha) ** records, rel=0.01
+    )  # what is left of it in the mean
+    assert all(first for t, first, _ in shown if t > 2_000)
+    assert all(told for t, _, told in shown if 2_000 < t < 5_900)
+    back = next(t for t, _, told in shown if t > 5_900 and told)
+    assert not any(told for t, _, told in shown if 5_900 <= t < back)
+    # Half a standard error of the mean is .011; it takes ln(.15/.011) / α records from the onset.
+    assert back == pytest.approx(5_000 + np.log(0.15 / 0.0112) / alpha, abs=300)
+    assert all(told for t, _, told in shown if t >= back)
+    half = smoother.std * steadiness.widths(smoother, 2.0)
+    assert half[0, 1] > half[0, 0]
+
+
 def test_the_band_of_a_model_that_has_just_learnt_is_withheld():
     found = looks("learning model", 0.01, 200, 4_000)
     assert coverage(found) > 0.94 and share(found) > 0.4

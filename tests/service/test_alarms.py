@@ -109,6 +109,25 @@ def test_compiled_and_generic_evaluators_raise_the_same_alarms():
     assert found[0] and found[0] == found[1]
 
 
+def test_a_band_is_not_believed_between_the_alarm_and_its_own_recovery():
+    rows = stream(4_000, flips_at=3_000)
+    known = {"model": STATIC, "explainers": [{**ONE[0], "alpha": 0.005}], "emit": {"every": 50}}
+    told, untold = (
+        {
+            message["offset"]: message["importance"]["ipfi"]["cross_entropy"]["a"]
+            for message in messages(fold(new_state(**known, **alarmed), rows))
+        }
+        for alarmed in ({"alarms": EARLY}, {})
+    )
+    assert told.keys() == untold.keys()
+    differing = [offset for offset in told if told[offset] != untold[offset]]
+    assert differing, "no alarm was told of"
+    assert min(differing) >= 3_000
+    for offset in differing:
+        assert told[offset]["value"] == untold[offset]["value"]
+        assert told[offset]["low"] is None or told[offset]["low"] < untold[offset]["low"]
+
+
 def test_missing_values_and_rejected_records_are_watched_where_that_is_asked_for():
     watched = {**EARLY, "subjects": ["missing", "rejected"]}
     rng = np.random.default_rng(0)
