@@ -9,7 +9,7 @@ from typing import Any, Literal
 from explain_client.errors import SchemaError
 from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
 
-_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True}
+_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True, "floor": 0.031}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class Importance:
         "Whether the band may be believed: enough informative records since the feature came and since the last change.",
         True,
     )
+    floor: float | None = described(
+        "Smallest lasting change of the importance that an alarm could notice now; null without alarms, and while they warm up.",
+        0.031,
+        unit="loss",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,15 @@ class Losses:
     )
     mean_prediction: float | None = described(
         "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.", 0.561, unit="loss"
+    )
+    floor: float | None = described(
+        "Smallest lasting change of the model's loss that an alarm could notice now; null without alarms, and while they warm up.",
+        0.058,
+        unit="loss",
+        default=None,
+    )
+    gain_floor: float | None = described(
+        "The same of the model's gain over no model.", 0.047, unit="loss", default=None
     )
 
 
@@ -94,7 +109,15 @@ class Explanation(Message):
     )
     performance: Mapping[str, Losses] = described(
         "By loss: is the model better than no model?",
-        {"cross_entropy": {"model": 0.502, "empty": 0.555, "mean_prediction": 0.561}},
+        {
+            "cross_entropy": {
+                "model": 0.502,
+                "empty": 0.555,
+                "mean_prediction": 0.561,
+                "floor": 0.058,
+                "gain_floor": 0.047,
+            }
+        },
     )
     label_delay: LabelDelay | None = described(  # noqa: RUF009
         "How long after their events the labels came; null where no record says it. What came early is no fair sample of all.",
@@ -136,7 +159,11 @@ class Explanation(Message):
             require(data, str, "status")
             data["performance"] = {
                 loss: Losses(
-                    *figures(performance["model"], performance["empty"], performance.get("mean_prediction"))
+                    *figures(
+                        performance["model"],
+                        performance["empty"],
+                        *map(performance.get, ("mean_prediction", "floor", "gain_floor")),
+                    )
                 )
                 for loss, performance in data["performance"].items()
             }
@@ -170,8 +197,10 @@ _COUNTS = ("records", "explained", "rejected", "rejected_recently")
 
 def _importance(cell: Mapping[str, Any]) -> Importance:
     """Messages of earlier versions, whose bands were always there, do not say whether they are settled: they are not."""
-    value, std, low, high = figures(cell["value"], cell["std"], cell["low"], cell["high"])
-    return Importance(value, std, low, high, cell.get("settled") is True)
+    value, std, low, high, floor = figures(
+        cell["value"], cell["std"], cell["low"], cell["high"], cell.get("floor")
+    )
+    return Importance(value, std, low, high, cell.get("settled") is True, floor)
 
 
 def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:

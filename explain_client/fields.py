@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import NoneType
 from typing import Any
@@ -14,11 +14,13 @@ import orjson
 from explain_client.errors import SchemaError
 
 
-def described(description: str, example: Any, *, unit: str | None = None, **constraints: Any) -> Any:
-    """A field of a message, described for its schema."""
+def described(
+    description: str, example: Any, *, unit: str | None = None, default: Any = MISSING, **constraints: Any
+) -> Any:
+    """A field of a message, described for its schema. With a ``default`` earlier versions did not have it."""
     if unit is not None:
         constraints["json_schema_extra"] = {"x-unit": unit}
-    return field(metadata={"description": description, "examples": [example], **constraints})
+    return field(default=default, metadata={"description": description, "examples": [example], **constraints})
 
 
 DIGEST = "^[0-9a-f]{32}$"

@@ -85,6 +85,8 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Table:
     )
     if message["status"] == "warming":
         title += f", warming up ({message['explained']:,} explained)"
+    if performance.get("floor") is not None:
+        title += f", alarms from a change of {performance['floor']:.4f}"
     if message["rejected_recently"] > MANY:
         title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)

@@ -6,7 +6,8 @@ estimator explained (importances), all that were read (rejected records).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from explain_core.alarms.causes import Causes, CausesState
@@ -129,11 +130,33 @@ class Alarms:
         return self._end(watched) if watched is not None and watched.detector.add([1.0], position) else []
 
     def _end(self, watched: _Watched) -> list[dict[str, Any]]:
-        among = sum(other.detector.subjects for other in self._watched.values())
         return [
             self._alarm(watched, change)
-            for change in watched.detector.end_block(self._limits(watched), among)
+            for change in watched.detector.end_block(self._limits(watched), self._among)
         ]
+
+    @property
+    def _among(self) -> int:
+        """The subjects of all detectors, among which ``one_in`` is shared."""
+        return sum(watched.detector.subjects for watched in self._watched.values())
+
+    def floors(self, *kinds: str) -> Iterator[tuple[Subject, float]]:
+        """The smallest lasting change of each subject that could be noticed now, of detectors of these kinds; not where it warms up."""
+        for watched in self._watched.values():
+            if watched.kind in kinds:
+                for column, floor in enumerate(watched.detector.floor(self._among).tolist()):
+                    if not math.isnan(floor):
+                        yield self._subject(watched, column), floor
+
+    def fill_in(self, about: Mapping[str, Any]) -> None:
+        """Put the floors of losses, gains and importances into the content of an explanation."""
+        for subject, floor in self.floors("performance", "importance"):
+            if subject.kind == "importance":
+                about["importance"][subject.estimator][subject.loss][subject.feature]["floor"] = floor
+            else:
+                about["performance"][subject.loss]["floor" if subject.kind == "loss" else "gain_floor"] = (
+                    floor
+                )
 
     def _limits(self, watched: _Watched) -> list[float] | float:
         """The tolerance: a share of the loss of predicting the labels' frequencies, or of all records."""

@@ -80,15 +80,24 @@ class ExplainedModel:
         return self.performance.update(y, prediction)
 
     def content(self) -> dict[str, Any]:
-        """What an explanation message says about the model: explained, warming, performance, importance, estimators."""
+        """What an explanation message says about the model: explained, warming, performance, importance, estimators.
+
+        The floors are for alarms to fill in.
+        """
         explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
         return {
             "explained": min((explanation.n for explanation in explanations.values()), default=0),
             "warming": any(explanation.status == "warming" for explanation in explanations.values()),
             "performance": {
-                loss.name: dict(
-                    zip(("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True)
-                )
+                loss.name: {
+                    **dict(
+                        zip(
+                            ("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True
+                        )
+                    ),
+                    "floor": None,
+                    "gain_floor": None,
+                }
                 for loss in self.performance.losses
             },
             "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
@@ -121,9 +130,12 @@ class ExplainedModel:
         self._estimator_groups = grouped(self.explainers.values())
 
 
-def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool]]]:
+def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool | None]]]:
     """By loss and feature; NaN becomes null in JSON."""
     return {
-        loss: {feature: cells._asdict() for feature, cells in explanation.importance(loss).items()}
+        loss: {
+            feature: {**cells._asdict(), "floor": None}
+            for feature, cells in explanation.importance(loss).items()
+        }
         for loss in explanation.losses
     }

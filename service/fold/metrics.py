@@ -46,6 +46,12 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
                 yield [loss.name, predictor], value
 
 
+def _alarm_floors(state: PartitionState) -> Samples:
+    alarms = state.alarms
+    floors = alarms.floors("performance", "rejected") if alarms is not None else ()
+    return [([subject.kind, subject.loss or ""], floor) for subject, floor in floors]
+
+
 METRICS = [
     PartitionMetric(
         "records_total",
@@ -89,5 +95,12 @@ METRICS = [
         "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
         _smoothed_losses,
         labels=("loss", "model"),
+    ),
+    PartitionMetric(
+        "alarm_floor",
+        "gauge",
+        "Smallest lasting change of a loss, of the gain over no model, or of the share of rejected records that an alarm could notice now.",
+        _alarm_floors,
+        labels=("subject", "loss"),
     ),
 ]

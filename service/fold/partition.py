@@ -248,6 +248,8 @@ class PartitionState:
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
         about = self.explained.content()
+        if self.alarms is not None:
+            self.alarms.fill_in(about)
         body = {
             "records": self.records,
             "explained": about["explained"],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HEADROOM = 16_384
 """Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
 
-CELL = len('"":{"value":,"std":,"low":,"high":,"settled":false},') - 2 + 4 * 24
+CELL = len('"":{"value":,"std":,"low":,"high":,"settled":false,"floor":},') - 2 + 5 * 24
 """Bytes of a feature's importance under a loss beside its name; no number takes more than 24."""
 
 

@@ -48,3 +48,29 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]
         assert {alarm["subject"] for alarm in found} >= {"loss", "rejected"}
         assert [alarm["seq"] for alarm in found] == list(range(len(found)))
+
+
+def test_changed_settings_of_alarms_are_refused_and_named_or_begin_a_new_epoch():
+    known = {**TINY, "alarms": ALARMS}
+    driver = Driver(Settings(**known), partitions=1)
+    driver.feed(0, records(1)[:200])
+    assert driver.run_to_end() == []
+    before = driver.published(0)
+    driver.feed(0, records(2))
+    for changed, named in (
+        ({**ALARMS, "one_in": 2_000}, "alarms.one_in: was 1000, is 2000"),
+        ({**ALARMS, "subjects": ["loss"]}, "alarms.subjects: was"),
+        ({}, "alarms: was"),
+    ):
+        (reason,) = driver.run_to_end(Settings(**{**TINY, "alarms": changed}))
+        assert f"\n  {named}" in reason
+        assert driver.published(0) == before
+    other = {
+        **known,
+        "alarms": {**ALARMS, "one_in": 2_000},
+        "checkpoint": {**TINY["checkpoint"], "on_mismatch": "reset"},
+    }
+    assert driver.run_to_end(Settings(**other)) == []
+    new = [json.loads(value) for _, value, _ in driver.published(0)["alarms"][len(before["alarms"]) :]]
+    assert new and {alarm["epoch"] for alarm in new} == {1} and {alarm["one_in"] for alarm in new} == {2_000}
+    assert [alarm["seq"] for alarm in new] == list(range(len(new)))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from explain_client.chain import next_link
-from explain_client.messages import Alarm
+from explain_client.messages import Alarm, Explanation
 from explain_core.state import StateError
+from service.fold.metrics import measure
 from service.fold.partition import PartitionState, fold_settings
 from service.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
@@ -126,6 +127,57 @@ def test_a_band_is_not_believed_between_the_alarm_and_its_own_recovery():
     for offset in differing:
         assert told[offset]["value"] == untold[offset]["value"]
         assert told[offset]["low"] is None or told[offset]["low"] < untold[offset]["low"]
+
+
+def test_each_message_says_the_smallest_change_that_could_be_noticed():
+    """None while a subject warms up; then it falls with the records, and begins anew after an alarm."""
+    rows = stream(2_400, flips_at=2_000)
+    known = {"model": STATIC, "explainers": ONE, "emit": {"every": 50}}
+    outputs = fold(new_state(**known, alarms=EARLY), rows)
+    published = {message["offset"] + 1: message for message in messages(outputs)}
+    losses = {n: message["performance"]["cross_entropy"] for n, message in published.items()}
+    assert all(losses[n]["floor"] is None for n in range(50, EARLY["warm_up"] + EARLY["baseline"], 50))
+    first, last = losses[450], losses[2_000]
+    assert first["floor"] > last["floor"] > 0.05 * last["empty"]
+    assert first["gain_floor"] > last["gain_floor"]
+    (alarm,) = (alarm for alarm in alarms(outputs) if alarm.subject == "loss")
+    assert alarm.after.value - alarm.before.value > last["floor"]
+    assert losses[(alarm.offset // 50 + 2) * 50]["floor"] is None
+    cells = published[2_000]["importance"]["ipfi"]["cross_entropy"]
+    assert cells["a"]["floor"] > cells["b"]["floor"] > 0.0  # b varies less, as the model does not use it
+    parsed = Explanation.from_json(json.dumps(published[2_000] | {"digest": "0" * 32}).encode())
+    assert parsed.importance()["a"].floor == cells["a"]["floor"]
+    assert parsed.performance["cross_entropy"].gain_floor == last["gain_floor"]
+    quiet = messages(fold(new_state(**known), rows[:500]))[-1]
+    assert quiet["performance"]["cross_entropy"]["floor"] is None
+    assert quiet["importance"]["ipfi"]["cross_entropy"]["a"]["floor"] is None
+
+
+def test_the_metrics_have_the_floors_of_the_loss_the_gain_and_rejected_records():
+    alarmed = {**EARLY, "subjects": ["loss", "gain", "rejected"]}
+    state = new_state(model=STATIC, explainers=ONE, emit={"every": 500}, alarms=alarmed)
+    fold(state, stream(300))
+    assert measure(state)["alarm_floor"] == []
+    fold(state, [b"{" if i % 10 == 0 else row for i, row in enumerate(stream(300))])
+    floors = {tuple(labels): floor for labels, floor in measure(state)["alarm_floor"]}
+    assert floors.keys() == {("loss", "cross_entropy"), ("gain", "cross_entropy"), ("rejected", "")}
+    assert floors["rejected", ""] > 0.05
+    assert measure(new_state(model=STATIC, explainers=ONE))["alarm_floor"] == []
+
+
+def test_a_feature_that_comes_late_has_a_baseline_of_its_own():
+    """c comes with record 300, and six in ten records lack it from 1,100 on; before 300 nobody missed it."""
+    rng = np.random.default_rng(3)
+    rows = stream(1_400)
+    for i, row in enumerate(rows):
+        if 300 <= i < 1_100 or (i >= 1_100 and rng.random() < 0.4):
+            row["c"] = float(i % 3)
+    watched = {**EARLY, "subjects": ["missing"]}
+    (alarm,) = alarms(fold(new_state(alarms=watched, explainers=ONE, emit={"every": 500}), rows))
+    assert (alarm.subject, alarm.feature, alarm.direction) == ("missing", "c", "up")
+    assert alarm.earliest.offset <= 1_100 <= alarm.latest.offset
+    assert 300 <= alarm.before.records <= 1_100 - 300 - EARLY["warm_up"] + 50
+    assert alarm.before.value == 0.0
 
 
 def test_missing_values_and_rejected_records_are_watched_where_that_is_asked_for():
