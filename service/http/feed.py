@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -18,6 +18,7 @@ from explain_client.errors import ChainError, SchemaError
 from explain_client.messages import Alarm, Drift, Explanation
 from service.errors import UserError
 from service.fold.messages import app_of, letter_headers
+from service.http.changes import LONGEST, shown_alarm, shown_change
 from service.http.history import MAX_POINTS, History
 from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
@@ -35,6 +36,7 @@ MAX_WINDOW = 1_000
 MAX_CHANGES = 20
 MAX_ALARMS = 100
 MAX_LETTERS = 20
+MAX_PROBLEMS = 20
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
 
@@ -44,6 +46,8 @@ LOOK_SECONDS = 15.0
 """How often it looks for new topics and partitions."""
 
 log = logging.getLogger(__name__)
+
+_Kind = TypeVar("_Kind", Drift, Alarm)
 
 
 @dataclass
@@ -72,6 +76,15 @@ class Letter:
     details: dict[str, str] | None
 
 
+@dataclass
+class Problem:
+    """What kept the dashboard from reading, from when until when in milliseconds since 1970; it lasts where ``until`` is None."""
+
+    text: str
+    since: int
+    until: int | None = None
+
+
 class Feed:
     """Follows the topics in its own thread; readers take the lock. ``version`` rises with each change.
 
@@ -87,6 +100,7 @@ class Feed:
         self.letters: deque[Letter] = deque(maxlen=MAX_LETTERS)
         self.letter_classes: Counter[str] = Counter()
         self.problem: str | None = "connecting to Kafka"
+        self.problems: deque[Problem] = deque(maxlen=MAX_PROBLEMS)
         self.foreign: dict[tuple[str, int], tuple[int, str]] = {}
         self.stopping = False
         self._json = json_reader(registry_of(settings))
@@ -186,9 +200,9 @@ class Feed:
                 return
             if error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
                 raise KafkaException(error)
-            self.problem = error.str()
+            self._meet(error.str())
             return
-        self.problem = None
+        self._meet(None)
         number: int = message.partition()  # type: ignore[assignment]
         try:
             self._read(number, message)
@@ -230,17 +244,17 @@ class Feed:
         """Take a message of the drift topic in."""
         found = self._verified(number, "drift", value, Drift)
         if found is not None:
-            found[0].changes.append(found[1])
+            found[0].changes.append(shown_change(dict(orjson.loads(found[1].raw))))
 
     def alarm(self, number: int, value: bytes) -> None:
         """Take a message of the alarms topic in."""
         found = self._verified(number, "alarms", value, Alarm)
         if found is not None:
-            found[0].alarms.append(found[1])
+            found[0].alarms.append(shown_alarm(found[1]))
 
     def _verified(
-        self, number: int, name: str, value: bytes, kind: type[Drift | Alarm]
-    ) -> tuple[Partition, dict[str, Any]] | None:
+        self, number: int, name: str, value: bytes, kind: type[_Kind]
+    ) -> tuple[Partition, _Kind] | None:
         """The partition and a message of ours, its chain checked; None for one that is not ours or cannot be read."""
         try:
             message = kind.from_json(value)
@@ -251,7 +265,7 @@ class Feed:
             return None
         partition = self.partitions.setdefault(number, Partition(number))
         self._verify(partition, name, message)
-        return partition, dict(orjson.loads(message.raw))
+        return partition, message
 
     def _refuse_ours(self, topic: str, number: int, value: bytes, error: SchemaError) -> None:
         """Count a message that cannot be read, unless it is another sidecar's."""
@@ -320,8 +334,19 @@ class Feed:
     def _say(self, problem: str | None) -> None:
         with self.lock:
             if problem != self.problem:
-                self.problem = problem
+                self._meet(problem)
                 self.version += 1
+
+    def _meet(self, problem: str | None) -> None:
+        """From now on this is the problem, or there is none; the one before is over."""
+        if problem == self.problem:
+            return
+        now = time.time_ns() // 1_000_000
+        if self.problems and self.problems[-1].until is None:
+            self.problems[-1].until = now
+        if problem is not None:
+            self.problems.append(Problem(problem[:LONGEST], now))
+        self.problem = problem
 
 
 def _text(value: bytes | None) -> str:

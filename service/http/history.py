@@ -4,91 +4,84 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explain_client.messages import Explanation, is_date
 
-MAX_POINTS = 300
+MAX_POINTS = 256
+
+START = (-1, -1)
+"""The position before the first message."""
 
 Column = tuple[str, str]
 """Estimator and loss."""
 
 
-class Point(NamedTuple):
-    """One explanation: ``losses`` are (model, empty) by loss, ``cells`` value and half of the band, columns × features × 2.
-
-    ``timestamp`` is None where it is no date: there is no place for the point in a chart. Half of a band is NaN where it is not settled.
-    """
-
-    position: tuple[int, int]
-    timestamp: int | None
-    losses: dict[str, tuple[float | None, float | None]]
-    cells: NDArray[np.float32]
-
-
 class History:
-    """Points in the order of the messages; every second one is dropped whenever there are too many."""
+    """Points in the order of the messages; every second one is dropped whenever there are too many.
+
+    ``positions`` has epoch and seq of each, ``timestamps`` None where the event time is no date: there is no place for it in a chart.
+    """
 
     def __init__(self) -> None:
         self.columns: list[Column] = []
         self.features: list[str] = []
-        self.points: list[Point] = []
+        self.losses: list[str] = []
+        self.positions: list[tuple[int, int]] = []
+        self.timestamps: list[int | None] = []
         self._known: dict[str, int] = {}
+        self._cells: NDArray[np.float32] = np.empty((0, 0, 0, 2), np.float32)
+        self._risks: NDArray[np.float32] = np.empty((0, 0, 2), np.float32)
         self._stride = 1
         self._last_is_kept = False
 
     def add(self, message: Explanation) -> None:
         position = (message.epoch, message.seq)
-        if self.points and position[0] != self.points[-1].position[0]:
+        if self.positions and position[0] != self.positions[-1][0]:
             self.__init__()  # type: ignore[misc]  # another epoch is another model
-        if self.points and not self._last_is_kept:
-            self.points.pop()
+        if self.positions and not self._last_is_kept:
+            self.positions.pop()
+            self.timestamps.pop()
         self._last_is_kept = message.seq % self._stride == 0
-        self.points.append(self._point(position, message))
-        if len(self.points) >= MAX_POINTS:
-            self._stride *= 2
-            last = self.points[-1]
-            self.points = [point for point in self.points if point.position[1] % self._stride == 0]
-            self._last_is_kept = self.points[-1:] == [last]
-            if not self._last_is_kept:
-                self.points.append(last)
+        self._grow(message)
+        self._write(len(self.positions), message)
+        self.timestamps.append(self._moment(message))
+        self.positions.append(position)
+        if len(self.positions) >= MAX_POINTS:
+            self._thin()
 
-    def after(self, position: tuple[int, int]) -> list[tuple[Point, float]]:
-        """The points of a chart after a position, each with its time in seconds since 1970."""
+    def cells(self, column: Column) -> NDArray[np.float32]:
+        """Values and halves of their bands, points × features × 2; NaN where there is none yet."""
+        return self._cells[: len(self.positions), self.columns.index(column)]
+
+    def risks(self, loss: str) -> NDArray[np.float32]:
+        """The losses of the model and of no model, points × 2; NaN where there is none yet."""
+        if loss not in self.losses:
+            return np.full((len(self.positions), 2), np.nan, np.float32)
+        return self._risks[: len(self.positions), self.losses.index(loss)]
+
+    def charted(self, after: tuple[int, int] = START) -> list[int]:
+        """The points after a position that have a place in a chart."""
         return [
-            (point, point.timestamp / 1000)
-            for point in self.points
-            if point.position > position and point.timestamp is not None
+            point
+            for point, (position, timestamp) in enumerate(zip(self.positions, self.timestamps, strict=True))
+            if position > after and timestamp is not None
         ]
 
-    def series(
-        self, column: Column, features: Sequence[str], after: tuple[int, int]
-    ) -> list[list[list[float | None]]]:
-        """Of each feature the values and the halves of their bands, at the points of a chart after a position."""
-        where = self.columns.index(column)
-        points = [point for point, _ in self.after(after)]
-        found = []
-        for feature in features:
-            index = self._known.get(feature, -1)
-            known = [
-                point.cells[where, index].tolist()
-                if 0 <= index < point.cells.shape[1]
-                else (math.nan, math.nan)
-                for point in points
-            ]
-            found.append([[_or_none(value) for value, _ in known], [_or_none(half) for _, half in known]])
-        return found
+    def times(self, points: Sequence[int]) -> list[float]:
+        """Seconds since 1970 of charted points."""
+        return [(self.timestamps[point] or 0) / 1000 for point in points]
 
-    def column(self, column: Column, point: Point) -> NDArray[np.float32]:
-        """Value and half of the band of every feature, features × 2; NaN for one that was not known yet."""
-        cells = point.cells[self.columns.index(column)]
-        missing = len(self.features) - len(cells)
-        return cells if not missing else np.pad(cells, ((0, missing), (0, 0)), constant_values=np.nan)
+    def courses(self, column: Column, features: Sequence[str], points: Sequence[int]) -> list[list[Any]]:
+        """Of each feature the values and the halves of their bands at the points."""
+        numbers = figures(self.cells(column)[points])
+        return [numbers[:, self._known[feature]].T.tolist() for feature in features]
 
-    def _point(self, position: tuple[int, int], message: Explanation) -> Point:
+    def _grow(self, message: Explanation) -> None:
+        """Make room for a point, and for what the message is the first to name."""
         for estimator, by_loss in message.importances.items():
             for loss, features in by_loss.items():
                 if (estimator, loss) not in self.columns:
@@ -97,22 +90,71 @@ class History:
                     if name not in self._known:
                         self._known[name] = len(self.features)
                         self.features.append(name)
-        cells = np.full((len(self.columns), len(self.features), 2), np.nan, np.float32)
-        for row, (estimator, loss) in enumerate(self.columns):
+        self.losses += [loss for loss in message.performance if loss not in self.losses]
+        room = len(self._cells)
+        if len(self.positions) == room:
+            room = min(max(16, 2 * room), MAX_POINTS)
+        self._cells = _widened(self._cells, (room, len(self.columns), len(self.features), 2))
+        self._risks = _widened(self._risks, (room, len(self.losses), 2))
+
+    def _write(self, row: int, message: Explanation) -> None:
+        self._cells[row], self._risks[row] = np.nan, np.nan
+        for number, (estimator, loss) in enumerate(self.columns):
             for name, cell in message.importances.get(estimator, {}).get(loss, {}).items():
                 if cell.value is not None:
                     half = math.nan if cell.low is None or cell.high is None else (cell.high - cell.low) / 2
-                    cells[row, self._known[name]] = cell.value, half
-        losses = {
-            name: (performance.model, performance.empty) for name, performance in message.performance.items()
-        }
-        timestamp = message.timestamp if is_date(message.timestamp) else None
-        before = next(
-            (point.timestamp for point in reversed(self.points) if point.timestamp is not None), None
-        )
-        if timestamp is not None and before is not None:
-            timestamp = max(timestamp, before)  # a chart's time goes one way, event time need not
-        return Point(position, timestamp, losses, cells)
+                    self._cells[row, number, self._known[name]] = cell.value, half
+        for number, loss in enumerate(self.losses):
+            known = message.performance.get(loss)
+            if known is not None:
+                self._risks[row, number] = [math.nan if value is None else value for value in (known.model, known.empty)]  # fmt: skip
+
+    def _moment(self, message: Explanation) -> int | None:
+        if not is_date(message.timestamp):
+            return None
+        before = next((known for known in reversed(self.timestamps) if known is not None), message.timestamp)
+        return max(message.timestamp, before)  # a chart's time goes one way, event time need not
+
+    def _thin(self) -> None:
+        self._stride *= 2
+        last = len(self.positions) - 1
+        rows = [row for row, (_, seq) in enumerate(self.positions) if seq % self._stride == 0]
+        self._last_is_kept = rows[-1:] == [last]
+        if not self._last_is_kept:
+            rows.append(last)
+        self.positions = [self.positions[row] for row in rows]
+        self.timestamps = [self.timestamps[row] for row in rows]
+        self._cells[: len(rows)] = self._cells[rows]
+        self._risks[: len(rows)] = self._risks[rows]
+
+
+def column_of(history: History, wanted: Column) -> Column:
+    """The column that is wanted, else the first of its estimator, else the first."""
+    same = [column for column in history.columns if column[0] == wanted[0]]
+    return wanted if wanted in history.columns else (same or history.columns or [("", "")])[0]
+
+
+def ranking(cells: NDArray[np.float32]) -> list[int]:
+    """Features by importance, the largest first, unknown ones last; equal ones in their order."""
+    return sorted(range(len(cells)), key=lambda i: -cells[i][0] if not math.isnan(cells[i][0]) else math.inf)
+
+
+def figures(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of four significant digits; None for what is no finite number.
+
+    >>> figures(np.array([0.0123456, -98765.4, 0.0, np.nan, np.inf])).tolist()
+    [0.01235, -98770.0, 0.0, None, None]
+    """
+    values = np.where(np.isfinite(values), values, np.nan).astype(float)
+    size = np.log10(np.abs(values), where=(values != 0.0) & ~np.isnan(values), out=np.zeros_like(values))
+    scale = 10.0 ** np.clip(3.0 - np.floor(size), -300.0, 300.0)
+    found = np.round(values * scale) / scale
+    return np.where(np.isnan(found), None, found)  # type: ignore[return-value]
+
+
+def rounded(value: float | None) -> float | None:
+    """Four significant digits."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 
 
 def positive(value: object, default: float) -> float:
@@ -120,5 +162,10 @@ def positive(value: object, default: float) -> float:
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else default
 
 
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _widened(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The array with room for more, NaN there."""
+    if array.shape == shape:
+        return array
+    wider = np.full(shape, np.nan, np.float32)
+    wider[tuple(slice(length) for length in array.shape)] = array
+    return wider

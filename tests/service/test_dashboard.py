@@ -12,13 +12,16 @@ import pytest
 from rich.console import Console
 
 from explain_client import Explanation, merge
+from explain_core.drift import dbshap
 from service.commands import tail
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.http.changes import shown_change
 from service.http.feed import MAX_CLASSES, Feed, Partition
-from service.http.history import MAX_POINTS, History
+from service.http.history import MAX_POINTS, History, figures
+from service.http.sentences import overview_sentence, sentence
 from service.http.streams import Streams
-from service.http.views import TOP, VIEWS, Page, Selection, sentence
+from service.http.views import VIEWS, Page, Selection
 from service.settings import Settings, load_settings
 
 ENVIRONMENT = {
@@ -28,6 +31,10 @@ ENVIRONMENT = {
     "EXPLAIN_DRIFT__ENABLED": "true",
     "EXPLAIN_DRIFT__WINDOW": "100",
     "EXPLAIN_DRIFT__BOOTSTRAP": "10",
+    "EXPLAIN_ALARMS__ENABLED": "true",
+    "EXPLAIN_ALARMS__ONE_IN": "1000",
+    "EXPLAIN_ALARMS__WARM_UP": "100",
+    "EXPLAIN_ALARMS__BASELINE": "100",
 }
 
 
@@ -58,6 +65,8 @@ def fed(upto: int | None = None, **environment: str) -> Feed:
             feed.explanation(0, output.value)
         elif destination == "drift":
             feed.change(0, output.value)
+        elif destination == "alarms":
+            feed.alarm(0, output.value)
         else:
             feed.letter(0, 1_700_000_000_000, output.key, output.value, output.headers)
     return feed
@@ -69,16 +78,23 @@ def newest() -> dict[str, Any]:
     )  # type: ignore[no-any-return]
 
 
-def test_the_table_has_the_values_of_the_newest_message() -> None:
-    page = Page(fed(), Selection()).next()
+IMPORTANCE = Selection(view="importance")
+
+
+def test_the_table_has_the_values_of_the_newest_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(fed(), IMPORTANCE).next()
     cells = newest()["importance"]["ipfi"]["cross_entropy"]
     ranked = sorted(cells, key=lambda name: -cells[name]["value"])
-    assert [row["feature"] for row in page["rows"]] == ranked[:TOP]
+    assert [row["feature"] for row in page["rows"]] == page["lines"] == list(cells)
+    assert page["other"] == {"count": 0, "value": 0}
+    monkeypatch.setattr("service.http.views.MOST", 8)
+    page = Page(fed(), IMPORTANCE).next()
+    assert page["lines"] == [name for name in cells if name in ranked[:8]]
     for row in page["rows"]:
         cell = cells[row["feature"]]
         assert row["value"] == pytest.approx(cell["value"], rel=1e-6)
         assert row["half"] is None and cell["low"] is None  # of 700 records
-    rest = [cells[name]["value"] for name in ranked[TOP:]]
+    rest = [cells[name]["value"] for name in ranked[8:]]
     assert page["other"]["count"] == len(rest) == 3
     assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
 
@@ -152,7 +168,7 @@ def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
     assert back.endswith(
         "a rose from 0.010 to 0.108 between 14 November 2023 22:13 UTC and 15 November 2023 22:13 UTC, now 0.042."
     )
-    warming = Page(fed(8), Selection()).next()
+    warming = Page(fed(8), IMPORTANCE).next()
     assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")
     assert (warming["state"]["records"], warming["state"]["warm_up"]) == (16, 20)
     assert "No explanation yet" in Page(fed(0), Selection()).next()["sentence"]
@@ -169,80 +185,194 @@ def test_nothing_drives_the_model_while_its_band_holds_0_or_is_not_settled() -> 
 
 
 def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
-    whole = Page(fed(), Selection())
+    whole = Page(fed(), IMPORTANCE)
     expected = whole.next()
     assert expected["whole"] and len(expected["times"]) == len(set(expected["times"])) <= MAX_POINTS
     feed = fed(100)
-    page = Page(feed, Selection())
+    page = Page(feed, IMPORTANCE)
     times = page.next()["times"]
     for destination, output in outputs()[100:200]:
         if destination == "explanations":
             feed.explanation(0, output.value)
-    again = Page(feed, Selection(), page.id).next()  # as after a restart of the server
+    again = Page(feed, IMPORTANCE, page.id).next()  # as after a restart of the server
     if not again["whole"]:
         times += again["times"]
         assert times == sorted(set(times))
     else:  # other features lead now, so that the lines are others
         times = again["times"]
-    assert Page(feed, Selection(), Page(feed, Selection()).id).next()["whole"]
-    known = Page(feed, Selection())
+    assert Page(feed, IMPORTANCE, Page(feed, IMPORTANCE).id).next()["whole"]
+    known = Page(feed, IMPORTANCE)
     known.next()
     assert known.next()["times"] == [] and not known.next()["whole"]
-    assert Page(feed, Selection(), "nonsense").next()["whole"]
+    assert Page(feed, IMPORTANCE, "nonsense").next()["whole"]
 
 
 def test_history_is_thinned_out_and_keeps_its_ends() -> None:
     feed = fed()
     history = feed.partitions[0].history
-    first, last = history.points[0], history.points[-1]
+    first, last = history.positions[0], history.positions[-1]
+    cells = history.cells(("ipfi", "cross_entropy"))
+    before = dict(zip(history.positions, cells.tolist(), strict=True))
     body = json.loads(json.dumps(newest()))
-    for seq in range(last.position[1] + 1, 2_345):
+    for seq in range(last[1] + 1, 2_345):
         body |= {"seq": seq, "timestamp": 1_700_100_000_000 + seq}
         feed.explanation(0, json.dumps(body).encode())
-        assert len(history.points) < MAX_POINTS and history.points[-1].position == (0, seq)
-    positions = [point.position for point in history.points]
-    assert positions[0] == first.position and positions == sorted(set(positions))
+        assert len(history.positions) < MAX_POINTS and history.positions[-1] == (0, seq)
+    positions = history.positions
+    assert positions[0] == first and positions == sorted(set(positions))
+    after = dict(zip(positions, history.cells(("ipfi", "cross_entropy")).tolist(), strict=True))
+    both = [position for position in positions if position in before]
+    assert len(both) > 10 and all(str(after[one]) == str(before[one]) for one in both)  # NaN is NaN
     gaps = {after[1] - before[1] for before, after in pairwise(positions[:-1])}
     assert len(gaps) == 1
     body |= {"epoch": 1, "seq": 0}
     feed.explanation(0, json.dumps(body).encode())
-    assert [point.position for point in history.points] == [(1, 0)]
+    assert history.positions == [(1, 0)]
 
 
-def test_a_search_finds_what_is_not_among_the_first_and_a_focus_gives_it_a_line() -> None:
+def test_a_feature_an_estimator_and_a_loss_that_come_later_are_unknown_before() -> None:
+    history, body = History(), newest()
+    cell = {"value": 0.5, "std": 0.1, "low": 0.3, "high": 0.7, "settled": True}
+    for seq, by_estimator in enumerate(
+        [
+            {"a": {"l": {"x": cell}}},
+            {"a": {"l": {"x": cell, "y": cell}, "m": {"y": cell}}, "b": {"l": {"x": cell}}},
+        ]
+    ):
+        losses = {"l": {"model": 1.0, "empty": 2.0}} | ({"m": {"model": None, "empty": 3.0}} if seq else {})
+        body |= {"seq": seq, "importance": by_estimator, "performance": losses}
+        history.add(Explanation.from_json(json.dumps(body).encode()))
+    points = history.charted()
+    assert history.courses(("a", "l"), ["x", "y"], points) == [
+        [[0.5, 0.5], [0.2, 0.2]],
+        [[None, 0.5], [None, 0.2]],
+    ]
+    assert history.courses(("a", "m"), ["x", "y"], points) == [[[None] * 2] * 2, [[None, 0.5], [None, 0.2]]]
+    assert figures(history.risks("m")).tolist() == [[None, None], [None, 3.0]]
+    assert figures(history.risks("l")).tolist() == [[1.0, 2.0]] * 2
+
+
+def test_a_search_and_a_focus_bring_in_what_is_not_among_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.http.views.MOST", 8)
+    feed, cells = fed(), newest()["importance"]["ipfi"]["cross_entropy"]
+    shown = Page(feed, IMPORTANCE).next()["lines"]
+    hidden = next(name for name in cells if name not in shown)
+    for selection in (
+        Selection("importance", search=hidden.upper()),
+        Selection("importance", feature=hidden),
+    ):
+        page = Page(feed, selection).next()
+        assert page["lines"] == [*shown, hidden]
+        values, halves = page["series"][8]
+        assert len(values) == len(halves) == len(page["times"])
+        assert values[-1] == pytest.approx(cells[hidden]["value"], rel=1e-3)
+
+
+def test_alarms_are_told_once_and_again_when_one_comes() -> None:
+    alarms = [json.loads(output.value) for destination, output in outputs() if destination == "alarms"]
+    assert len(alarms) > 1
     feed = fed()
-    shown = {row["feature"] for row in Page(feed, Selection()).next()["rows"]}
-    hidden = next(name for name in newest()["importance"]["ipfi"]["cross_entropy"] if name not in shown)
-    page = Page(feed, Selection(search=hidden.upper(), focus=hidden)).next()
-    assert [row["feature"] for row in page["found"]] == [hidden]
-    assert page["lines"][TOP] == hidden
-    values, halves = page["series"][TOP]
-    assert len(values) == len(halves) == len(page["times"])
-    assert values[-1] == pytest.approx(
-        newest()["importance"]["ipfi"]["cross_entropy"][hidden]["value"], rel=1e-6
+    feed.partitions[0].alarms.clear()
+    for view in ("changes", "importance"):
+        page = Page(feed, Selection(view))
+        assert page.next()["alarms"] == [] and "alarms" not in page.next()
+    kept = fed().partitions[0].alarms
+    page = Page(feed, Selection("changes"))
+    page.next()
+    feed.partitions[0].alarms.append(kept[0])
+    again = page.next()
+    assert again["whole"] and [alarm["id"] for alarm in again["alarms"]] == [kept[0]["id"]]
+    for alarm, message in zip(kept, alarms, strict=True):
+        assert (alarm["onset"], alarm["noticed"], alarm["after"][0]) == (
+            message["onset"]["timestamp"], message["timestamp"], message["after"]["value"],
+        )  # fmt: skip
+        assert "False alarms" not in alarm["sentence"] and alarm["sentence"].startswith("Since ")
+
+
+def test_the_overview_has_every_partition_and_the_alarms_of_all() -> None:
+    feed = fed(EXPLAIN_PARTITION_LABELS='{"1": "LGA"}')
+    for destination, output in outputs()[:300]:
+        own = output.value.replace(b'"partition":0', b'"partition":1')
+        if destination == "explanations":
+            feed.explanation(1, own)
+    feed.partitions[2] = Partition(2)
+    page = Page(feed, Selection()).next()
+    one, other = page["partitions"]
+    message = newest()
+    performance = message["performance"]["cross_entropy"]
+    assert (one["partition"], other["partition"], one["records"]) == (0, 1, message["records"])
+    assert one["model"] == pytest.approx(performance["model"], rel=1e-3)
+    assert one["empty"] == pytest.approx(performance["empty"], rel=1e-3)
+    assert one["course"]["model"][-1] == one["model"] and len(one["course"]["times"]) <= 60
+    cells = message["importance"]["ipfi"]["cross_entropy"]
+    assert [driver["feature"] for driver in one["drivers"]] == sorted(
+        cells, key=lambda name: -cells[name]["value"]
+    )[:3]
+    assert not any(driver["sure"] for driver in one["drivers"])  # of 700 records
+    onsets = [alarm["onset"] for alarm in feed.partitions[0].alarms]
+    assert [alarm["onset"] for alarm in page["alarms"]] == sorted(onsets, reverse=True)
+    assert one["alarms"] == sorted(set(onsets)) and other["alarms"] == []
+    assert other["broken"] and page["sentence"].endswith(
+        f"{len(onsets)} alarms so far. There are problems in LGA."
     )
 
 
-def test_performance_grid_and_drift_are_those_of_the_messages() -> None:
+def test_a_model_that_is_no_better_than_none_is_named_first() -> None:
+    assert (
+        overview_sentence({"JFK": True, "LGA": True}, 0, [])
+        == "Every model predicts better than no model; no alarm so far."
+    )
+    one = overview_sentence({"JFK": True, "LGA": False}, 1, ["JFK", "EWR"])
+    assert one == "LGA predicts no better than no model; 1 alarm so far. There are problems in JFK and EWR."
+    assert overview_sentence({}, 0, []) == "No model has a loss yet; no alarm so far."
+
+
+def test_losses_grid_and_drift_are_those_of_the_messages() -> None:
     feed = fed()
-    page = Page(feed, Selection(view="performance")).next()
+    page = Page(feed, Selection("changes")).next()
     performance = newest()["performance"]["cross_entropy"]
-    assert page["losses"]["cross_entropy"] == [performance["model"], performance["empty"]]
-    assert [page["series"][which][0][-1] for which in (0, 1)] == [performance["model"], performance["empty"]]
-    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    told = [performance["model"], performance["empty"]]
+    assert page["losses"]["cross_entropy"] == pytest.approx(told, rel=1e-3)
+    assert [values[-1] for values in page["series"]] == pytest.approx(told, rel=1e-3)
+    grid = Page(feed, Selection("partitions", feature="turned")).next()["grid"]
     cells = newest()["importance"]["ipfi"]["cross_entropy"]
-    assert grid["partitions"] == [0]
+    assert grid["partitions"] == [0] and grid["compared"] == "turned"
+    assert grid["losses"] == [pytest.approx(told, rel=1e-3)] and grid["halves"] == [None]
     for name, row in zip(grid["features"], grid["values"], strict=True):
         assert row[0] == pytest.approx(cells[name]["value"], rel=1e-3)
     messages = [json.loads(output.value) for destination, output in outputs() if destination == "drift"]
-    changes = Page(feed, Selection(view="drift")).next()["changes"]
-    assert [change["sentence"] for change in changes] == [
-        message["sentence"] for message in reversed(messages)
-    ] and len(changes) > 3
-    for change in changes:
+    assert [change["sentence"] for change in page["changes"]] == [
+        message["sentence"].replace(" → ", " to ") for message in reversed(messages)
+    ] and len(messages) > 3
+    for change, message in zip(page["changes"], reversed(messages), strict=True):
         assert math.isclose(
             change["from"] + sum(step["value"] for step in change["steps"]), change["to"], abs_tol=1e-9
         )
+        names = [step["name"] for step in change["steps"]]
+        assert names[:2] == ["the concept", "the model itself"] and "hypothesis" not in names
+        causes = message["change"]["causes"]
+        assert change["cause"] == (causes[0] if causes else change["cause"])
+        assert causes or change["cause"] in ("none", "model")
+
+
+def test_a_feature_that_is_called_like_a_cause_keeps_its_name() -> None:
+    rows = [({"concept": i % 2, "dependence": i % 3}, i % 2) for i in range(60)]
+    change = dbshap(rows, [(x, 1 - y) for x, y in rows], hypothesis=lambda _: {0: 0.5, 1: 0.5})
+    window = {"first_timestamp": 0, "last_timestamp": 1}
+    shown = shown_change(
+        {
+            "epoch": 0,
+            "seq": 0,
+            "sentence": "",
+            "target": window,
+            "baseline": window,
+            "change": change.to_dict(),
+        }
+    )
+    assert {"concept", "dependence", "the concept", "inputs together"} <= {
+        step["name"] for step in shown["steps"]
+    }
+    assert len(shown["steps"]) == len(change.steps(8))
 
 
 def test_the_average_over_partition_models_is_that_of_the_client() -> None:
@@ -271,7 +401,7 @@ def test_the_average_over_partition_models_is_that_of_the_client() -> None:
 def test_a_drift_message_of_another_shape_is_no_error(message: bytes) -> None:
     feed = fed(50)
     feed.change(0, message)
-    assert all("steps" not in change for change in Page(feed, Selection(view="drift")).next()["changes"])
+    assert all("steps" not in change for change in Page(feed, Selection(view="changes")).next()["changes"])
 
 
 def test_a_message_of_another_schema_is_said() -> None:
@@ -343,9 +473,9 @@ def test_a_time_that_is_no_date_is_said_and_is_in_no_chart(timestamp: int) -> No
                     str(timestamp) in page["state"]["notices"][0]
                     and "record.timestamp" in page["state"]["notices"][0]
                 )
-            page = Page(feed, Selection()).next()
+            page = Page(feed, IMPORTANCE).next()
             assert len(page["times"]) == len(page["series"][0][0]) == 100
-    page = Page(feed, Selection()).next()
+    page = Page(feed, IMPORTANCE).next()
     assert page["state"]["notices"] == []
     assert len(page["times"]) == 150 and page["times"] == sorted(page["times"])
     assert page["times"][0] > 1_690_000_000 and page["times"][-1] < 1_710_000_000
@@ -357,10 +487,10 @@ def test_a_view_that_cannot_be_made_is_said_in_the_stream_which_goes_on(
     streams = Streams(fed(50), 1)
     with monkeypatch.context() as broken:
         broken.setattr("service.http.views.sentence", lambda *_: 1 / 0)
-        mark, event = streams._make(Selection(), "")
+        mark, event = streams._make(IMPORTANCE, "")
     assert b"the view importance cannot be shown: ZeroDivisionError" in event
     assert "ZeroDivisionError" in caplog.text
-    assert b"to say what drives the model" in streams._make(Selection(), mark)[1]
+    assert b"to say what drives the model" in streams._make(IMPORTANCE, mark)[1]
 
 
 def test_ids_and_places_of_any_length_are_taken() -> None:
@@ -414,9 +544,9 @@ def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) ->
 
 def test_only_the_selected_view_is_sent() -> None:
     own = {
+        "overview": "partitions",
+        "changes": "losses",
         "importance": "rows",
-        "performance": "losses",
-        "drift": "changes",
         "partitions": "grid",
         "integrity": "chains",
     }
@@ -433,7 +563,7 @@ def test_any_query_is_answered_with_what_exists() -> None:
             "partition": "99999999999",
             "estimator": "no",
             "loss": "no",
-            "focus": "no",
+            "feature": "no",
             "search": "\x00<b>",
         },
         {"partition": "-1"},

@@ -1,7 +1,9 @@
-// Lines over time by uPlot; the line that has the focus has its confidence band.
-import { colours, figure } from "./elements.js";
+// Lines over time by uPlot, with alarms above them and windows below, which are buttons.
+import { colour, element, fill, rowsOf, set } from "./elements.js";
+import { day, figure } from "./words.js";
 
 const MAX_POINTS = 500;
+const HEIGHT = 300;
 // 24 hours, and the date where it changes: increment, format, and formats at a new year, month, day, hour, minute, second.
 const TIMES = [
   [31536000, "{YYYY}", null, null, null, null, null, null, 1],
@@ -10,33 +12,25 @@ const TIMES = [
   [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
   [0.001, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
 ];
-const DASHES = [[], [8, 4], [2, 3]];
 
-export class Chart {
-  constructor(place) {
-    this.place = place;
-    this.times = [];
-    this.series = [];
-    this.lines = [];
-    this.focus = null;
-    this.plot = null;
-    new ResizeObserver(() => this.plot?.setSize(this.size())).observe(place);
-  }
+// The points of a stream: what has come, and what comes. Each line has values and, where there are bands, halves.
+export class Course {
+  times = [];
+  series = [];
 
-  update({ whole, times, series, lines }, focus) {
-    const same = !whole && this.plot !== null && JSON.stringify(lines) === JSON.stringify(this.lines) && focus === this.focus;
+  take({ whole, times, series }) {
     if (whole) {
       this.times = times;
       this.series = series;
-    } else {
-      this.times.push(...times);
-      this.series.forEach((kept, index) => kept.forEach((values, part) => values.push(...series[index][part])));
-      if (this.times.length > MAX_POINTS) this.thin();
+      return;
     }
-    this.lines = lines;
-    this.focus = focus;
-    if (same) this.plot.setData(this.data());
-    else this.rebuild();
+    this.times.push(...times);
+    this.flat().forEach((kept, index) => kept.push(...this.flat(series)[index]));
+    if (this.times.length > MAX_POINTS) this.thin();
+  }
+
+  flat(series = this.series) {
+    return series.flatMap((line) => (Array.isArray(line[0]) ? line : [line]));
   }
 
   // Every second point goes, the newest stays.
@@ -44,49 +38,162 @@ export class Chart {
     const odd = (this.times.length - 1) % 2;
     const half = (values) => values.filter((_, index) => index % 2 === odd);
     this.times = half(this.times);
-    this.series = this.series.map((parts) => parts.map(half));
+    this.series = this.series.map((line) => (Array.isArray(line[0]) ? line.map(half) : half(line)));
+  }
+}
+
+export class Chart {
+  // `choose` takes the range, in seconds, that somebody drew; null for all.
+  constructor(place, label, choose) {
+    this.choose = choose;
+    this.place = place;
+    this.canvas = element("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `${label}. The arrow keys read the values.` });
+    this.labels = element("div", { class: "labels", "aria-hidden": "true" });
+    this.marks = element("div", { class: "marks" });
+    this.strip = element("div", { class: "strip" });
+    this.readout = element("output", { class: "readout", "aria-live": "polite" });
+    this.canvas.append(this.labels);
+    place.replaceChildren(this.marks, this.canvas, this.strip, this.readout);
+    place.classList.add("chart");
+    this.canvas.addEventListener("keydown", (event) => this.step(event));
+    this.plot = null;
+    this.shape = "";
+    this.given = null;
+    new ResizeObserver(() => this.plot && this.plot.width !== this.size().width && this.plot.setSize(this.size())).observe(place);
+  }
+
+  // lines: [{ name, values, kind }]; band: { low, high } or null; marks and windows: [{ from, to, … }] in seconds.
+  update(given) {
+    this.given = given;
+    const shape = JSON.stringify([given.lines.map(({ name, kind }) => [name, kind]), given.band !== null, matchMedia("(prefers-color-scheme: dark)").matches]);
+    if (typeof uPlot === "undefined") {
+      fill(this.readout, "Charts are not installed: run `make assets`.");
+      return;
+    }
+    const data = this.data();
+    if (shape !== this.shape || this.plot === null) this.build(data, shape);
+    else {
+      this.plot.batch(() => {
+        this.plot.setData(data, false);
+        this.plot.setScale("x", { min: given.range[0], max: given.range[1] });
+      });
+      this.lay();
+    }
   }
 
   data() {
-    const [values, halves] = this.series[Math.max(0, this.lines.indexOf(this.focus))] ?? [[], []];
-    const end = (sign) => values.map((value, index) => (value === null || halves[index] == null ? null : value + sign * halves[index]));
-    return [this.times, end(1), end(-1), ...this.series.map(([line]) => line)];
+    const { times, lines, band } = this.given;
+    return [times, ...(band ? [band.high, band.low] : []), ...lines.map((line) => line.values)];
   }
 
   size() {
-    return { width: Math.max(200, this.place.clientWidth), height: 320 };
+    return { width: Math.max(240, this.place.clientWidth), height: HEIGHT };
   }
 
-  rebuild() {
+  build(data, shape) {
     this.plot?.destroy();
-    this.plot = null;
-    this.place.classList.toggle("empty", typeof uPlot === "undefined");
-    if (typeof uPlot === "undefined" || !this.series.length) return;
-    const style = getComputedStyle(document.documentElement);
-    const [ink, line] = [style.getPropertyValue("--dim").trim(), style.getPropertyValue("--line").trim()];
-    const palette = colours();
-    const focused = Math.max(0, this.lines.indexOf(this.focus));
-    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
-    const options = {
-      ...this.size(),
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      legend: { show: false },
-      cursor: { drag: { x: true, y: false } },
-      axes: [{ ...axis, values: TIMES }, { ...axis, size: 60, values: (_, ticks) => ticks.map(figure) }],
-      bands: [{ series: [1, 2], fill: `${palette[focused % 8]}33` }],
-      series: [
-        {},
-        { stroke: "transparent", points: { show: false } },
-        { stroke: "transparent", points: { show: false } },
-        ...this.lines.map((name, index) => ({
-          label: name,
-          stroke: palette[index % 8],
-          width: index === focused ? 2.5 : 1.25,
-          dash: DASHES[index % 3],
-          points: { show: this.times.length < 3 },
-        })),
-      ],
-    };
-    this.plot = new uPlot(options, this.data(), this.place);
+    this.shape = shape;
+    const { lines, band } = this.given;
+    const axis = { stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const strokes = { main: colour("accent"), other: colour("dim"), faint: colour("faint") };
+    this.plot = new uPlot(
+      {
+        ...this.size(),
+        padding: [8, 84, 0, 0],
+        tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+        legend: { show: false },
+        cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+        scales: { x: { range: () => this.given.range }, y: { range: (_, low, high) => this.ends(low, high) } },
+        axes: [{ ...axis, grid: { show: false }, values: TIMES, space: 90 }, { ...axis, size: 56, values: (_, ticks) => ticks.map(figure) }],
+        bands: band ? [{ series: [1, 2], fill: colour("band") }] : [],
+        series: [
+          {},
+          ...(band ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false } })) : []),
+          ...lines.map(({ name, kind }) => ({ label: name, stroke: strokes[kind], width: kind === "main" ? 2.25 : kind === "other" ? 1.5 : 1, dash: kind === "other" ? [6, 4] : [], points: { show: data[0].length < 3 } })),
+        ],
+        hooks: {
+          setSelect: [(plot) => this.drawn(plot)],
+          setCursor: [(plot) => this.read(plot.cursor.idx)],
+          setSize: [() => this.lay()],
+        },
+      },
+      data,
+      this.canvas,
+    );
+    this.plot.over.ondblclick = () => this.choose(null);
+    this.lay();
+  }
+
+  ends(low, high) {
+    if (low === null || high === null) return [0, 1];
+    const margin = 0.08 * (high - low) || 0.01 * Math.abs(high) || 0.01;
+    return [this.given.zero && low >= 0 ? 0 : low - margin, high + margin];
+  }
+
+  drawn(plot) {
+    if (plot.select.width < 4) return;
+    const [from, to] = [plot.select.left, plot.select.left + plot.select.width].map((left) => plot.posToVal(left, "x"));
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.choose([from, to]);
+  }
+
+  step(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    if (by === undefined || this.plot === null || event.target !== this.canvas) return;
+    event.preventDefault();
+    const [times, [from, to]] = [this.given.times, this.given.range];
+    const seen = times.map((_, index) => index).filter((index) => times[index] >= from && times[index] <= to);
+    if (!seen.length) return;
+    const here = seen.indexOf(this.plot.cursor.idx);
+    const next = seen[Math.min(seen.length - 1, Math.max(0, here < 0 ? seen.length - 1 : here + by))];
+    const shown = this.given.lines.find((line) => line.values[next] !== null);
+    this.plot.setCursor({ left: this.plot.valToPos(times[next], "x"), top: shown ? this.plot.valToPos(shown.values[next], "y") : 0 }, false);
+    this.read(next);
+  }
+
+  read(index) {
+    const { times, lines, band } = this.given;
+    if (index === null || index === undefined || times[index] === undefined) return;
+    const half = band && band.high[index] !== null ? ` ± ${figure((band.high[index] - band.low[index]) / 2)}` : "";
+    const texts = lines.filter((line) => line.kind !== "faint").map((line, order) => `${line.name} ${figure(line.values[index])}${order === 0 ? half : ""}`);
+    fill(this.readout, `${day(times[index], 0)} ${new Date(times[index] * 1000).getUTCFullYear()} UTC: ${texts.join(", ")}`);
+  }
+
+  // Puts what is no canvas where its time is.
+  lay() {
+    if (!this.plot) return;
+    const { range, marks, windows, lines, times } = this.given;
+    const left = this.plot.over.offsetLeft;
+    const width = this.plot.over.clientWidth;
+    const x = (time) => left + (width * (Math.min(Math.max(time, range[0]), range[1]) - range[0])) / (range[1] - range[0] || 1);
+    const seen = marks.filter((mark) => mark.from >= range[0] && mark.from <= range[1]);
+    this.marks.hidden = !seen.length;
+    rowsOf(this.marks, seen, () => element("button", { type: "button", class: "mark" }, element("span", { class: "stem" }), element("span", { class: "flag" })), (button, mark) => {
+      set(button, { "aria-label": mark.label, title: mark.label, "aria-pressed": mark.pressed });
+      fill(button.lastChild, mark.text);
+      button.onclick = mark.open;
+      button.style.left = `${x(mark.from)}px`;
+    });
+    const shown = windows.filter((window) => window.to > range[0] && window.from < range[1]);
+    this.strip.hidden = !shown.length;
+    rowsOf(this.strip, shown, () => element("button", { type: "button" }, element("span")), (button, window) => {
+      const [start, end] = [x(window.from), x(window.to)];
+      set(button, { "aria-label": window.label, title: window.label, "aria-pressed": window.pressed, class: `window ${window.cause}` });
+      fill(button.firstChild, end - start > 6.5 * window.text.length + 8 ? window.text : "");
+      button.onclick = window.open;
+      button.style.left = `${start}px`;
+      button.style.width = `${Math.max(end - start - 2, 6)}px`;
+    });
+    const named = lines.filter((line) => line.kind !== "faint").flatMap((line) => {
+      const last = line.values.findLastIndex((value, index) => value !== null && times[index] <= range[1]);
+      return last < 0 ? [] : [{ ...line, top: this.plot.valToPos(line.values[last], "y") }];
+    });
+    named.sort((a, b) => a.top - b.top).forEach((line, index) => (line.top = Math.max(line.top, index ? named[index - 1].top + 16 : 0)));
+    rowsOf(this.labels, named, () => element("span"), (label, line) => {
+      fill(label, line.name);
+      label.className = line.kind;
+      label.style.left = `${left + width + 6}px`;
+      label.style.top = `${this.plot.over.offsetTop + line.top - 9}px`;
+    });
   }
 }

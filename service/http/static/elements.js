@@ -1,8 +1,5 @@
-// Making and changing elements, as text nodes and attributes only.
-const LIGHT = ["#0a5cad", "#b3261e", "#176b3a", "#8a4b00", "#6b2fa0", "#00707a", "#a0186b", "#4d5763"];
-const DARK = ["#7db8f5", "#ff9d94", "#7fd6a1", "#f0b35e", "#cda4f7", "#6fd3dc", "#f79ad0", "#a9b4c0"];
-
-export const colours = () => (matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT);
+// Making and changing elements, as text nodes and attributes only: names in messages are never HTML.
+export const byId = (id) => document.getElementById(id);
 
 export function element(name, attributes = {}, ...children) {
   return furnished(document.createElement(name), attributes, children);
@@ -22,22 +19,29 @@ export function fill(place, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
+export function set(place, attributes) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined) place.removeAttribute(key);
+    else if (place.getAttribute(key) !== String(value)) place.setAttribute(key, value);
+  }
+}
+
 // As many children as there are rows: kept ones stay where they are, and so does the keyboard's focus.
 export function rowsOf(place, rows, make, update) {
   while (place.children.length > rows.length) place.lastElementChild.remove();
   while (place.children.length < rows.length) place.append(make());
-  rows.forEach((row, index) => update(place.children[index], row));
+  rows.forEach((row, index) => update(place.children[index], row, index));
 }
 
-export function figure(value) {
-  if (value === null || value === undefined) return "–";
-  return Math.abs(value) >= 0.0005 || Math.abs(value) < 1e-9 ? value.toFixed(3) : value.toPrecision(1);
+// Makes the children anew where the key is another than before.
+export function renew(place, key, make) {
+  const text = JSON.stringify(key);
+  if (place.dataset.key === text) return false;
+  place.dataset.key = text;
+  place.replaceChildren(...make());
+  return true;
 }
 
-export const number = (value) => value.toLocaleString("en");
-
-// A time in UTC to the second, from milliseconds since 1970; what is no date is shown as it is.
-export function moment(milliseconds) {
-  const date = new Date(milliseconds);
-  return Number.isNaN(date.getTime()) ? `${milliseconds} ms` : date.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

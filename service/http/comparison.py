@@ -1,0 +1,117 @@
+"""The views that lay partitions side by side: the overview, and the comparison of their importances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from explain_client.merge import merge
+from explain_client.messages import Explanation, Importance
+from service.headline import drivers
+from service.http.feed import Feed, Partition
+from service.http.history import Column, History, column_of, figures, rounded
+
+DRIVERS = 3
+COURSE = 60
+"""Points of a small chart."""
+
+NEWEST_ALARMS = 100
+
+
+def overview(known: Mapping[int, Partition], wanted: Column) -> dict[str, Any]:
+    """Of every partition its risk against no model, its drivers, its state, and when there were alarms."""
+    alarms = [
+        {"partition": number, **alarm} for number, partition in known.items() for alarm in partition.alarms
+    ]
+    alarms.sort(key=lambda alarm: alarm["onset"], reverse=True)
+    return {
+        "partitions": [
+            _summary(partition, column_of(partition.history, wanted)) for partition in known.values()
+        ],
+        "alarms": alarms[:NEWEST_ALARMS],
+    }
+
+
+def _summary(partition: Partition, column: Column) -> dict[str, Any]:
+    newest = partition.newest
+    assert newest is not None
+    estimator, loss = column
+    cells = newest.importances.get(estimator, {}).get(loss, {})
+    performance = newest.performance.get(loss)
+    sure = drivers(cells)
+    likely = sorted((name for name in cells if cells[name].value is not None and name not in sure), key=lambda name: -(cells[name].value or 0.0))  # fmt: skip
+    return {
+        "partition": partition.number,
+        "status": newest.status,
+        "records": newest.records,
+        "rejected": newest.rejected_recently,
+        "lag": partition.lag,
+        "timestamp": newest.timestamp,
+        "broken": partition.broken is not None,
+        "loss": loss,
+        "model": None if performance is None else rounded(performance.model),
+        "empty": None if performance is None else rounded(performance.empty),
+        "drivers": [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
+        "course": _course(partition.history, loss),
+        "alarms": sorted({alarm["onset"] for alarm in partition.alarms}),
+    }  # fmt: skip
+
+
+def _course(history: History, loss: str) -> dict[str, Any]:
+    """Both losses at ``COURSE`` points at the most, of all that was seen; the newest is one of them."""
+    points = history.charted()
+    step = max(-(-len(points) // COURSE), 1)
+    points = points[(len(points) - 1) % step :: step] if points else []
+    model, empty = figures(history.risks(loss)[points]).T.tolist()
+    return {"times": history.times(points), "model": model, "empty": empty}
+
+
+def grid(feed: Feed, known: Mapping[int, Partition], column: Column, feature: str) -> dict[str, Any]:
+    """The newest importance of every feature in every partition, and their average; the largest first.
+
+    ``compared`` is the feature that has its bands too, by partition.
+    """
+    estimator, loss = column
+    newest = [partition.newest for partition in known.values() if partition.newest is not None]
+    cells = [explanation.importances.get(estimator, {}).get(loss, {}) for explanation in newest]
+    shown = [
+        replace(explanation, importances={estimator: {loss: by_feature}})
+        for explanation, by_feature in zip(newest, cells, strict=True)
+    ]
+    merged = merge([*feed.window, *shown])
+    average = merged.importances.get(estimator, {}).get(loss, {})
+    features = sorted(
+        dict.fromkeys(name for by_feature in cells for name in by_feature),
+        key=lambda name: -average[name].value if name in average else math.inf,
+    )
+    compared = feature if feature in features else next(iter(features), "")
+    return {
+        "partitions": [explanation.partition for explanation in newest],
+        "features": features,
+        "values": [
+            [rounded(by_feature[name].value if name in by_feature else None) for by_feature in cells]
+            for name in features
+        ],
+        "label": merged.label,
+        "warming": merged.warming,
+        "average": [
+            [rounded(value) for value in (average[name].value, average[name].std, average[name].spread)]
+            if name in average
+            else [None, None, None]
+            for name in features
+        ],
+        "compared": compared,
+        "halves": [rounded(_half(by_feature.get(compared))) for by_feature in cells],
+        "losses": [_losses(explanation, loss) for explanation in newest],
+    }
+
+
+def _half(cell: Importance | None) -> float | None:
+    return None if cell is None or cell.low is None or cell.high is None else (cell.high - cell.low) / 2
+
+
+def _losses(explanation: Explanation, loss: str) -> list[float | None]:
+    performance = explanation.performance.get(loss)
+    return [None, None] if performance is None else [rounded(performance.model), rounded(performance.empty)]

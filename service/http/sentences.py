@@ -1,0 +1,133 @@
+"""The sentences of the dashboard: a partition in one line, and all partitions in one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from explain_client.messages import utc
+from service.fold.rejections import LAST, MANY
+from service.headline import detectable, drivers, moved
+from service.http.feed import Partition
+from service.http.history import Column, History, ranking
+
+
+def sentence(partition: Partition, column: Column) -> str:
+    """What drives the model, what it is worth, and what changed: the page in one line."""
+    newest, history = partition.newest, partition.history
+    assert newest is not None
+    cells = newest.importances.get(column[0], {}).get(column[1], {})
+    first = next(iter(drivers(cells)), None)
+    if first is not None:
+        half = ((cells[first].high or 0.0) - (cells[first].low or 0.0)) / 2
+        driver = f"{first} drives the model, {_band(cells[first].value or 0.0, half)}"
+    elif any(cell.settled for cell in cells.values()):
+        driver = "No feature stands out from chance"
+    else:
+        driver = "Too few informative records to say what drives the model"
+    worth = _worth(partition, column)
+    rejecting = ""
+    if newest.rejected_recently > MANY:
+        rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
+    if newest.status == "warming":
+        return f"{rejecting}Warming up. {driver}{worth}."
+    return f"{rejecting}{driver}{worth}; {_moved(history, column)}."
+
+
+def _worth(partition: Partition, column: Column) -> str:
+    """What the model is worth, as a clause that follows others."""
+    performance = None if partition.newest is None else partition.newest.performance.get(column[1])
+    if performance is None or performance.model is None or performance.empty is None:
+        return ""
+    gain = performance.empty - performance.model
+    return f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
+
+
+def _moved(history: History, column: Column) -> str:
+    """What clearly changed between any two points; or what would have been seen."""
+    cells = history.cells(column).astype(float)
+    settled = ~np.isnan(cells[:, :, 1])
+    if settled.sum(axis=0).max(initial=0) < 2:
+        return "it is too early to say what changed"
+    found = moved(cells[:, :, 0], cells[:, :, 1])
+    if found is None:
+        feature = next(i for i in ranking(history.cells(column)[-1]) if settled[:, i].sum() > 1)
+        least = detectable(cells[:, feature, 1])
+        since = _moment(history.timestamps[int(settled[:, feature].argmax())])
+        return f"no change detected since {since}; one of {history.features[feature]} by {_figure(least)} would have been"
+    feature, first, last = found
+    was, value = cells[first, feature, 0], cells[last, feature, 0]
+    text = f"{history.features[feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)}"
+    since = _moment(history.timestamps[first])
+    if last == len(cells) - 1:
+        return f"{text} since {since}"
+    now = cells[-1, feature, 0]
+    return f"{text} between {since} and {_moment(history.timestamps[last])}, now {_figure(now)}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
+
+
+def _band(value: float, half: float) -> str:
+    return _figure(value) if math.isnan(half) else f"{_figure(value)} ± {_figure(half)}"
+
+
+def _words(loss: str) -> str:
+    return {"cross_entropy": "log loss", "zero_one": "error rate"}.get(loss, f"{loss.replace('_', ' ')} loss")
+
+
+def _moment(milliseconds: int | None) -> str:
+    """Event time: the hour within the last day, else the date."""
+    if milliseconds is None:
+        return "an earlier message"
+    moment = utc(milliseconds)
+    recent = abs(time.time() - milliseconds / 1000) < 86_400
+    return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"
+
+
+def changes_sentence(partition: Partition, column: Column) -> str:
+    """The newest alarm of a partition; or that there is none."""
+    if partition.alarms:
+        return f"{partition.alarms[-1]['sentence']}"
+    return f"No alarm so far{_worth(partition, column)}."
+
+
+def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence[str]) -> str:
+    """All partitions in one line: ``worth`` is by partition's name whether its model beats no model."""
+    worse = [name for name, better in worth.items() if not better]
+    if not worth:
+        first = "No model has a loss yet"
+    elif worse:
+        first = f"{_listed(worse)} predict{'s' * (len(worse) == 1)} no better than no model"
+    else:
+        first = "Every model predicts better than no model"
+    told = f"{alarms:,} alarm{'s' * (alarms != 1)} so far" if alarms else "no alarm so far"
+    return f"{first}; {told}." + (f" There are problems in {_listed(troubled)}." if troubled else "")
+
+
+def integrity_sentence(partitions: Mapping[str, Partition], foreign: int) -> str:
+    """Whether all chains are whole, and everything could be read."""
+    broken = [name for name, partition in partitions.items() if partition.broken]
+    checked = sum(partition.verified for partition in partitions.values())
+    first = (
+        f"The chain of {_listed(broken)} is broken"
+        if broken
+        else f"Every chain is whole: {checked:,} messages checked"
+    )
+    return (
+        f"{first}; {f'{foreign:,} messages could not be read' if foreign else 'every message could be read'}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first three names, and how many there are more.
+
+    >>> _listed(["JFK", "LGA"]), _listed(list("abcde"))
+    ('JFK and LGA', 'a, b, c and 2 more')
+    """
+    shown = [*names[:3]] + ([f"{len(names) - 3:,} more"] if len(names) > 3 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,145 @@
+// What changed: the risk over time, with alarms above it and windows below; one of them is open.
+import { Chart, Course } from "./chart.js";
+import { byId, element, fill, renew, rowsOf, set } from "./elements.js";
+import { alarmTitle, CAUSES, day, figure, lossName, many, moment, number, signed } from "./words.js";
+import { makeWaterfall, waterfallTable } from "./waterfall.js";
+
+const course = new Course();
+let chart = null;
+let alarms = [];
+let windows = [];
+let opening = false;
+
+export function show(body, page) {
+  course.take(body);
+  if (body.whole) [alarms, windows] = [grouped(body.alarms), body.changes.map((one) => ({ ...one, at: `window-${one.id}` }))];
+  const [model, empty] = course.series;
+  const range = page.range(course.times[0] ?? 0, course.times.at(-1) ?? 1);
+  const within = (from, to) => to >= range[0] && from <= range[1];
+  const shownAlarms = alarms.filter((group) => within(group.onset / 1000, group.onset / 1000));
+  const shownWindows = windows.filter((one) => within(one.target.first_timestamp / 1000, one.target.last_timestamp / 1000));
+  const open = found(page.selection.at) ?? shownWindows.find((one) => one.steps) ?? shownAlarms[0] ?? null;
+  const press = (at) => {
+    opening = true;
+    page.choose({ at });
+  };
+  fill(byId("changes-title"), `What changed in ${page.nameOf(body.chosen.partition)}`);
+  fill(byId("risk-caption"), `Smoothed ${lossName(body.chosen.loss)} of the model before it learns from a record, and of always predicting how frequent the labels are`);
+  chart ??= new Chart(byId("risk-chart"), "Risk over time", page.chooseRange);
+  byId("risk-chart").hidden = !course.times.length;
+  fill(byId("risk-none"), course.times.length ? "" : "No record with a date has come yet.");
+  if (course.times.length) {
+    chart.update({
+      times: course.times,
+      lines: [{ name: "model", values: model, kind: "main" }, { name: "no model", values: empty, kind: "other" }],
+      band: null,
+      range,
+      marks: shownAlarms.map((group) => ({ from: group.onset / 1000, text: String(group.alarms.length), label: `${many(group.alarms.length, "alarm")} of ${moment(group.onset)}: ${group.alarms.map(alarmTitle).join("; ")}`, pressed: String(group === open), open: () => press(group.at) })),
+      windows: shownWindows.map((one) => ({ from: one.target.first_timestamp / 1000, to: one.target.last_timestamp / 1000, cause: one.cause, text: CAUSES[one.cause][2], label: windowLabel(one), pressed: String(one === open), open: () => press(one.at) })),
+    });
+  }
+  const causes = [...new Set(shownWindows.map((one) => one.cause))];
+  rowsOf(byId("causes"), causes, () => element("li", {}, element("span", { class: "key" }), element("span")), (item, cause) => {
+    item.firstChild.className = `key ${cause}`;
+    fill(item.lastChild, `${CAUSES[cause][0]}: ${CAUSES[cause][1]}`);
+  });
+  showOpen(open);
+  showList([...shownAlarms, ...shownWindows], open, press);
+  fill(byId("events-none"), noneOf(body.watched, shownAlarms, shownWindows));
+}
+
+// Alarms of one cause belong together; the newest first, as windows are.
+function grouped(all) {
+  const groups = new Map();
+  for (const alarm of all) {
+    const key = `${alarm.id.split(".")[0]} ${alarm.cause}`;
+    const group = groups.get(key) ?? { kind: "alarm", alarms: [], cause: alarm.cause, onset: Infinity };
+    group.alarms.push(alarm);
+    group.onset = Math.min(group.onset, alarm.onset);
+    group.at = `alarm-${alarm.id}`;
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}
+
+// What an address names: a window by its id, an alarm by that of any of its group.
+function found(at) {
+  return alarms.find((group) => group.alarms.some((alarm) => at === `alarm-${alarm.id}`)) ?? windows.find((one) => one.at === at);
+}
+
+const windowLabel = (one) => `${CAUSES[one.cause][2]}: window until ${moment(one.target.last_timestamp)}${one.steps ? `, risk ${signed(one.to - one.from)}` : ""}`;
+
+function noneOf(watched, someAlarms, someWindows) {
+  const texts = [];
+  if (!watched.alarms) texts.push("Alarms are off: set alarms.enabled to be told when a loss or an importance changed.");
+  else if (!someAlarms.length) texts.push("No alarm in this time.");
+  if (!watched.drift) texts.push("Causes are not looked for: set drift.enabled to learn why the risk changed from window to window.");
+  else if (!someWindows.length) texts.push("No window has ended in this time.");
+  return texts.join(" ");
+}
+
+function showOpen(open) {
+  const place = byId("opened");
+  place.hidden = open === null;
+  if (open === null) return;
+  renew(place, [open.at, open.kind === "alarm" ? open.alarms.length : open.sentence], () => (open.kind === "alarm" ? alarmDetails(open) : windowDetails(open)));
+  if (!opening) return;
+  opening = false;
+  place.focus();
+  place.scrollIntoView({ block: "nearest" });
+}
+
+function windowDetails(one) {
+  const parts = [
+    element("h3", {}, `Window until ${moment(one.target.last_timestamp)}`),
+    element("p", { class: "verdict" }, element("span", { class: `key ${one.cause}` }), `${CAUSES[one.cause][0]}: ${CAUSES[one.cause][1]}`),
+    element("p", {}, sentenceOf(one)),
+  ];
+  if (!one.steps) return parts;
+  const caption = `${lossName(one.loss)} of ${number(one.baseline.records)} records before, and of the ${number(one.target.records)} of this window`;
+  return [...parts, element("p", { class: "caption" }, caption), makeWaterfall(one), element("details", {}, element("summary", {}, "As a table"), waterfallTable(one))];
+}
+
+const sentenceOf = (one) => `${one.sentence.charAt(0).toUpperCase()}${one.sentence.slice(1)}.`;
+
+function alarmDetails(group) {
+  const rows = group.alarms.map((alarm) =>
+    element("tr", {}, element("th", { scope: "row" }, alarmTitle(alarm)), ...[spanOf(alarm.before), spanOf(alarm.after), alarm.loss === null ? "–" : lossName(alarm.loss), alarm.estimator ?? "–", moment(alarm.noticed)].map((text) => element("td", {}, text))),
+  );
+  const [first] = group.alarms;
+  const times = [Math.min(...group.alarms.map((alarm) => alarm.earliest)), Math.max(...group.alarms.map((alarm) => alarm.latest))];
+  return [
+    element("h3", {}, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : alarmTitle(first)),
+    element("p", {}, `The change began on ${moment(group.onset)}${times[0] < times[1] ? `, or at any time from ${moment(times[0])} to ${moment(times[1])}` : ""}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
+    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Alarms, scrollable" }, element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Loss", "Estimator", "Noticed"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows))),
+    ...group.alarms.map((alarm) => element("p", { class: "dim" }, alarm.sentence)),
+  ];
+}
+
+const spanOf = ([value, low, high]) => `${figure(value)} (${figure(low)} to ${figure(high)})`;
+
+function showList(events, open, press) {
+  const time = (event) => (event.kind === "alarm" ? event.onset : event.target.last_timestamp);
+  events.sort((a, b) => time(b) - time(a));
+  byId("events").hidden = !events.length;
+  rowsOf(byId("events").tBodies[0], events, () => element("tr", {}, element("td", { class: "when" }), element("th", { scope: "row" }, element("button", { type: "button" })), element("td")), (row, event) => {
+    const [when, what, why] = row.children;
+    fill(when, day(time(event) / 1000));
+    const button = what.firstChild;
+    fill(button, event.kind === "alarm" ? `Alarm: ${event.alarms.map(alarmTitle).join("; ")}` : `Risk ${event.steps ? signed(event.to - event.from) : "not compared"}`);
+    button.onclick = () => press(event.at);
+    set(button, { "aria-pressed": String(event === open) });
+    fill(why, event.kind === "alarm" ? event.alarms.map((alarm) => `${figure(alarm.before[0])} to ${figure(alarm.after[0])}`).join("; ") : CAUSES[event.cause][0]);
+  });
+}
+
+export function table() {
+  const date = (milliseconds) => moment(milliseconds);
+  const [model, empty] = course.series;
+  return [
+    ["kind", "from", "to", "name", "value", "other", "text"],
+    ...course.times.map((time, index) => ["risk", date(time * 1000), "", "model, no model", model[index], empty[index], ""]),
+    ...alarms.flatMap((group) => group.alarms.map((alarm) => ["alarm", date(alarm.onset), date(alarm.noticed), alarmTitle(alarm), alarm.after[0], alarm.before[0], alarm.sentence])),
+    ...windows.flatMap((one) => (one.steps ?? []).map((step) => ["step", date(one.target.first_timestamp), date(one.target.last_timestamp), step.name, step.value, "", one.sentence])),
+  ];
+}

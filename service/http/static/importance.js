@@ -1,0 +1,122 @@
+// What drives the model: every feature with its band, its course with the alarms, and its rank then and now.
+import { Chart, Course } from "./chart.js";
+import { byId, element, fill, rowsOf, set, svg } from "./elements.js";
+import { HeatMap } from "./heatmap.js";
+import { bounds, drawSpark, makeSpark } from "./spark.js";
+import { alarmTitle, banded, estimatorMeaning, figure, lossName, many, moment, number } from "./words.js";
+
+const FAINT = 7;
+const course = new Course();
+let chart = null;
+let heat = null;
+let alarms = [];
+let seen = [];
+
+export function show(body, page) {
+  course.take(body);
+  if (body.whole) alarms = body.alarms.filter((alarm) => alarm.subject === "importance" && alarm.estimator === body.chosen.estimator && alarm.loss === body.chosen.loss);
+  const range = page.range(course.times[0] ?? 0, course.times.at(-1) ?? 1);
+  seen = rowsAt(body, range);
+  const wanted = page.selection.search.toLowerCase();
+  const matching = seen.filter((row) => row.feature.toLowerCase().includes(wanted));
+  const focus = seen.find((row) => row.feature === page.selection.feature) ?? seen[0];
+  const choose = (feature) => page.choose({ feature });
+  fill(byId("importance-title"), `What drives the model of ${page.nameOf(body.chosen.partition)}`);
+  fill(byId("importance-caption"), `${estimatorMeaning(body.chosen.estimator)}, in units of ${lossName(body.chosen.loss)}. ± is half of the 95 % confidence band; without it the band is not settled yet.`);
+  fill(byId("importance-none"), !seen.length ? "No feature is known yet." : !matching.length ? `No feature is called like “${page.selection.search}”.` : "");
+  if (!focus) return;
+  showFocus(focus, range, page);
+  const low = Math.min(0, ...seen.map((row) => (row.value ?? 0) - (row.half ?? 0)));
+  const high = Math.max(1e-9, ...seen.map((row) => (row.value ?? 0) + (row.half ?? 0)));
+  const ends = bounds(seen.map((row) => row.values));
+  rowsOf(byId("features").tBodies[0], matching, makeRow, (row, one) => updateRow(row, one, { low, high, ends: [Math.min(0, ends[0]), ends[1]], range, focus, choose }));
+  fill(byId("others"), body.other.count ? `${many(body.other.count, "more feature")}, together ${figure(body.other.value)}; find one by its name.` : "");
+  heat ??= new HeatMap(byId("heat"), (feature) => page.choose({ feature }));
+  byId("heat").hidden = course.times.length < 2;
+  if (course.times.length > 1) heat.update({ times: course.times, rows: matching, range, focus: focus.feature });
+}
+
+// Every feature at the end of the range, the largest first, and its place among the others then and at the beginning.
+function rowsAt({ rows, lines }, range) {
+  const { times, series } = course;
+  const [first, last] = [times.findIndex((time) => time >= range[0]), times.findLastIndex((time) => time <= range[1])];
+  const newest = last === times.length - 1;
+  const found = lines.map((feature, index) => {
+    const [values, halves] = series[index];
+    const marks = alarms.filter((alarm) => alarm.feature === feature);
+    const now = newest || last < 0 ? rows[index] : { value: values[last], half: halves[last] };
+    return { feature, value: now.value, half: now.half, before: first < 0 ? null : values[first], values, halves, marks };
+  });
+  const order = (key) => [...found].sort((a, b) => (b[key] ?? -Infinity) - (a[key] ?? -Infinity));
+  order("before").forEach((row, index) => (row.was = row.before === null ? null : index + 1));
+  const sorted = order("value");
+  sorted.forEach((row, index) => (row.rank = index + 1));
+  return sorted;
+}
+
+function showFocus(focus, range, page) {
+  fill(byId("focus-title"), focus.feature);
+  const marks = focus.marks.map((alarm) => ({ from: alarm.onset / 1000, text: alarm.direction === "up" ? "+" : "−", label: `${alarm.direction === "up" ? "+" : "−"} Alarm of ${moment(alarm.onset)}: ${alarmTitle(alarm)}`, pressed: null, open: () => page.choose({ view: "changes", at: `alarm-${alarm.id}` }) }));
+  fill(byId("focus-caption"), `${banded(focus.value, focus.half)}, ${rankText(focus)}${marks.length ? `; ${many(marks.length, "alarm")}` : ""}. The thin lines are the other features that matter most.`);
+  chart ??= new Chart(byId("importance-chart"), "Importance over time", page.chooseRange);
+  byId("importance-chart").hidden = !course.times.length;
+  if (!course.times.length) return;
+  const end = (sign) => focus.values.map((value, index) => (value === null || focus.halves[index] === null ? null : value + sign * focus.halves[index]));
+  const others = seen.filter((row) => row !== focus).slice(0, FAINT);
+  chart.update({
+    times: course.times,
+    lines: [...others.map((row) => ({ name: row.feature, values: row.values, kind: "faint" })), { name: focus.feature.length > 12 ? `${focus.feature.slice(0, 11)}…` : focus.feature, values: focus.values, kind: "main" }],
+    band: { low: end(-1), high: end(1) },
+    range,
+    zero: true,
+    marks,
+    windows: [],
+  });
+}
+
+function rankText({ rank, was }) {
+  if (was === null) return `rank ${rank}, new`;
+  return was === rank ? `rank ${rank} as before` : `rank ${rank}, was ${was}`;
+}
+
+function makeRow() {
+  const band = svg("svg", { class: "band", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "reach", y: 4, height: 6, rx: 1 }), svg("rect", { class: "bar", y: 5.5, height: 3 }), svg("rect", { class: "zero", y: 0, height: 14, width: 0.5 }));
+  return element(
+    "tr",
+    {},
+    element("td", { class: "rank" }, element("span"), element("span", { class: "moved" })),
+    element("th", { scope: "row" }, element("button", { type: "button" })),
+    element("td", { class: "number" }),
+    element("td", { class: "wide" }, band),
+    element("td", { class: "course" }, makeSpark(["model"])),
+  );
+}
+
+function updateRow(row, one, { low, high, ends, range, focus, choose }) {
+  const [rank, name, value, band, line] = row.children;
+  fill(rank.firstChild, String(one.rank));
+  const by = one.was === null ? 0 : one.was - one.rank;
+  fill(rank.lastChild, by > 0 ? `up ${number(by)}` : by < 0 ? `down ${number(-by)}` : "");
+  set(rank, { "aria-label": rankText(one), title: rankText(one) });
+  const button = name.firstChild;
+  fill(button, one.feature);
+  button.onclick = () => choose(one.feature);
+  set(button, { "aria-pressed": String(one === focus) });
+  fill(value, banded(one.value, one.half));
+  drawBand(band.firstChild, one, low, high);
+  const marks = one.marks.map((alarm) => alarm.onset / 1000);
+  drawSpark(line.firstChild, { times: course.times, lines: [one.values], marks, range, low: ends[0], high: ends[1], label: `Course of ${one.feature}: now ${figure(one.value)}, ${rankText(one)}; ${many(marks.length, "alarm")}` });
+}
+
+function drawBand(drawing, { value, half }, low, high) {
+  const at = (x) => (100 * (x - low)) / (high - low);
+  const [reach, bar, zero] = drawing.children;
+  const ends = [at(0), at(value ?? 0)].sort((a, b) => a - b);
+  set(bar, { x: ends[0], width: ends[1] - ends[0] });
+  set(zero, { x: at(0) });
+  set(reach, { x: at((value ?? 0) - (half ?? 0)), width: half === null ? 0 : at((value ?? 0) + half) - at((value ?? 0) - half) });
+}
+
+export function table() {
+  return [["feature", "time", "importance", "half_of_band"], ...seen.flatMap((row) => course.times.map((time, index) => [row.feature, moment(time * 1000), row.values[index], row.halves[index]]))];
+}

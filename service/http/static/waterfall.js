@@ -1,0 +1,39 @@
+// The steps from one risk to the other, as bars and as a table.
+import { element } from "./elements.js";
+import { figure, signed } from "./words.js";
+
+export function makeWaterfall(change) {
+  const rows = [{ name: "before", value: change.from, total: true }, ...change.steps, { name: "after", value: change.to, total: true }];
+  let at = change.from;
+  const bars = rows.map((row) => {
+    if (row.total) return { ...row, from: null, to: row.value };
+    const from = at;
+    at += row.value;
+    return { ...row, from, to: at };
+  });
+  // Risks are far from 0 and their change is small: the axis begins where the change does.
+  const ends = bars.flatMap((bar) => (bar.from === null ? [bar.to] : [bar.from, bar.to]));
+  const margin = 0.1 * (Math.max(...ends) - Math.min(...ends) || 1e-3);
+  const [low, high] = [Math.min(...ends) - margin, Math.max(...ends)];
+  const share = (value) => (100 * (value - low)) / (high - low);
+  return element("div", { class: "waterfall", role: "img", "aria-label": change.sentence }, ...bars.map((bar) => makeBar(bar, share(bar.from ?? low), share(bar.to))));
+}
+
+function makeBar(bar, from, to) {
+  const [left, right] = [from, to].sort((a, b) => a - b);
+  const kind = bar.total ? "total" : bar.value > 0 ? "more" : "less";
+  const shape = element("span", { class: `bar ${kind}` });
+  shape.style.left = `${left}%`;
+  shape.style.width = `${Math.max(right - left, 0.4)}%`;
+  const value = element("span", { class: "value" }, bar.total ? figure(bar.value) : signed(bar.value));
+  value.style.left = `${right}%`;
+  return element("div", { class: bar.total ? "step total" : "step" }, element("span", { class: "name" }, bar.name), element("span", { class: "track" }, shape, value));
+}
+
+export function waterfallTable(change) {
+  const rows = change.steps.map((step) =>
+    element("tr", {}, element("th", { scope: "row" }, step.name), element("td", { class: "number" }, signed(step.value)), element("td", { class: "number" }, step.low === null ? "–" : `${signed(step.low)} to ${signed(step.high)}`)),
+  );
+  const head = ["What", "Change of the risk", "95 % interval"].map((name, index) => element("th", { scope: "col", ...(index ? { class: "number" } : {}) }, name));
+  return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+}

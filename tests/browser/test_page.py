@@ -1,0 +1,265 @@
+"""The dashboard's page in a real Chromium, with messages that a fold has made; tests/broker has it on a broker."""
+
+import csv
+import io
+import json
+import random
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from service.fold.partition import PartitionState
+from service.fold.records import InputRecord
+from service.http.app import make_app
+from service.http.dashboard import Dashboard
+from service.http.server import address, bind, serving
+from service.http.views import VIEWS
+from service.settings import Settings, load_settings
+from service.settings.operation import HttpSettings
+from tests.browser import AXE, HOSTILE, Visit, launch
+
+FORMULA = "=HYPERLINK(0)"
+START = 1_700_000_000_000
+HOUR = 3_600_000
+
+
+def settings() -> Settings:
+    return load_settings(
+        environ={
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+            "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}}]',
+            "EXPLAIN_EMIT__EVERY": "10",
+            "EXPLAIN_DRIFT__ENABLED": "true",
+            "EXPLAIN_DRIFT__WINDOW": "100",
+            "EXPLAIN_DRIFT__BOOTSTRAP": "10",
+            "EXPLAIN_ALARMS__ENABLED": "true",
+            "EXPLAIN_ALARMS__ONE_IN": "1000",
+            "EXPLAIN_ALARMS__WARM_UP": "100",
+            "EXPLAIN_ALARMS__BASELINE": "100",
+            "EXPLAIN_HTTP__SHOW_PAYLOADS": "true",
+        }
+    )
+
+
+@cache
+def outputs(partition: int) -> list[Any]:
+    """What a fold publishes of records whose label follows the hostile feature, then another; every 50th is bad."""
+    state, rng = PartitionState(settings(), partition), random.Random(partition)
+    found: list[Any] = []
+    for offset in range(600):
+        x: dict[str, Any] = {name: rng.gauss(0, 1) for name in (HOSTILE, FORMULA, "turned", "calm")}
+        x["label"] = int(x[HOSTILE if offset < 300 else "turned"] > 0)
+        value = HOSTILE.encode() if offset % 50 == 49 else json.dumps(x).encode()
+        found += state.step(InputRecord(offset, START + offset * HOUR, f"<b>{partition}</b>".encode(), value))
+    return found
+
+
+def take(site: Dashboard, partition: int, messages: list[Any]) -> None:
+    feed = site.feed
+    with feed.lock:
+        for output in messages:
+            if output.destination == "dead_letters":
+                feed.letter(partition, START, output.key, output.value, output.headers)
+            else:
+                named = {"explanations": feed.explanation, "drift": feed.change, "alarms": feed.alarm}
+                named[output.destination](partition, output.value)
+        feed.version += 1
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = launch(playwright)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[Dashboard, str]]:
+    """A dashboard that has read two partitions, and its address."""
+    made, http = Dashboard(settings()), HttpSettings(port=0)
+    made.feed.problem = None  # as when it is connected
+    for partition in (0, 1):
+        take(made, partition, outputs(partition))
+    sock = bind(http)
+    with serving(make_app(http, made.routes), sock, http):
+        yield made, address(sock)
+        made.stop()
+
+
+def opened_texts(page: Page) -> list[str]:
+    return page.locator("#opened .step .name").all_inner_texts()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 400)])
+def test_every_view_is_accessible_and_fits(
+    site: tuple[Dashboard, str], browser: Browser, scheme: str, width: int
+) -> None:
+    shown = {
+        "overview": "#multiples tbody tr",
+        "changes": "#opened .step",
+        "importance": "#features tbody tr",
+        "partitions": "#grid td",
+        "integrity": "#chains td",
+    }
+    assert list(shown) == list(VIEWS)
+    for view, some in shown.items():
+        visit = Visit(
+            browser, site[1], f"view={view}&partition=1", color_scheme=scheme, viewport={"width": width, "height": 800}
+        )  # fmt: skip
+        visit.page.wait_for_selector(some)
+        visit.page.evaluate(AXE.read_text())
+        found = visit.page.evaluate("axe.run().then((result) => result.violations)")
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], view
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        visit.end()
+
+
+def test_the_keyboard_leads_from_the_overview_to_a_waterfall_and_back(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    visit = Visit(browser, site[1])
+    page = visit.page
+    assert page.locator("#multiples tbody th a").all_inner_texts() == ["<b>0</b>", "<b>1</b>"]
+    page.locator("#multiples tbody th a").nth(1).press("Enter")
+    page.wait_for_selector("#changes:not([hidden]) .strip button")
+    assert "view=changes" in page.url and "partition=1" in page.url
+    page.locator("#risk-chart .canvas").focus()
+    page.keyboard.press("End")
+    newest = page.locator("#risk-chart .readout").inner_text()
+    page.keyboard.press("ArrowLeft")
+    assert "model" in newest and page.locator("#risk-chart .readout").inner_text() != newest
+    page.locator("#risk-chart .strip button").nth(1).press("Enter")
+    page.wait_for_selector("#opened h3")
+    assert page.evaluate("document.activeElement.id") == "opened"
+    assert {"the concept", "the model itself", "before", "after"} <= set(opened_texts(page))
+    assert "hypothesis" not in page.inner_text("main")
+    opened = page.inner_text("#opened h3")
+    page.locator("#risk-chart .marks button").first.press("Enter")
+    page.wait_for_function(
+        "(before) => document.querySelector('#opened h3').textContent !== before", arg=opened
+    )
+    assert "began on" in page.inner_text("#opened")
+    page.go_back()
+    page.wait_for_function(
+        "(before) => document.querySelector('#opened h3').textContent === before", arg=opened
+    )
+    page.go_back()
+    page.go_back()
+    page.wait_for_selector("#overview:not([hidden])")
+    visit.end()
+
+
+def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], browser: Browser) -> None:
+    visit = Visit(browser, site[1], "view=importance&partition=1")
+    page = visit.page
+    page.locator("#features").get_by_role("button", name="turned", exact=True).click()
+    page.wait_for_selector("#focus-title:text-is('turned')")
+    page.select_option("#last", "own")
+    page.fill("#from", "2023-11-20T00:00")
+    page.fill("#to", "2023-12-01T00:00")
+    page.keyboard.press("Tab")
+    page.wait_for_function("() => location.hash.includes('to=2023-12-01')")
+    other = Visit(browser, site[1], page.url.partition("#")[2])
+    for part in ("#focus-title", "#focus-caption", "#features", "#title"):
+        assert other.page.inner_text(part) == page.inner_text(part)
+    assert other.page.input_value("#from") == "2023-11-20T00:00"
+    whole = Visit(browser, site[1], "view=importance&partition=1&feature=turned")
+    assert whole.page.inner_text("#features") != page.inner_text("#features")
+    for one in (visit, other, whole):
+        one.end()
+
+
+def test_what_is_seen_is_saved_as_a_table_and_as_a_picture(
+    site: tuple[Dashboard, str], browser: Browser, tmp_path: Path
+) -> None:
+    visit = Visit(browser, site[1], "view=partitions")
+    visit.page.wait_for_selector("#grid td")
+    with visit.page.expect_download() as download:
+        visit.page.click("#save-table")
+    rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text())))
+    named = {row[0]: row for row in rows}
+    assert rows[0][:4] == ["feature", "average", "standard_error", "spread"] and rows[0][4:] == [
+        "<b>0</b>",
+        "<b>1</b>",
+    ]
+    assert {HOSTILE, f"'{FORMULA}", "turned", "calm"} <= set(
+        named
+    )  # a spreadsheet computes no formula of a topic
+    newest = [output for output in outputs(1) if output.destination == "explanations"][-1]
+    cell = json.loads(newest.value)["importance"]["ipfi"]["cross_entropy"]["turned"]
+    assert float(named["turned"][5]) == pytest.approx(cell["value"], rel=1e-3)
+    for view in ("changes", "importance", "overview", "integrity"):
+        visit.page.click(f"#views a[data-view={view}]")
+        visit.page.wait_for_selector(f"#{view}:not([hidden])")
+        visit.page.wait_for_selector("body:not([data-waiting])")
+        with visit.page.expect_download() as download:
+            visit.page.click("#save-table")
+        assert len(Path(download.value.path()).read_text().splitlines()) > 2
+        with visit.page.expect_download() as download:
+            visit.page.click("#save-picture")
+        image = Image.open(download.value.path()).convert("RGB")
+        box = visit.page.locator("main").bounding_box()
+        assert box is not None and abs(image.width - 2 * box["width"]) <= 2
+        colours = image.getcolors(1 << 24)
+        assert colours is not None and len(colours) > 50 and max(colours)[1] == (255, 255, 255)
+    visit.end()
+
+
+def test_messages_of_others_are_told_and_what_follows_is_shown(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    dashboard, where = site
+    visit = Visit(browser, where, "view=integrity")
+    page = visit.page
+    page.wait_for_selector("#letters td")
+    assert HOSTILE in page.inner_text("#letters")
+    body = json.loads([output for output in outputs(0) if output.destination == "explanations"][-1].value)
+    foreign = [{"seq": "x"}, {"epoch": None}, {"timestamp": HOSTILE}, {"estimators": {"a": 1}}]
+    with dashboard.feed.lock:
+        for change in foreign:
+            dashboard.feed.explanation(0, json.dumps(body | change).encode())
+        dashboard.feed.alarm(0, b"[1]")
+        dashboard.feed.change(0, b"\xff")
+        dashboard.feed._meet(HOSTILE)
+        dashboard.feed._meet(None)
+        dashboard.feed.version += 1
+    page.wait_for_selector("#foreign td")
+    assert "4 messages" in page.inner_text("#problem") or "6 messages" in page.inner_text("#problem")
+    assert HOSTILE in page.inner_text("#problems") and "over after 1 second" in page.inner_text("#problems")
+    with dashboard.feed.lock:  # nanoseconds, and fields that this version does not know
+        later = body | {
+            "seq": body["seq"] + 1,
+            "timestamp": START * 1_000_000,
+            "version": {"a": 1},
+            "segments": [1],
+        }
+        dashboard.feed.explanation(0, json.dumps(later).encode())
+        dashboard.feed.version += 1
+    page.wait_for_selector("#state :text('is no date')")
+    for view in VIEWS:
+        page.click(f"#views a[data-view={view}]")
+        page.wait_for_selector(f"#{view}:not([hidden]) h2")
+    visit.end()
+
+
+def test_before_there_is_anything_the_page_says_so_and_then_begins(browser: Browser) -> None:
+    made, http = Dashboard(settings()), HttpSettings(port=0)
+    made.feed.problem = None
+    sock = bind(http)
+    with serving(make_app(http, made.routes), sock, http):
+        page = browser.new_page()
+        page.goto(address(sock))
+        page.wait_for_selector("#nothing")
+        page.wait_for_selector("#sentence:has-text('No explanation yet')")
+        for part in range(0, 400, 100):
+            take(made, 0, outputs(0)[part : part + 100])
+        page.wait_for_selector("#multiples tbody tr")
+        assert page.locator("#nothing").is_hidden()
+        made.stop()
+        page.close()
