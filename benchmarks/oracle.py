@@ -25,6 +25,8 @@ from confluent_kafka.admin import AdminClient
 
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.fold.version_source import VersionSource
+from service.fold.versions import Find
 from service.formats.schemas import Fetch
 from service.formats.source import schema_source
 from service.kafka.headers import read_headers
@@ -74,9 +76,11 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
             records = [_record(message) for message in messages if message.offset() < place.offset]
             verdict.records += len(records)
             state = PartitionState(settings, partition)
-            name = _name(state.explained.model.wrapped)
+            name = "versions" if state.versions else _name(state.explained.model.wrapped)
             verdict.models[name] = verdict.models.get(name, 0) + 1
-            differences += compare(state, envelope, records, place, published, fetch)
+            differences += compare(
+                state, envelope, records, place, published, fetch, VersionSource(settings).find
+            )
     return verdict
 
 
@@ -87,13 +91,12 @@ def compare(
     committed: TopicPartition,
     published: dict[str, Stream],
     fetch: Fetch = lambda key: None,
+    models: Find = lambda name, unfit: None,
 ) -> list[str]:
     partition = state.partition
     expected: dict[str, Stream] = {name: [] for name in published}
     for record in records:
-        for output in (
-            envelope.wrap(partition, output) for output in state.schemas.supply(state.step, record, fetch)
-        ):
+        for output in (envelope.wrap(partition, output) for output in state.supplied(record, fetch, models)):
             expected[output.destination].append((output.key, output.value, output.headers))
     differences = []
     for name, stream in expected.items():

@@ -9,7 +9,7 @@ os.environ.update(PINNED)
 from river import forest, linear_model, naive_bayes, tree
 
 from explain_core.alarms import detector
-from explain_core.importance.warm import warm
+from explain_core.importance.warm import warm, warm_ensembles
 from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
 from explain_core.models import wrap
@@ -34,5 +34,6 @@ MODELS: dict[Task, tuple[object, ...]] = {
 for task, models in MODELS.items():
     for model in models:
         warm(learner_of(model, task) or wrap(model, task))
+    warm_ensembles(task)
 conditional.warm()
 detector.warm()

@@ -83,6 +83,10 @@ class Alarm(Message):
         "Changes up to this share of the loss without a model, or of the records, are none.", 0.05, ge=0
     )
     model: str | None = described("The setting model.factory or model.uri; null for the default model.", None)
+    version: str | None = described(
+        "The version of the model that it is about; null where records name none, and for rejected records.",
+        None,
+    )
     sentence: str = described(
         "The alarm in words, for people.",
         "Since 2013-12-20 22:00 UTC dep_hour matters more: 0.012 → 0.085 ± 0.010 (ipfi, cross_entropy). False alarms: at most one in 1,000,000 records.",
@@ -103,7 +107,8 @@ class Alarm(Message):
             require_head(data)
             require(data, int, "cause", "one_in")
             require(data, str, "subject", "direction", "sentence")
-            for name in ("feature", "estimator", "loss", "model"):
+            data.setdefault("version", None)
+            for name in ("feature", "estimator", "loss", "model", "version"):
                 if data[name] is not None:
                     require(data, str, name)
             figures(*(data[name] for name in ("evidence", "clipped", "min_change")))

@@ -14,6 +14,8 @@ _WINDOWS = [
         "number": number,
         "records": 5000,
         "late": 0,
+        "version": None,
+        "of_other_versions": 0,
         "first_offset": 5000 * number,
         "last_offset": 5000 * number + 4999,
         "first_timestamp": 1387576800000 + 86400000 * (number - 5),
@@ -34,6 +36,13 @@ class Window:
         0,
         ge=0,
         unit="records",
+    )
+    version: str | None = described(
+        "Version of the model that served its records, of several the one with most; null where records name none.",
+        None,
+    )
+    of_other_versions: int = described(
+        "Records meanwhile that other versions served: they are not in it.", 0, ge=0, unit="records"
     )
     first_offset: int = described("Offset of its first record.", 30000, ge=0)
     last_offset: int = described("Offset of its last record.", 34999, ge=0)
@@ -84,7 +93,11 @@ class Drift(Message):
             require(data, str, "sentence")
             require(data, dict, "baseline", "target")
             for end in ("baseline", "target"):
-                require(data[end], int, *_WINDOW)
+                window = {"version": None, "of_other_versions": 0} | data[end]
+                require(window, int, *_COUNTS)
+                if window["version"] is not None:
+                    require(window, str, "version")
+                data[end] = window
             if data["change"] is not None:
                 require(data, dict, "change")
             data["baseline"], data["target"] = (
@@ -96,4 +109,5 @@ class Drift(Message):
 
 
 _WINDOW = tuple(entry.name for entry in fields(Window))
+_COUNTS = tuple(name for name in _WINDOW if name != "version")
 _DRIFT = tuple(entry.name for entry in fields(Drift))

@@ -78,6 +78,15 @@ class LabelDelay:
     p99: int | None = described("99 in 100 labels.", 910_000, unit="milliseconds")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """The version of the model that a message is about."""
+
+    name: str = described("Its name, as in the records that it served.", "7")
+    sha256: str = described("SHA-256 of its file.", "9f2a" * 16)
+    records: int = described("Records that it served, since it was opened.", 1200, ge=1, unit="records")
+
+
 class Importances(dict[str, Importance]):
     """Importance by feature."""
 
@@ -106,6 +115,10 @@ class Explanation(Message):
     status: Literal["warming", "rejecting", "ready"] = described(
         "`warming` until every estimator has a value; `rejecting` while more than 50 of the last 1,000 records were not folded.",
         "ready",
+    )
+    version: ModelVersion | None = described(  # noqa: RUF009
+        "The version of the model that served the record; all figures below are its own. Null where records name no version.",
+        None,
     )
     performance: Mapping[str, Losses] = described(
         "By loss: is the model better than no model?",
@@ -157,6 +170,11 @@ class Explanation(Message):
             require_head(data)
             require(data, int, *_COUNTS)
             require(data, str, "status")
+            version = data.setdefault("version", None)
+            if version is not None:
+                require(version, str, "name", "sha256")
+                require(version, int, "records")
+                data["version"] = ModelVersion(**{name: version[name] for name in _VERSION})
             data["performance"] = {
                 loss: Losses(
                     *figures(
@@ -191,6 +209,7 @@ class Explanation(Message):
 
 _EXPLANATION = tuple(entry.name for entry in fields(Explanation))
 _DELAY = tuple(field.name for field in fields(LabelDelay))
+_VERSION = tuple(field.name for field in fields(ModelVersion))
 _PERCENTILES = _DELAY[2:]
 _COUNTS = ("records", "explained", "rejected", "rejected_recently")
 

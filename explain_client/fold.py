@@ -48,6 +48,7 @@ class FoldDriver:
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, partition: int = 0) -> None:
+        from service.fold.version_source import VersionSource
         from service.settings import load_settings
 
         self.settings = load_settings(environ=environment_of(settings or {}))
@@ -58,6 +59,7 @@ class FoldDriver:
         self.dead_letters: list[DeadLetter] = []
         self._inputs: list[InputRecord] = []
         self._outputs: list[Output] = []
+        self._versions = VersionSource(self.settings)
         self._state = self._begin()
 
     def send(self, records: Iterable[Mapping[str, Any] | bytes | None]) -> None:
@@ -71,7 +73,7 @@ class FoldDriver:
             offset = len(self._inputs)
             value = record if record is None or isinstance(record, bytes) else orjson.dumps(record)
             made = InputRecord(offset, FIRST_TIMESTAMP + 1_000 * offset, None, value)
-            outputs = self._state.step(made)
+            outputs = self._step(self._state, made)
             self._inputs.append(made)
             self._outputs += outputs
             for output in outputs:
@@ -89,7 +91,7 @@ class FoldDriver:
         """
         state, expected = self._begin(), iter(self._outputs)
         for record in self._inputs:
-            for output in state.step(record):
+            for output in self._step(state, record):
                 assert output == next(expected), (
                     f"the {output.destination} message of record {record.offset} differs when the records are folded again with a "
                     f"restart after each {every}: is the model's state all in its pickle, and is it free of clock and chance?"
@@ -99,6 +101,9 @@ class FoldDriver:
         assert state.fold_digest == self._state.fold_digest, (
             "the model predicts something else when the records are folded again"
         )
+
+    def _step(self, state: PartitionState, record: InputRecord) -> list[Output]:
+        return state.supplied(record, lambda key: None, self._versions.find)
 
     def _begin(self) -> PartitionState:
         from service.snapshots.snapshot import begin

@@ -23,8 +23,8 @@ PANELS = [
     (
         "Loss of the model, and of none",
         "none",
-        "max by (partition, loss, model) (explain_sidecar_smoothed_loss)",
-        "{{partition}} {{loss}} {{model}}",
+        "max by (partition, loss, model, version) (explain_sidecar_smoothed_loss)",
+        "{{partition}} {{loss}} {{model}} {{version}}",
     ),
     (
         "Partitions by state",

@@ -11,13 +11,13 @@ from explain_core.models import Model, Row
 
 
 class Relabelled(Model):
-    """A classifier that names the class at each place of ``classes`` by that place, and predicts as the one within."""
+    """A classifier that gives each of ``classes`` its code, and predicts as the one within."""
 
-    def __init__(self, model: Model, classes: Sequence[Any]) -> None:
+    def __init__(self, model: Model, classes: Sequence[Any], codes: Sequence[int]) -> None:
         super().__init__(model.wrapped, model.task)
         self.features, self.in_batches = model.features, model.in_batches
         self._model = model
-        self._codes = {label: code for code, label in enumerate(classes)}
+        self._codes = dict(zip(classes, codes, strict=True))
 
     def hold(self, x: Row) -> None:
         self._model.hold(x)
@@ -34,8 +34,12 @@ class Relabelled(Model):
         return {codes[label]: p for label, p in prediction.items()}
 
 
-def relabelled(model: Model, classes: Sequence[Any] | None) -> Model:
-    """The model with the codes 0, 1, … of its classes as labels, and nothing shared with it that changes; a regression as it is."""
+def relabelled(model: Model, classes: Sequence[Any] | None, codes: Sequence[int] | None = None) -> Model:
+    """The model with the codes of its classes as labels, by default 0, 1, …, and nothing shared with it that changes; a regression
+    as it is.
+    """
+    if classes is not None and codes is None:
+        codes = range(len(classes))
     if isinstance(model, TreeEnsemble):
-        return model.twin(None if classes is None else range(len(classes)))
-    return model if classes is None else Relabelled(model, classes)
+        return model.twin(codes)
+    return model if classes is None or codes is None else Relabelled(model, classes, codes)

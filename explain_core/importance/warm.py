@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from explain_core import losses
-from explain_core.artefacts.ensemble import TreeEnsemble
+from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble
 from explain_core.compiling import AVAILABLE
 from explain_core.importance.group import EstimatorGroup
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.base import Learner
+from explain_core.losses import Task
 from explain_core.models import Model
 from explain_core.models.empty import Performance
 from explain_core.smoothing import Smoother
@@ -43,3 +44,12 @@ def warm(model: Model) -> None:
         both.explain_one({"a": float(y), "b": 1.0 - y}, y)
         model.learn({"a": float(y), "b": 1.0 - y}, y)
     model.restore(model.state())
+
+
+def warm_ensembles(task: Task) -> None:
+    """``warm`` for the trained ensembles of trees that are still to come."""
+    leaves = np.array([1, -1, -1]), np.array([2, -1, -1])
+    nothing = np.zeros(3, np.int64)
+    tree = Tree(nothing, np.array([0.5, 0.0, 0.0]), nothing, *leaves, np.array([[0.0], [0.1], [0.2]]))
+    classes, link = (0, "identity") if task == "regression" else (2, "sigmoid")
+    warm(TreeEnsemble(Ensemble("none", task, [tree], [0.0], link, ["a"], classes)))

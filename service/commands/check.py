@@ -86,10 +86,14 @@ def _model(settings: Settings) -> Finding:
     try:
         # Some models print remarks on their parameters; stdout is for data.
         with redirect_stdout(sys.stderr):
-            model = load_model(settings.model, settings.seed)
+            model = None if settings.models.enabled else load_model(settings.model, settings.seed)
+        what = described(settings)
     except UserError as error:
         return Finding("model", False, str(error))
-    what = described(settings.model) or type(model.wrapped).__name__
+    if model is not None:
+        what = what or type(model.wrapped).__name__
+    elif settings.models.pattern is not None:
+        what = f"{what}\nversions at {settings.models.pattern}".strip()
     return Finding("model", True, f"{what} for {settings.model.task}")
 
 

@@ -35,8 +35,14 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     show(settings, config=config, as_json=as_json)
     # Some models print remarks on their parameters; stdout is for data.
     with redirect_stdout(sys.stderr):
-        model = load_model(settings.model, settings.seed)
+        model = None if settings.models.enabled else load_model(settings.model, settings.seed)
+        files = described(settings)
     read_keys(settings.checkpoint)
+    if model is None:
+        sys.stderr.write(
+            f"settings are valid; versions of a model for {settings.model.task} are explained as they are\n{files}\n"
+        )
+        return
     how = (
         "is explained as it is"
         if settings.model.static
@@ -47,8 +53,8 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     sys.stderr.write(
         f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task} and {how}\n"
     )
-    if found := described(settings.model):
-        sys.stderr.write(f"{found}\n")
+    if files:
+        sys.stderr.write(f"{files}\n")
 
 
 def _table(rows: Iterable[Effective]) -> Table:

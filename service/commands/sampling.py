@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
 import yaml
 
 from service.commands.markers import Markers
-from service.fold.models import record_settings
+from service.errors import UserError
+from service.fold.models import record_settings, version_artefact
 from service.fold.records import Decoder, InputRecord
 from service.formats.errors import BadRecord
 from service.formats.framing import HEADER, unframe
@@ -64,7 +66,12 @@ def tally(settings: Settings, values: RecordSettings, records: Sequence[Placed])
     """Decode the records, as `run` with these settings of records would."""
     known = settings.model_copy(update={"record": values})
     schemas, fetch, found = Schemas(), schema_source(known), Tally()
-    decoder = Decoder(record_settings(known), settings.model.task, schemas)
+    decoder = Decoder(
+        record_settings(known),
+        settings.model.task,
+        schemas,
+        partial(_columns, settings) if settings.models.enabled else None,
+    )
     for partition, record in records:
         try:
             sample = schemas.supply(decoder.decode, record, fetch)
@@ -86,6 +93,13 @@ def tally(settings: Settings, values: RecordSettings, records: Sequence[Placed])
             seen.example = value
             seen.markers.add(value)
     return found
+
+
+def _columns(settings: Settings, version: str) -> Sequence[str]:
+    try:
+        return version_artefact(settings, version).features
+    except UserError as error:
+        raise BadRecord("unknown_version", str(error)) from None
 
 
 def look(settings: Settings, records: Sequence[Placed]) -> Seen | None:

@@ -201,6 +201,7 @@ class Alarms:
             "one_in": self._settings.one_in,
             "min_change": self._settings.min_change,
             "model": self._model,
+            "version": None,
         }
         return {**alarm, "sentence": sentence(alarm)}
 

@@ -1,7 +1,8 @@
 """Drift windows: the records of a partition in tumbling windows, and why the risk changed from each to the next.
 
 A window ends with its ``drift.window``-th record, and with ``drift.period`` also before the first record whose event time
-is past the next multiple of that period. A record from before the current period is late: it is learnt and explained as
+is past the next multiple of that period. Where versions of the model take turns, the records that the version of most of them served
+are the window's, each with the loss of that version: the change from one version to another is then the model's part. A record from before the current period is late: it is learnt and explained as
 any other, and counted in the window, but is not one of its records. When more than ``drift.window`` of them have come,
 the leap was the clock's that led to the current period: a new window begins with the next record, wherever it is.
 """
@@ -9,6 +10,8 @@ the leap was the clock's that led to the current period: a new window begins wit
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,10 +29,10 @@ from service.fold.sizes import HEADROOM
 from service.pickles.codec import dumps, loads
 from service.settings import Settings
 
-Rows = list[tuple[dict[str, Any], Any, float]]
-"""Records, truths, and the model's loss on each before it learnt from it."""
+Rows = list[tuple[dict[str, Any], Any, float, str | None]]
+"""Records, truths, the model's loss on each before it learnt from it, and the version of the model that served it."""
 
-STORED_ROWS = list[tuple[dict[str, Value], Value, float]]
+STORED_ROWS = list[tuple[dict[str, Value], Value, float, str | None]]
 """The same, as JSON may hold them."""
 
 
@@ -62,6 +65,7 @@ class Window:
         self.records = 0
         self.late = 0
         self.rows: Rows | bytes = []
+        self.versions: Counter[str | None] = Counter()
         self.first: tuple[int, int] = (0, 0)
         self.last: tuple[int, int] = (0, 0)
 
@@ -76,7 +80,7 @@ class Window:
             rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StateError(f"windows: rows: {error}") from None
-        for x, y, loss in rows:
+        for x, y, loss, _ in rows:
             check_row("windows", x)
             check(math.isfinite(loss), "windows: a loss that is not finite")
             numeric = isinstance(y, int | float) and not isinstance(y, bool)
@@ -84,28 +88,39 @@ class Window:
         window = cls(data.number, data.model, data.period)
         window.late, window.first, window.last = data.late, data.first, data.last
         window.records, window.rows = len(rows), list(rows)
+        window.versions = Counter(version for *_, version in rows)
         return window
 
     def add(self, offset: int, sample: Sample, y: Any, loss: float) -> None:
         assert isinstance(self.rows, list)
-        self.rows.append((sample.x, y, loss))
+        self.rows.append((sample.x, y, loss, sample.version))
+        self.versions[sample.version] += 1
         self.last = (offset, sample.timestamp)
         if not self.records:
             self.first = self.last
         self.records += 1
+
+    @property
+    def version(self) -> str | None:
+        """The version that served most of the records, of several the one that came first."""
+        return max(self.versions, key=lambda version: self.versions[version], default=None)
 
     def close(self) -> None:
         """Make it small: the rows wait as bytes for the end of the next window."""
         self.rows = orjson.dumps(self.rows)
 
     def read(self) -> Rows:
-        return orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
+        """The rows that ``version`` served."""
+        rows: Rows = orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
+        return rows if len(self.versions) < 2 else [row for row in rows if row[3] == self.version]
 
     def bounds(self) -> dict[str, Any]:
         return {
             "number": self.number,
-            "records": self.records,
+            "records": self.versions[self.version],
             "late": self.late,
+            "version": self.version,
+            "of_other_versions": self.records - self.versions[self.version],
             "first_offset": self.first[0],
             "last_offset": self.last[0],
             "first_timestamp": self.first[1],
@@ -114,9 +129,15 @@ class Window:
 
 
 class Windows:
-    """The current window of a partition and the one before, both part of the partition's state."""
+    """The current window of a partition and the one before, both part of the partition's state.
 
-    def __init__(self, settings: Settings, seed: int, model_seed: int) -> None:
+    ``versions`` gives the model of a version that ``named`` has, where records name versions.
+    """
+
+    def __init__(
+        self, settings: Settings, seed: int, model_seed: int, versions: Callable[[str], Model] | None = None
+    ) -> None:
+        self._versions = versions
         self.seed = seed
         self._model_seed = model_seed
         self.current: Window | None = None
@@ -147,6 +168,11 @@ class Windows:
         if self.baseline is not None:
             check(self.baseline.records > 0, "windows: a closed one without records")
             self.baseline.close()
+
+    @property
+    def named(self) -> set[str | None]:
+        """The versions of the model that served the records of both windows."""
+        return {version for window in (self.current, self.baseline) if window for version in window.versions}
 
     def before(self, sample: Sample, model: Model) -> dict[str, Any] | None:
         """Note a record before the model learns from it; returns the message of the window that it ends, if any."""
@@ -194,11 +220,11 @@ class Windows:
         rows = baseline.read(), target.read()
         try:
             change = dbshap(
-                *([(x, y) for x, y, _ in window] for window in rows),
-                hypothesis=model if self._static else (self._frozen(baseline), self._frozen(target)),
+                *([(x, y) for x, y, *_ in window] for window in rows),
+                hypothesis=self._hypothesis(baseline, target, model),
                 loss=self._loss,
                 factorisation=drift.groups or drift.factorisation,
-                prequential=([loss for _, _, loss in rows[0]], [loss for _, _, loss in rows[1]]),
+                prequential=tuple([loss for _, _, loss, _ in window] for window in rows),  # type: ignore[arg-type]
                 max_cells=drift.max_cells,
                 max_samples=drift.max_samples,
                 bootstrap=drift.bootstrap,
@@ -215,6 +241,11 @@ class Windows:
                 "change": None,
             }
         return {"sentence": sentence, "change": details}
+
+    def _hypothesis(self, baseline: Window, target: Window, model: Model) -> Model | tuple[Model, Model]:
+        if self._versions is not None and baseline.version is not None and target.version is not None:
+            return self._versions(baseline.version), self._versions(target.version)
+        return model if self._static else (self._frozen(baseline), self._frozen(target))
 
     def _frozen(self, window: Window, unpack: Unpack | None = None) -> Model:
         assert window.model is not None

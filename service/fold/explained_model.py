@@ -12,7 +12,7 @@ from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
 from explain_core.reservoirs import ReservoirState
-from explain_core.state import Pack, State, Unpack, check
+from explain_core.state import Count, Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
 from service.fold.models import ModelData, model_data, restored_model
@@ -26,6 +26,7 @@ class ExplainedModelData(State, frozen=True):
     reservoirs: list[ReservoirState]
     explainers: dict[str, EstimatorState]
     performance: PerformanceState
+    records: Count
 
 
 class ExplainedModel:
@@ -57,13 +58,16 @@ class ExplainedModel:
         self._estimator_groups = grouped(self.explainers.values())
         self._settings = settings
         self._static = static
+        self._every = settings.explain.every
+        self.records = 0
+        """That it has taken in."""
 
-    def explain(self, x: Row, y: Any, explained: bool) -> Prediction:
-        """Predict a record, and explain the prediction or, unless ``explained``, only note the record."""
+    def explain(self, x: Row, y: Any) -> Prediction:
+        """Predict a record, and explain the prediction of each ``explain.every``-th."""
         self.model.hold(x)
         prediction = self.model.predict(x)
         check_prediction(prediction, self.model.task)
-        if explained:
+        if self.explains:
             for group in self._estimator_groups:
                 group.explain_one(x, y, prediction)
         else:
@@ -71,12 +75,18 @@ class ExplainedModel:
                 group.observe(x)
         return prediction
 
+    @property
+    def explains(self) -> bool:
+        """Whether it explains the record that comes next, or has only to note it."""
+        return self.records % self._every == 0
+
     def learn(self, x: Row, y: Any, weight: float, prediction: Prediction) -> list[float]:
         """Take in the record of ``explain``, which returned ``prediction``; returns the prediction's losses."""
         if not self._static:
             self.model.learn(x, y, weight)
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
+        self.records += 1
         return self.performance.update(y, prediction)
 
     def content(self) -> dict[str, Any]:
@@ -111,6 +121,7 @@ class ExplainedModel:
             reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
             explainers={name: explainer.state() for name, explainer in self.explainers.items()},
             performance=self.performance.state(),
+            records=self.records,
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -127,6 +138,7 @@ class ExplainedModel:
             explainer.model, explainer.evaluator = self.model, self.evaluator
             explainer.restore(data.explainers[name])
         self.performance.restore(data.performance)
+        self.records = data.records
         self._estimator_groups = grouped(self.explainers.values())
 
 

@@ -39,11 +39,12 @@ def _smoothed_losses(state: PartitionState) -> Samples:
 
 
 def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
-    for loss in state.explained.performance.losses:
-        values = state.explained.performance.of(loss.name)
-        for predictor, value in zip(("model", "empty", "mean_prediction"), values, strict=True):
-            if value is not None:
-                yield [loss.name, predictor], value
+    for version, explained in state.models.items():
+        for loss in explained.performance.losses:
+            values = explained.performance.of(loss.name)
+            for predictor, value in zip(("model", "empty", "mean_prediction"), values, strict=True):
+                if value is not None:
+                    yield [loss.name, predictor, version], value
 
 
 def _alarm_floors(state: PartitionState) -> Samples:
@@ -75,7 +76,7 @@ METRICS = [
         "evaluator_fallbacks_total",
         "counter",
         "Records of an estimator that its compiled evaluator left to Python, since the worker took the partition.",
-        lambda state: state.explained.evaluator.fallbacks,
+        lambda state: sum(explained.evaluator.fallbacks for explained in state.models.values()),
     ),
     PartitionMetric(
         "rejected_recently",
@@ -94,7 +95,14 @@ METRICS = [
         "gauge",
         "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
         _smoothed_losses,
-        labels=("loss", "model"),
+        labels=("loss", "model", "version"),
+    ),
+    PartitionMetric(
+        "version_records_total",
+        "counter",
+        "Records that each open version of the model served; a version that was closed begins anew.",
+        lambda state: [([version], explained.records) for version, explained in state.models.items()],
+        labels=("version",),
     ),
     PartitionMetric(
         "alarm_floor",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from explain_core.state import Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.default_models import default_model
 from service.settings import ModelSettings, RecordSettings, Settings
+from service.settings.model import PLACE
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""Names of versions that may become part of a path: a record must not choose the folder."""
 
 
 def load_model(settings: ModelSettings, seed: int) -> Model:
@@ -70,7 +75,22 @@ def artefact(settings: ModelSettings) -> Artefact:
     return found
 
 
-@functools.lru_cache(maxsize=4)
+def version_artefact(settings: Settings, version: str) -> Artefact:
+    """The model of a version. Raises ``UserError`` where ``models`` does not have it, or it is no model for the task."""
+    versions = settings.models
+    uri = versions.uris.get(version)
+    if uri is None and versions.pattern is not None and _SAFE.fullmatch(version):
+        uri = versions.pattern.replace(PLACE, version)
+    if uri is None:
+        known = ", ".join(list(versions.uris)[:10]) or "none by name"
+        raise UserError(f"models: there is no version {version!r}; models.uris has {known}")
+    try:
+        return artefact(settings.model.model_copy(update={"uri": uri}))
+    except UserError as error:
+        raise UserError(f"models: version {version!r}: {error}") from None
+
+
+@functools.lru_cache(maxsize=16)
 def _read(
     uri: str,
     task: str,
@@ -86,13 +106,22 @@ def _read(
         raise UserError(str(error)) from None
 
 
-def described(settings: ModelSettings) -> str:
-    """A description of the file of ``model.uri``; empty without one."""
-    if settings.uri is None:
-        return ""
-    found = artefact(settings)
+def forget_artefacts() -> None:
+    """Read files again that were read before."""
+    _read.cache_clear()
+
+
+def described(settings: Settings) -> str:
+    """A description of the file of ``model.uri``, or of each that ``models.uris`` names; empty without any."""
+    lines = [_described(settings.model.uri, artefact(settings.model))] if settings.model.uri else []
+    for version, uri in settings.models.uris.items():
+        lines.append(f"version {version}: {_described(uri, version_artefact(settings, version))}")
+    return "\n".join(lines)
+
+
+def _described(uri: str, found: Artefact) -> str:
     parts = [
-        f"{settings.uri}: {found.kind}",
+        f"{uri}: {found.kind}",
         f"version {found.version}" if found.version else "",
         f"{len(found.features)} features: {_first(found.features)}",
         f"{len(found.classes)} classes: {_first(found.classes)}" if found.classes else "",

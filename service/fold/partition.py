@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from explain_core.alarms.detector import Position
 from explain_core.losses import Prediction
+from explain_core.models import Row
+from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
@@ -27,11 +30,13 @@ from service.fold.models import artefact, classes_of, load_model, record_setting
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
+from service.fold.versions import Find, UnknownVersion, Version, Versions, VersionsData, narrowed
 from service.fold.vocabulary import Vocabulary
 from service.formats import files
 from service.formats.errors import BadRecord
-from service.formats.schemas import Schemas, StoredSchema
+from service.formats.schemas import Fetch, Schemas, StoredSchema
 from service.settings import Settings
+from service.settings.drift import Watched
 
 MAX_KEY = 200
 """Characters of a key that is taken for the name of its partition."""
@@ -43,7 +48,7 @@ Content = tuple[Destination, str, dict[str, Any]]
 
 
 class PartitionData(State, frozen=True):
-    """The state of a partition as a snapshot holds it; without the settings."""
+    """The state of a partition as a snapshot holds it; without the settings. ``explained`` is the only model, where there are no ``versions``."""
 
     partition: Count
     epoch: Count
@@ -56,13 +61,14 @@ class PartitionData(State, frozen=True):
     chains: dict[str, tuple[Count, Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]]]
     labels: list[Value]
     kinds: dict[str, Literal["string", "number"]]
-    explained: ExplainedModelData
+    explained: ExplainedModelData | None
     windows: WindowsData | None
     schemas: list[StoredSchema] = msgspec.field(default_factory=list)
     alarms: AlarmsData | None = None
     skipped: Count = 0
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)] | None = None
     label_delay: Delays = msgspec.field(default_factory=list)
+    versions: VersionsData | None = None
 
 
 class FoldError(UserError):
@@ -95,13 +101,18 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
             "features": list(model.features),
             "classes": classes_of(settings.model),
         }
+    if settings.models.enabled:
+        # Where a version is does not count, and what it is counts in the state.
+        found["models"] = settings.models.model_dump(mode="json", include={"close_after", "max_open"})
+        found["model"] |= settings.model.model_dump(mode="json", include={"features", "classes"})
     if settings.record.schema_file is not None:
         found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
     return found
 
 
 class PartitionState:
-    """The explained model and all other state of one partition.
+    """The explained model, or several versions of it, and all other state of one partition. ``explained`` is the only model, or that of
+    the record folded last.
 
     ``state()`` is what a snapshot holds; ``restore()`` puts it into a new object.
     """
@@ -122,33 +133,91 @@ class PartitionState:
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
         model_seed = derive_seed(seed, "model")
-        self.explained = ExplainedModel(
-            settings, load_model(settings.model, model_seed), settings.model.static, seed
-        )
-        self._vocabulary = Vocabulary(settings, ExplanationSize(settings, self.explained.explainers))
+        self._vocabulary = Vocabulary(settings, ExplanationSize(settings))
         self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
-        self.windows = (
-            Windows(settings, derive_seed(seed, "drift"), model_seed) if settings.drift.enabled else None
-        )
-        self.alarms = (
-            Alarms(settings, self.explained.explainers, self.explained.performance, self.kinds)
-            if settings.alarms.enabled
-            else None
-        )
         self._settings = settings
         self.schemas = Schemas()
-        self._decoder = Decoder(record_settings(settings), settings.model.task, self.schemas)
+        self.explained: ExplainedModel
+        self.versions: Versions | None = None
+        self.alarms: Alarms | None = None
+        if settings.models.enabled:
+            subjects = settings.alarms.subjects
+            of_a_version: list[Watched] = [subject for subject in subjects if subject != "rejected"]
+            self.versions = Versions(
+                settings, seed, self._vocabulary, partial(self._make_alarms, subjects=of_a_version)
+            )
+            self.alarms = self._make_alarms(None, [subject for subject in subjects if subject == "rejected"])
+        else:
+            self.explained = ExplainedModel(
+                settings, load_model(settings.model, model_seed), settings.model.static, seed
+            )
+            self.alarms = self._make_alarms(self.explained, settings.alarms.subjects)
+        self.windows = (
+            Windows(
+                settings,
+                derive_seed(seed, "drift"),
+                model_seed,
+                self.versions.model if self.versions else None,
+            )
+            if settings.drift.enabled
+            else None
+        )
+        self._decoder = Decoder(
+            record_settings(settings),
+            settings.model.task,
+            self.schemas,
+            self._columns if self.versions else None,
+        )
         self._topic = settings.topics.records
-        self._every = settings.explain.every
         self._emit_every = settings.emit.every
         self._on_bad = settings.record.on_bad
         self._max_bytes = settings.emit.max_bytes
+
+    def _make_alarms(self, explained: ExplainedModel | None, subjects: list[Watched]) -> Alarms | None:
+        """Alarms about a model, or without one about the partition as a whole; None where there is nothing to watch."""
+        settings = self._settings
+        if not settings.alarms.enabled or not subjects:
+            return None
+        chosen = settings.alarms.model_copy(update={"subjects": subjects})
+        return Alarms(
+            settings.model_copy(update={"alarms": chosen}),
+            explained.explainers if explained else {},
+            explained.performance if explained else Performance([], None),
+            self.kinds,
+        )
+
+    def _columns(self, version: str) -> list[str]:
+        assert self.versions is not None
+        self.versions.find(version)
+        return self.versions.columns
+
+    @property
+    def models(self) -> dict[str, ExplainedModel]:
+        """Those that are explained, by version; the only one under the empty name."""
+        if self.versions is None:
+            return {"": self.explained}
+        return {name: version.explained for name, version in self.versions.open.items()}
+
+    @property
+    def learnt(self) -> int:
+        """How much came from outside so far, schemas and models: a snapshot is due with the first record that needed it."""
+        return len(self.schemas) + (0 if self.versions is None else self.versions.openings)
+
+    def supplied(self, record: InputRecord, schema: Fetch, model: Find) -> list[Output]:
+        """``step``, with the schema and the model that the record needs from outside."""
+        try:
+            return self.schemas.supply(self.step, record, schema)
+        except UnknownVersion as unknown:
+            assert self.versions is not None
+            self.versions.learn(unknown.name, model(unknown.name, self.versions.unfit), self.records)
+            return self.schemas.supply(self.step, record, schema)
 
     def step(self, record: InputRecord) -> list[Output]:
         """Fold one record; returns the messages that it causes, in order.
 
         Raises ``FoldError`` where the model fails, or a bad record is to stop the service (``record.on_bad: fail``); and, before anything
-        else has happened, ``UnknownSchema`` where ``schemas`` has to learn the record's schema first.
+        else has happened, ``UnknownSchema`` where ``schemas`` has to learn the record's schema first, and ``UnknownVersion`` where
+        ``versions`` has to learn the model of the version that served it.
         """
         if record.offset < self.next_offset:
             raise AssertionError(f"offset {record.offset} after {self.next_offset}: the fold never goes back")
@@ -158,12 +227,19 @@ class PartitionState:
                 self.next_offset = record.offset + 1
                 self.skipped += 1
                 return []
-            y = self._vocabulary.accept(sample)
+            version: Version | None = None
+            x: Row = sample.x
+            if self.versions is not None and sample.version is not None:
+                version = self.versions.find(sample.version)
+                x = narrowed(x, version.columns)
+            y = self._vocabulary.accept(sample, version.labels if version else ())
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
         try:
-            found = self._fold(record.offset, sample, y)
+            if version is not None:
+                self.explained = version.explained
+            found = self._fold(record.offset, sample, x, y, version)
         except Exception as error:
             kind = type(self.explained.model.wrapped).__name__
             raise FoldError(
@@ -177,21 +253,29 @@ class PartitionState:
         if record.key != self._key:
             self._name(record.key)
         outputs = [self._message(*result, record, sample.timestamp, sample.id) for result in found]
-        if self.records % self._emit_every == 0:
+        if self.explained.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
         return outputs
 
-    def _fold(self, offset: int, sample: Sample, y: Any) -> list[Content]:
+    def _fold(self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None) -> list[Content]:
         """Returns why the risk changed, for each drift window that the record ends, and the alarms: mostly none."""
-        x, windows, model = sample.x, self.windows, self.explained.model
+        windows, model = self.windows, self.explained.model
         changes: list[dict[str, Any] | None] = []
-        explained = self.records % self._every == 0
-        prediction = self.explained.explain(x, y, explained)
+        explained = self.explained.explains
+        prediction = self.explained.explain(x, y)
         if windows is not None:
             changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
         losses = self.explained.learn(x, y, sample.weight, prediction)
-        alarms = self.alarms.folded(Position(offset, sample.timestamp), x, explained) if self.alarms else []
+        position = Position(offset, sample.timestamp)
+        alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
         self.records += 1
+        if self.versions is not None and version is not None:
+            if version.alarms is not None:
+                raised = version.alarms.folded(position, sample.x, explained)
+                alarms += [alarm | {"version": version.name} for alarm in raised]
+            self.versions.seen(version, self.records)
+            if self.versions.kept:
+                self.versions.keep(windows.named if windows else ())
         self.fold_digest = hashlib.blake2b(
             self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
         ).digest()
@@ -256,6 +340,7 @@ class PartitionState:
             "rejected": self.rejections.total,
             "rejected_recently": self.rejections.recent,
             "status": "warming" if about["warming"] else "rejecting" if self.rejections.many else "ready",
+            "version": self._version(sample.version),
             "performance": about["performance"],
             "label_delay": self.label_delay.summary(),
             "importance": about["importance"],
@@ -265,6 +350,11 @@ class PartitionState:
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
         self.notices = []
         return output
+
+    def _version(self, name: str | None) -> dict[str, Any] | None:
+        if self.versions is None or name is None:
+            return None
+        return {"name": name, "sha256": self.versions.pins[name], "records": self.explained.records}
 
     def _message(
         self,
@@ -307,13 +397,14 @@ class PartitionState:
             chains={name: (chain.seq, chain.digest) for name, chain in self.chains.items()},
             labels=list(self.labels),
             kinds=dict(self.kinds),
-            explained=self.explained.state(pack),
+            explained=None if self.versions else self.explained.state(pack),
             windows=None if self.windows is None else self.windows.state(),
             schemas=self.schemas.state(),
             alarms=None if self.alarms is None else self.alarms.state(),
             skipped=self.skipped,
             key=self.key,
             label_delay=self.label_delay.state(),
+            versions=None if self.versions is None else self.versions.state(pack),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -322,6 +413,10 @@ class PartitionState:
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
         check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
+        check(
+            (data.versions is None) == (self.versions is None) == (data.explained is not None),
+            "versions: with them, or without",
+        )
         check((data.alarms is None) == (self.alarms is None), "alarms: with them, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.records, self.notices = data.records, list(data.notices)
@@ -330,7 +425,10 @@ class PartitionState:
         for name, (seq, digest) in data.chains.items():
             self.chains[name].seq, self.chains[name].digest = seq, digest
         self._vocabulary.restore(data.labels, data.kinds)
-        self.explained.restore(data.explained, unpack)
+        if self.versions is not None and data.versions is not None:
+            self.versions.restore(data.versions, unpack)
+        elif data.explained is not None:
+            self.explained.restore(data.explained, unpack)
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)
         if self.alarms is not None and data.alarms is not None:

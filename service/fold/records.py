@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +13,8 @@ from service.formats.paths import ABSENT, find, path_of
 from service.formats.reading import ValueReader
 from service.formats.schemas import Schemas
 from service.settings import RecordSettings
+from service.settings.model import MAX_VERSION
+from service.settings.records import HEADER
 
 Task = Literal["binary", "multiclass", "regression"]
 
@@ -40,24 +43,36 @@ class InputRecord(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, and the record's id."""
+    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, the record's id, and the version of
+    the model that served it, where records name it.
+    """
 
     x: dict[str, Any]
     y: Any
     weight: float
     timestamp: int
     id: str | None
+    version: str | None = None
 
 
 class Decoder:
     """Decodes one record; every instance is bound to the record settings, the task, and the schemas of the records so far.
+
+    ``columns`` gives the names of the features, where they depend on the version of the model that served the record; it raises
+    what ``Versions.find`` does.
 
     Features are numbers, strings and booleans; a null or absent feature, and one of the texts of
     ``record.missing``, is a missing value and left out.
     Raises ``BadRecord`` for everything else, and ``UnknownSchema`` where the record's schema is not there yet.
     """
 
-    def __init__(self, settings: RecordSettings, task: Task, schemas: Schemas) -> None:
+    def __init__(
+        self,
+        settings: RecordSettings,
+        task: Task,
+        schemas: Schemas,
+        columns: Callable[[str], Sequence[str]] | None = None,
+    ) -> None:
         self._settings = settings
         self._read = ValueReader(settings, schemas).read
         self._regression = task == "regression"
@@ -65,7 +80,10 @@ class Decoder:
         self._weight = path_of(settings.weight)
         self._timestamp = path_of(settings.timestamp)
         self._id = path_of(settings.id)
-        named = (self._label, self._weight, self._timestamp, self._id)
+        self._columns_of, self._columns = columns, list(settings.features or ())
+        by_header = (settings.model_version or "").startswith(HEADER)
+        self._version = None if by_header else path_of(settings.model_version)
+        named = (self._label, self._weight, self._timestamp, self._id, self._version)
         self._selection = Selection(settings)
         self._reserved = (*(path[0] for path in named if path), *self._selection.reserved)
         self._features = (
@@ -94,6 +112,10 @@ class Decoder:
         data = self._selection.object_of(*self._read(value, record.headers))
         if data is None:
             return None
+        version = None
+        if self._columns_of is not None:
+            version = self._decode_version(data, record.headers)
+            self._name_features(self._columns_of(version))
         y = self._decode_label(find(data, self._label))
         x = self._decode_features(data)
         weight, timestamp, identity = 1.0, record.timestamp, None
@@ -103,7 +125,12 @@ class Decoder:
             timestamp = milliseconds(find(data, self._timestamp), self._settings.timestamp)
         if self._id is not None:
             identity = self._decode_id(find(data, self._id))
-        return Sample(x, y, weight, timestamp, identity)
+        return Sample(x, y, weight, timestamp, identity, version)
+
+    def _name_features(self, columns: Sequence[str]) -> None:
+        if self._settings.features is None and columns != self._columns:
+            self._columns = list(columns)
+            self._features = [(name, path_of(name)) for name in columns]
 
     def _decode_features(self, data: dict[str, Any]) -> dict[str, Any]:
         settings = self._settings
@@ -201,6 +228,27 @@ class Decoder:
                 f"the weight {self._settings.weight!r} is {short(weight)}; it must be a number between {1 / MAX_NUMBER:g} and {MAX_NUMBER:g}",
             )
         return float(weight)
+
+    def _decode_version(self, data: dict[str, Any], headers: Headers) -> str:
+        name = self._settings.model_version or ""
+        if self._version is None:
+            wanted = name.removeprefix(HEADER)
+            value: Any = next((value for key, value in reversed(headers) if key == wanted), None)
+        else:
+            value = find(data, self._version)
+        if value is ABSENT or value is None:
+            raise BadRecord(
+                "missing_version",
+                f"the model's version {name!r} is absent, or null; record.model_version names it",
+            )
+        if type(value) is bytes:
+            value = value.decode(errors="replace")
+        if type(value) not in (str, int) or not 0 < len(str(value)) <= MAX_VERSION:
+            raise BadRecord(
+                "bad_version",
+                f"the model's version {name!r} is {short(value)}; it must be a whole number or a string of at most {MAX_VERSION} characters",
+            )
+        return str(value)
 
     def _decode_id(self, value: Any) -> str | None:
         if value is ABSENT or value is None:

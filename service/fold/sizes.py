@@ -5,16 +5,12 @@ Every bound is a function of the settings and the state, so that a replay decide
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import orjson
 
 from service.errors import UserError
 from service.settings import Settings
-
-if TYPE_CHECKING:
-    from explain_core.importance.base import IncrementalEstimator
 
 HEADROOM = 16_384
 """Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
@@ -30,15 +26,15 @@ ESTIMATOR = 2_048
 class ExplanationSize:
     """The most bytes that an explanation can take, by the names of the features that it may have."""
 
-    def __init__(self, settings: Settings, explainers: Mapping[str, IncrementalEstimator]) -> None:
-        record = settings.record
-        self._columns = sum(len(explainer.losses) for explainer in explainers.values())
-        about = sum(ESTIMATOR + 2 * len(orjson.dumps(name)) for name in explainers)
+    def __init__(self, settings: Settings) -> None:
+        record, explainers = settings.record, settings.explainers
+        losses = [len(explainer.losses or ("the default",)) for explainer in explainers]
+        self._columns = sum(losses)
+        about = sum(ESTIMATOR + 2 * len(orjson.dumps(chosen.name or chosen.kind)) for chosen in explainers)
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
         groups = sum(
-            len(explainers[explainer.name or explainer.kind].losses) * _cells(explainer.groups)
-            for explainer in settings.explainers
+            count * _cells(explainer.groups) for count, explainer in zip(losses, explainers, strict=True)
         )
         self._rest = HEADROOM + about + identity + groups
         self._named = record.features or []

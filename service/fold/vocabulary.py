@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from explain_core.models import Row
@@ -26,6 +26,7 @@ class Vocabulary:
         self._fixed = list(self.labels)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
+        self._limit = 2 if self._task == "binary" else MAX_CLASSES
         self._max_features = settings.record.max_features
         self._max_bytes = settings.emit.max_bytes
         self._size = size
@@ -36,25 +37,26 @@ class Vocabulary:
             if not any(name in features for features in explainer.groups.values())
         }
 
-    def accept(self, sample: Sample) -> Any:
+    def accept(self, sample: Sample, classes: Collection[Any] = ()) -> Any:
         """Check the sample against what the partition has seen; returns the label as the model gets it.
 
-        Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed.
+        Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed. ``classes``: those
+        that the model has, where they are fixed.
         """
         labels, x, y = self.labels, sample.x, sample.y
         if self._task != "regression":
-            if self._fixed and y not in labels:
-                known = ", ".join(map(repr, self._fixed[:5]))
+            classes = classes or self._fixed
+            if classes and y not in classes:
+                known = ", ".join(map(repr, list(classes)[:5]))
                 raise BadRecord(
                     "unknown_label",
                     f"the label {y!r} is none of the model's classes {known}; name its labels in model.classes",
                 )
-            limit = 2 if self._task == "binary" else MAX_CLASSES
-            if y not in labels and len(labels) >= limit:
+            if y not in labels and len(labels) >= self._limit:
                 known = ", ".join(map(repr, list(labels)[:5]))
                 raise BadRecord(
                     "unknown_label",
-                    f"the label {y!r} would be class {limit + 1}; model.task is {self._task} and has seen {known}",
+                    f"the label {y!r} would be class {self._limit + 1}; model.task is {self._task} and has seen {known}",
                 )
         shape = tuple(x), tuple(map(type, x.values()))
         if shape != self._shape:
@@ -63,6 +65,19 @@ class Vocabulary:
         if self._task == "regression":
             return y
         return labels.setdefault(y, len(labels))
+
+    def unfit(self, classes: Collection[Any]) -> str | None:
+        """Why a model with these classes cannot be explained beside those so far; None where it can."""
+        found = dict.fromkeys([*self.labels, *classes])
+        if len(found) <= self._limit:
+            return None
+        known = ", ".join(map(repr, list(found)[:5]))
+        return f"with its classes there are {len(found)} in all ({known} …), and model.task is {self._task}; model.classes names those of all versions"
+
+    def learn(self, classes: Iterable[Any]) -> None:
+        """Number the classes of a version of the model."""
+        for label in classes:
+            self.labels.setdefault(label, len(self.labels))
 
     def _accept_features(self, x: Row) -> None:
         kinds = self.kinds

@@ -1,4 +1,4 @@
-"""One partition of a worker, from assignment to the end: waiting → restoring → replaying → running → (gone)."""
+"""One partition of a worker, from assignment to the end: waiting → restoring → replaying → running (⇄ held) → (gone)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from explain_core.artefacts.artefact import Artefact
 from service.crash_points import reach
 from service.fold.messages import Output
 from service.fold.metrics import Samples, measure
 from service.fold.partition import PartitionState, fold_settings
 from service.fold.records import InputRecord
+from service.fold.versions import Unfit
 from service.kafka.checkpoints import Location, point, to_records
 from service.kafka.recovery import Cluster, Recovered, Recovery, Target
 from service.kafka.totals import Phase
@@ -19,6 +21,10 @@ from service.kafka.transaction import Keyed
 from service.snapshots.snapshot import Manifest, take
 
 log = logging.getLogger(__name__)
+
+
+class Held(Exception):
+    """A record waits for the model that served it."""
 
 
 class OwnedPartition:
@@ -46,12 +52,14 @@ class OwnedPartition:
         self.caught_up_at = -1
         self.committed_offset = -1
         self.fold_seconds = 0.0
-        self._stored_schemas = 0
+        self._stored_learnt = 0
+        self.held: str | None = None
+        """The version of the model that the next record waits for."""
 
     @property
     def learnt(self) -> bool:
-        """Whether records were folded with schemas that no snapshot holds: the next commit needs a new snapshot."""
-        return self.state is not None and len(self.state.schemas) > self._stored_schemas
+        """Whether records were folded with schemas or models that no snapshot has: the next commit needs a new one."""
+        return self.state is not None and self.state.learnt > self._stored_learnt
 
     @property
     def dirty(self) -> bool:
@@ -111,21 +119,49 @@ class OwnedPartition:
         return [TopicPartition(self._topic, self.partition)] if self.consuming else []
 
     def fold(self, record: InputRecord) -> list[Output]:
-        """Fold a record of the input; returns what it publishes, nothing while replaying."""
+        """Fold a record of the input; returns what it publishes, nothing while replaying.
+
+        Raises ``Held`` where the record waits for its model: nothing has happened, and the partition is to ``consume`` again once it is
+        ``found``.
+        """
         state = self.state
         assert state is not None
         if record.offset < state.next_offset:
             return []
         started = self._clock.monotonic()
-        # What a replay does not find in its snapshot was not in the registry: the commit would have stored a snapshot with it.
-        fetch = self._cluster.schema if self.phase == "running" else lambda key: None
-        outputs = state.schemas.supply(state.step, record, fetch)
+        # What a replay does not find in its snapshot was not there: the commit would have stored a snapshot with it.
+        if self.phase == "running":
+            outputs = state.supplied(record, self._cluster.schema, self._model)
+        else:
+            outputs = state.supplied(record, lambda key: None, lambda name, unfit: None)
         self.fold_seconds += self._clock.monotonic() - started
         if self.phase == "running":
             return outputs
         reach("replay")
         self._after_replay(state.next_offset)
         return []
+
+    def _model(self, name: str, unfit: Unfit) -> Artefact | None:
+        found = self._cluster.model(name, unfit)
+        if found is None and self._cluster.settings.models.unknown == "wait":
+            assert self.state is not None
+            self.held, self.consuming = name, False
+            log.warning(
+                "held until the model's version %r can be loaded, which served the next record: %s",
+                name,
+                "models.unknown is wait",
+                extra={"partition": self.partition, "offset": self.state.next_offset},
+            )
+            raise Held(name)
+        return found
+
+    def found(self) -> bool:
+        """Whether the model that the next record waits for is there now."""
+        assert self.held is not None and self.state is not None and self.state.versions is not None
+        if self._cluster.model(self.held, self.state.versions.unfit) is None:
+            return False
+        self.held = None
+        return True
 
     def at_end(self, offset: int) -> None:
         """The input has nothing more before this offset (its last records may have been control records)."""
@@ -136,7 +172,7 @@ class OwnedPartition:
     def _take_up(self, found: Recovered) -> None:
         self.state, self.place, self._target = found.state, found.place, found.target
         self.stored, self.stored_at = found.stored, found.stored_at
-        self._stored_schemas = len(found.state.schemas)
+        self._stored_learnt = found.state.learnt
         self.snapshot_at = self._clock.monotonic()
         if self._target is None:
             self._run()
@@ -200,7 +236,7 @@ class OwnedPartition:
         self._count()
         if place is not None:
             self.place, self.stored = place, self._taken
-            self._stored_schemas = len(self.state.schemas)
+            self._stored_learnt = self.state.learnt
             self.stored_at = self._clock.time()
             self.fold_seconds = 0.0
             self.snapshot_at = self._clock.monotonic()

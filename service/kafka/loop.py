@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from service.errors import UserError
 from service.fold.models import foreign_code
+from service.fold.version_source import VersionSource
 from service.formats.source import schema_source
 from service.kafka.clients import (
     CONNECT_SECONDS,
@@ -26,7 +27,7 @@ from service.kafka.clients import (
 )
 from service.kafka.commits import Commits
 from service.kafka.headers import record_of
-from service.kafka.lifecycle import OwnedPartition
+from service.kafka.lifecycle import Held, OwnedPartition
 from service.kafka.member import Member
 from service.kafka.recovery import Cluster
 from service.kafka.report import Report, make_report
@@ -91,6 +92,7 @@ class Worker(Member[OwnedPartition]):
             ),
             self._envelope.read,
             schema_source(settings),
+            VersionSource(settings, kafka.clock.monotonic).find,
             kafka.clock,
         )
         transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
@@ -109,6 +111,10 @@ class Worker(Member[OwnedPartition]):
 
     def _look(self) -> None:
         self._watch.look()
+        for owned in self._owned.values():
+            if owned.held is not None and owned.found():
+                log.info("the model is there", extra={"partition": owned.partition})
+                self._consumer.incremental_assign(owned.consume())
 
     def _close(self) -> None:
         self._reader.close()
@@ -126,7 +132,11 @@ class Worker(Member[OwnedPartition]):
         record = record_of(message)
         running = owned.phase == "running"
         before = owned.fold_seconds
-        outputs = owned.fold(record)
+        try:
+            outputs = owned.fold(record)
+        except Held:
+            self._consumer.incremental_unassign([TopicPartition(self._topic.name, owned.partition)])
+            return
         self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
         if running:
             wrapped = [self._envelope.wrap(owned.partition, output) for output in outputs]

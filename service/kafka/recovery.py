@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import SnapshotError, UserError
 from service.fold.partition import PartitionState, fold_settings
+from service.fold.versions import Find
 from service.formats.schemas import Fetch
 from service.kafka.checkpoints import Location, Pointer, SnapshotReader, Superseded, Undecided
 from service.kafka.clock import Clock
@@ -44,7 +45,9 @@ class RecoveryError(UserError):
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a partition needs of the cluster to recover. ``schema`` asks the registry for the schema of records under an id."""
+    """What a partition needs of the cluster to recover. ``schema`` asks the registry for the schema of records under an id, ``model`` finds
+    the model of a version.
+    """
 
     settings: Settings
     topic_id: str
@@ -54,6 +57,7 @@ class Cluster:
     uncommitted: Callable[[], Consumer]
     read: Read
     schema: Fetch
+    model: Find
     clock: Clock = field(default_factory=Clock)
 
 

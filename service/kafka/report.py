@@ -144,7 +144,7 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
     return PartitionReport(
         partition=owned.partition,
         since=owned.since,
-        phase=owned.phase,
+        phase="held" if owned.held is not None else owned.phase,
         position=owned.position,
         replay_left=owned.replay_left,
         metrics=owned.metrics,

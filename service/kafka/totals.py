@@ -11,8 +11,8 @@ from typing import Literal
 from service.kafka.transaction import Sent
 from service.settings import TopicSettings
 
-Phase = Literal["waiting", "restoring", "replaying", "running"]
-"""Of a partition; records are folded in the last two."""
+Phase = Literal["waiting", "restoring", "replaying", "running", "held"]
+"""Of a partition; records are folded while it replays and runs. It is held by a record whose model is not there yet."""
 
 StepPhase = Literal["replaying", "running"]
 

@@ -18,7 +18,7 @@ from service.settings.drift import AlarmSettings, DriftSettings
 from service.settings.explain import EmitSettings, ExplainerSettings, ExplainSettings, ReservoirSettings
 from service.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
 from service.settings.kafka import TRANSACTION_TIMEOUT_MS, CommitSettings, KafkaSettings, TopicSettings
-from service.settings.model import ModelSettings
+from service.settings.model import ModelSettings, VersionSettings
 from service.settings.operation import HttpSettings, LogSettings, TracingSettings
 from service.settings.records import Format, FormatSettings, RecordSettings
 from service.settings.sources import (
@@ -62,6 +62,7 @@ __all__ = [
     "Settings",
     "TopicSettings",
     "TracingSettings",
+    "VersionSettings",
     "effective",
     "load_settings",
 ]
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     topics: TopicSettings = Field(default_factory=TopicSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)
     model: ModelSettings = Field(default_factory=ModelSettings)
+    models: VersionSettings = Field(default_factory=VersionSettings)
     explainers: list[ExplainerSettings] = Field(
         default_factory=lambda: [ExplainerSettings(kind="ipfi"), ExplainerSettings(kind="isage")],
         min_length=1,
@@ -113,6 +115,20 @@ class Settings(BaseSettings):
     join: JoinSettings = Field(default_factory=JoinSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _versions_are_static(cls, data: Any) -> Any:
+        versions, model = (
+            (data.get("models"), data.get("model") or {}) if isinstance(data, dict) else (None, None)
+        )
+        if (
+            isinstance(versions, dict)
+            and (versions.get("uris") or versions.get("pattern"))
+            and isinstance(model, dict)
+        ):
+            return {**data, "model": {"static": True, **model}}
+        return data
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -159,8 +175,43 @@ class Settings(BaseSettings):
             for path, part in inputs.items()
             if part.needs_registry and self.registry.url is None
         ]
-        refuse(problems)
+        refuse(problems + self._contradictions_of_the_model())
         return self
+
+    def _contradictions_of_the_model(self) -> list[tuple[SettingPath, str]]:
+        model, versions, named = self.model, self.models.enabled, self.record.model_version is not None
+        problems: list[tuple[SettingPath, str]] = []
+        if versions:
+            problems += [
+                (("model", name), "and models are both given; keep one")
+                for name in ("uri", "factory", "params")
+                if getattr(model, name)
+            ]
+            if not model.static:
+                problems.append(
+                    (("model", "static"), "is false, and the models of models never learn; take it out")
+                )
+            if not named:
+                problems.append(
+                    (
+                        ("record", "model_version"),
+                        "is missing: models has versions, and no field of the records or header says which one served them",
+                    )
+                )
+        elif model.uri is None:
+            problems += [
+                (("model", name), "describes the file of model.uri, which is not set; take it out")
+                for name in ("features", "classes")
+                if getattr(model, name) is not None
+            ]
+        if named and not versions:
+            problems.append(
+                (
+                    ("record", "model_version"),
+                    "names versions, and models has none; set models.uris or models.pattern",
+                )
+            )
+        return problems
 
     @classmethod
     def settings_customise_sources(

@@ -1,13 +1,16 @@
-"""The section of the model."""
+"""The sections of the model, and of its versions."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from service.settings.base import Section
 from service.settings.sources import SettingPath, refuse
+
+MAX_VERSION = 200
+"""Characters of a version's name."""
 
 
 class ModelSettings(Section):
@@ -35,7 +38,9 @@ class ModelSettings(Section):
         min_length=2,
         description="Labels of the file's probabilities in their order, where its library numbers them from 0.",
     )
-    static: bool = Field(False, description="Explain the model, never teach it; true with model.uri.")
+    static: bool = Field(
+        False, description="Explain the model, never teach it; true with model.uri and models."
+    )
     learner: Literal["auto", "river"] = Field(
         "auto",
         description="auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns.",
@@ -61,11 +66,54 @@ class ModelSettings(Section):
             ]
             if not self.static:
                 problems.append((("static",), "is false, and a model of model.uri never learns; take it out"))
-        else:
-            problems += [
-                ((name,), "describes the file of model.uri, which is not set; take it out")
-                for name in ("features", "classes")
-                if getattr(self, name) is not None
-            ]
         refuse(problems)
+        return self
+
+
+PLACE = "{version}"
+"""Stands for the version in ``models.pattern``."""
+
+
+class VersionSettings(Section):
+    """The versions of a model that changes while the sidecar runs; records name the one that served them (record.model_version)."""
+
+    uris: dict[Annotated[str, Field(min_length=1, max_length=MAX_VERSION)], str] = Field(
+        default_factory=dict, description="Where the model of each version is, as for model.uri."
+    )
+    pattern: str | None = Field(
+        None,
+        min_length=1,
+        description="Where the models of all other versions are: the same with {version} in it, such as models/{version}/model.json or models:/churn/{version}.",
+    )
+    unknown: Literal["dead_letter", "wait"] = Field(
+        "dead_letter",
+        description="What to do with a record of a version whose model is not there: a dead letter, or its partition waits until the model is there.",
+    )
+    close_after: int = Field(
+        100_000,
+        ge=1,
+        description="A version is closed, and its explanations forgotten, once so many records of the partition in a row were served by others.",
+    )
+    max_open: int = Field(
+        4,
+        ge=1,
+        le=100,
+        description="Versions that are open at once in a partition, at the most; one more closes that which was seen longest ago.",
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.uris) or self.pattern is not None
+
+    @model_validator(mode="after")
+    def _pattern_has_a_place(self) -> VersionSettings:
+        if self.pattern is not None and PLACE not in self.pattern:
+            refuse(
+                [
+                    (
+                        ("pattern",),
+                        f"{self.pattern!r} is the same for all versions; write {PLACE} where the version's name belongs",
+                    )
+                ]
+            )
         return self

@@ -18,7 +18,7 @@ Framing = Literal["registry", "none"]
 
 
 HEADER, SCHEMA = "header:", "schema:"
-"""What begins a name in `record.where` that is no field path."""
+"""What begins a name that is no field path, in `record.where` and `record.model_version`."""
 
 
 class FormatSettings(Section):
@@ -102,6 +102,11 @@ class RecordSettings(FormatSettings):
         None, description="Field path of the sample weight for learning, a number above 0."
     )
     id: str | None = Field(None, description="Field path of the record's id, repeated in the messages.")
+    model_version: str | None = Field(
+        None,
+        min_length=1,
+        description="Field path of the version of the model that served the event, or `header:NAME`; models says where the versions are.",
+    )
     max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
     max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
     max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
@@ -131,5 +136,7 @@ class RecordSettings(FormatSettings):
         ]
         if self.label in features:
             problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))
+        if self.model_version == HEADER:
+            problems.append((("model_version",), "names nothing; it is a field path, or header: and a name"))
         refuse(problems)
         return self

@@ -109,7 +109,7 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
             state.explained.performance.of("cross_entropy"),
             strict=True,
         ):
-            assert found["smoothed_loss"]["cross_entropy", which, str(p)] == value
+            assert found["smoothed_loss"]["cross_entropy", which, str(p), ""] == value
         assert found["partition_state"][str(p), "running"] == 1
     assert found["step_seconds_count"]["running",] == 800
     assert found["transactions_total"]["committed",] >= 1  # how many depends on how fast it folds

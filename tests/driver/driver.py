@@ -18,6 +18,7 @@ from benchmarks.oracle import Stream, chain, compare
 from service.errors import UserError
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.fold.versions import Find
 from service.formats.schemas import Fetch
 from service.kafka.loop import Worker
 from service.kafka.member import Member
@@ -94,6 +95,7 @@ class Driver:
     workers: dict[int, Running] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     fetch: Fetch = lambda key: None
+    models: Find = lambda name, unfit: None
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.tick)
@@ -247,6 +249,12 @@ class Driver:
             found += chain(self.settings, partition, published["explanations"])
             records = self.inputs(partition)[: max(0, offset)]
             found += compare(
-                PartitionState(self.settings, partition), envelope, records, place, published, self.fetch
+                PartitionState(self.settings, partition),
+                envelope,
+                records,
+                place,
+                published,
+                self.fetch,
+                self.models,
             )
         return found

@@ -58,10 +58,11 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
             "skipped_records": [([], 3)],
             "evaluator_fallbacks_total": [([], 3)],
             "smoothed_loss": [
-                (["cross_entropy", "model"], 0.4),
-                (["cross_entropy", "empty"], 0.7),
-                (["cross_entropy", "mean_prediction"], 0.75),
+                (["cross_entropy", "model", ""], 0.4),
+                (["cross_entropy", "empty", ""], 0.7),
+                (["cross_entropy", "mean_prediction", ""], 0.75),
             ],
+            "version_records_total": [([""], 80)],
         },
         state_bytes=1000,
         snapshot_bytes=100,
@@ -118,8 +119,8 @@ def test_the_numbers_of_all_workers_are_one_exposition() -> None:
     assert merged["rejected_recently", frozenset({("partition", "1")})] == 70
     assert merged["skipped_records", frozenset({("partition", "1")})] == 3
     states = {state: merged["partition_state", frozenset({("partition", "1"), ("state", state)})]
-              for state in ("waiting", "restoring", "replaying", "running")}  # fmt: skip
-    assert states == {"waiting": 0, "restoring": 0, "replaying": 0, "running": 1}
+              for state in ("waiting", "restoring", "replaying", "running", "held")}  # fmt: skip
+    assert states == {"waiting": 0, "restoring": 0, "replaying": 0, "running": 1, "held": 0}
 
 
 def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> None:
@@ -128,7 +129,7 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (12 + 4 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
+        == 64 * (13 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]

@@ -15,7 +15,7 @@ def replayed(state, published, **recovery):
     """A partition whose replay has ended in one state, while the committed offset is of the other."""
     pointer = Pointer.decode(point("id", published, Location(Ends(0, 1), 0, {})).encode())
     chosen = settings(recovery=recovery)
-    partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 5), published.partition)
+    partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 6), published.partition)
     partition.phase, partition.state = "replaying", state
     partition._target = Target(published.next_offset, pointer.fold_digest, pointer.chains)
     partition._after_replay(state.next_offset)

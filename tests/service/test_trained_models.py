@@ -113,8 +113,6 @@ def messages_of_letters(outputs):
     [
         ({"uri": "m", "factory": "river.tree:HoeffdingTreeClassifier"}, "model.uri are both given"),
         ({"uri": "m", "static": False}, "never learns"),
-        ({"features": ["a"]}, "which is not set"),
-        ({"classes": ["a", "b"]}, "which is not set"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(given, words):

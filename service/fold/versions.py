@@ -1,0 +1,250 @@
+"""The versions of a model that changes in mid-stream: each record is explained under the version that served it, and no other.
+
+Models are loaded outside the fold. The first record of a version that is not open raises ``UnknownVersion``; the model is found and handed
+to ``learn``, and the record is folded again. Each opening is stored by the transaction that first commits a record after it
+(``openings``), so that a replay finds every version that it needs in its snapshot: a record of any other was refused the first time too,
+and is again. The sha256 of what was opened is state: another file under the same name is never taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from explain_core.artefacts.artefact import Artefact
+from explain_core.artefacts.relabelled import relabelled
+from explain_core.models import Model, Row
+from explain_core.random import derive_seed
+from explain_core.state import Count, Pack, State, Unpack, check
+from service.errors import UserError
+from service.fold.alarms import Alarms, AlarmsData
+from service.fold.explained_model import ExplainedModel, ExplainedModelData
+from service.fold.models import version_artefact
+from service.fold.vocabulary import Vocabulary
+from service.formats.errors import BadRecord
+from service.settings import Settings
+from service.settings.model import MAX_VERSION
+
+MAX_PINS = 1_000
+"""Versions whose sha256 is remembered; beyond it those are forgotten that were opened first."""
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_VERSION)]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class VersionData(State, frozen=True):
+    """An open version in a snapshot, without its model."""
+
+    name: Name
+    seen: Count
+    explained: ExplainedModelData
+    alarms: AlarmsData | None
+
+
+class VersionsData(State, frozen=True):
+    """All versions, those first that were seen longest ago; ``kept`` are closed ones that a drift window still names."""
+
+    open: list[VersionData]
+    kept: list[Name]
+    pins: dict[Name, Sha256]
+    columns: list[str]
+    openings: Count
+
+
+class UnknownVersion(Exception):
+    """A record was served by a version that is not open."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+Unfit = Callable[[str, Artefact], str | None]
+"""Why an artefact cannot be this version of the partition's model; None where it can."""
+
+Find = Callable[[str, Unfit], Artefact | None]
+"""Finds the artefact of a version, outside the fold; None where there is none that fits."""
+
+
+class Version:
+    """An open version: its model with all that is known about it. ``seen``: records of the partition when it last served one."""
+
+    def __init__(
+        self,
+        name: str,
+        artefact: Artefact,
+        codes: Mapping[Any, int],
+        explained: ExplainedModel,
+        alarms: Alarms | None,
+    ) -> None:
+        self.name = name
+        self.columns = list(artefact.features)
+        self.labels = {label: codes[label] for label in artefact.classes or ()}
+        self.explained = explained
+        self.alarms = alarms
+        self.seen = 0
+
+
+class Versions:
+    """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones.
+
+    ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each. ``alarms`` makes those of a version.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        seed: int,
+        vocabulary: Vocabulary,
+        alarms: Callable[[ExplainedModel], Alarms | None],
+    ) -> None:
+        self.open: dict[str, Version] = {}
+        self.columns: list[str] = []
+        self.openings = 0
+        self.pins: dict[str, str] = {}
+        self.kept: dict[str, Model] = {}
+        self._absent: str | None = None
+        self._settings = settings
+        self._seed = seed
+        self._vocabulary = vocabulary
+        self._alarms = alarms
+
+    def find(self, name: str) -> Version:
+        """The open version of this name. Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact, or None where
+        there is none, and fold the record again, which then raises ``BadRecord``.
+        """
+        found = self.open.get(name)
+        if found is not None:
+            return found
+        if name != self._absent:
+            raise UnknownVersion(name)
+        self._absent = None
+        raise BadRecord(
+            "unknown_version",
+            f"the model's version {name!r} served the record, and models has none that can be loaded",
+        )
+
+    def model(self, name: str) -> Model:
+        """The model of a version that is open, or that a drift window names."""
+        found = self.open.get(name)
+        return self.kept[name] if found is None else found.explained.model
+
+    def unfit(self, name: str, artefact: Artefact) -> str | None:
+        """Why an artefact cannot be this version; None where it can."""
+        known, label = self.pins.get(name), self._settings.record.label
+        if known not in (None, artefact.sha256):
+            return (
+                f"its content is another (sha256 {artefact.sha256}) than the one that records were explained under ({known}): put that back, "
+                "or give the new model a version of its own"
+            )
+        if label in artefact.features:
+            return f"{label!r} is one of its columns, and record.label names it: it would be told the label"
+        return self._vocabulary.unfit(artefact.classes or ())
+
+    def learn(self, name: str, artefact: Artefact | None, records: int) -> None:
+        """Open a version; close the one seen longest ago where that is one too many. None is not remembered beyond the next ``find``."""
+        if artefact is None:
+            self._absent = name
+            return
+        if len(self.open) >= self._settings.models.max_open:
+            self._close(next(iter(self.open)))
+        self.columns += [column for column in artefact.features if column not in self.columns]
+        self._vocabulary.learn(artefact.classes or ())
+        self._open(name, artefact).seen = records
+        self.openings += 1
+        self.pins[name] = artefact.sha256
+        self.kept.pop(name, None)
+        for old in list(self.pins):
+            if len(self.pins) > MAX_PINS and old not in self.open and old not in self.kept:
+                del self.pins[old]
+
+    def seen(self, version: Version, records: int) -> None:
+        """A record of a version was folded, the ``records``-th of the partition: close the one that was not seen for too long."""
+        version.seen = records
+        self.open[version.name] = self.open.pop(version.name)
+        first = next(iter(self.open.values()))
+        if records - first.seen >= self._settings.models.close_after:
+            self._close(first.name)
+
+    def keep(self, named: Collection[str | None]) -> None:
+        """Let go of the models of closed versions, unless a drift window has named them."""
+        self.kept = {name: model for name, model in self.kept.items() if name in named}
+
+    def _open(self, name: str, artefact: Artefact) -> Version:
+        settings, record = self._settings, self._settings.record
+        codes = self._vocabulary.labels
+        classes = artefact.classes
+        model = relabelled(
+            artefact.model, classes, None if classes is None else [codes[label] for label in classes]
+        )
+        if record.features is not None:
+            own = [feature for feature in record.features if feature in artefact.features]
+            settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
+        explained = ExplainedModel(settings, model, True, derive_seed(self._seed, "version", name))
+        self.open[name] = found = Version(name, artefact, codes, explained, self._alarms(explained))
+        return found
+
+    def _close(self, name: str) -> None:
+        self.kept[name] = self.open.pop(name).explained.model
+
+    def state(self, pack: Pack) -> VersionsData:
+        return VersionsData(
+            open=[
+                VersionData(
+                    version.name,
+                    version.seen,
+                    version.explained.state(pack),
+                    None if version.alarms is None else version.alarms.state(),
+                )
+                for version in self.open.values()
+            ],
+            kept=list(self.kept),
+            pins=dict(self.pins),
+            columns=list(self.columns),
+            openings=self.openings,
+        )
+
+    def restore(self, data: VersionsData, unpack: Unpack) -> None:
+        """Restore a stored state, after the vocabulary. Raises ``StateError`` where it is not of these settings, and ``UserError`` where a
+        model is not there any more, or is another.
+        """
+        names = [*(version.name for version in data.open), *data.kept]
+        check(
+            len(set(names)) == len(names) and set(names) <= data.pins.keys(),
+            "versions: one twice, or of no sha256",
+        )
+        check(len(data.open) <= self._settings.models.max_open, "versions: too many are open")
+        self.pins, self.columns, self.openings = dict(data.pins), list(data.columns), data.openings
+        for stored in data.open:
+            version = self._open(stored.name, self._again(stored.name))
+            check((stored.alarms is None) == (version.alarms is None), "alarms: with them, or without")
+            version.seen = stored.seen
+            version.explained.restore(stored.explained, unpack)
+            if version.alarms is not None and stored.alarms is not None:
+                version.alarms.restore(stored.alarms)
+        for name in data.kept:
+            version = self._open(name, self._again(name))
+            self._close(name)
+
+    def _again(self, name: str) -> Artefact:
+        """The artefact of a version that was open."""
+        artefact = version_artefact(self._settings, name)
+        problem = self.unfit(name, artefact)
+        if problem is not None:
+            raise UserError(f"models: version {name!r}: {problem}")
+        labels = self._vocabulary.labels
+        check(
+            all(label in labels for label in artefact.classes or ()),
+            f"labels: without those of version {name!r}",
+        )
+        return artefact
+
+
+def narrowed(x: Row, columns: Collection[str]) -> Row:
+    """The features of a record that a version has, in its order. Raises ``BadRecord`` where it has none of them."""
+    found = {name: x[name] for name in columns if name in x}
+    if not found:
+        raise BadRecord("no_features", "the record has no feature of its model's version that is not null")
+    return found

@@ -1,0 +1,314 @@
+"""Versions of a model in mid-stream: each record is explained under the version that served it."""
+
+import hashlib
+import json
+import random
+
+import pytest
+from pydantic import ValidationError
+
+from service.errors import SettingsError, SnapshotError, UserError
+from service.fold.models import forget_artefacts, version_artefact
+from service.fold.partition import PartitionState, fold_settings
+from service.fold.records import InputRecord
+from service.fold.version_source import ABSENT_SECONDS, VersionSource
+from service.settings import Settings, load_settings
+from service.snapshots.snapshot import encode
+from tests.folds import FIRST_TIMESTAMP, messages, record, restored
+from tests.versions import COLUMNS, EXPLAINERS, Alone, content, feature_of, records, write
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    """Files are read once a process."""
+    forget_artefacts()
+
+
+def versioned(pattern, models=None, record=None, **sections):
+    return Settings(
+        **{
+            "record": {"model_version": "served_by", **(record or {})},
+            "models": {"pattern": pattern, **(models or {})},
+            "explainers": EXPLAINERS,
+            "emit": {"every": 5},
+            **sections,
+        }
+    )
+
+
+class Line:
+    """A partition with its source of models; ``fold`` returns what it publishes."""
+
+    def __init__(self, known, state=None):
+        self.settings = known
+        self.state = state or PartitionState(known, 3)
+        self.now = 0.0
+        self.source = VersionSource(known, lambda: self.now)
+
+    def fold(self, objects):
+        return [output for value in objects for output in self.send(record(self.state.next_offset, value))]
+
+    def send(self, given):
+        return self.state.supplied(given, lambda key: None, self.source.find)
+
+    def restart(self):
+        forget_artefacts()
+        return Line(self.settings, restored(encode(self.state), self.settings))
+
+
+def said(message):
+    """What an explanation says about its version, as ``Alone`` says it."""
+    parts = ("explained", "performance", "importance")
+    return {"version": message["version"]["name"], **{name: message[name] for name in parts}}
+
+
+def classes(outputs):
+    return [
+        dict(output.headers)["__explain.errors.class"].decode()
+        for output in outputs
+        if output.destination == "dead_letters"
+    ]
+
+
+def test_each_version_is_explained_as_if_it_were_alone(tmp_path):
+    known = versioned(write(tmp_path, "v1", "v2", "v3"))
+    order = random.Random(1).choices(["v1", "v2", "v3"], [5, 3, 1], k=200)
+    given = records(order)
+    alone = Alone(known, 3)
+    expected = [told for told in map(alone.take, given) if told is not None]
+    found = messages(Line(known).fold(given))
+    assert [said(message) for message in found] == expected
+    assert {message["version"]["name"] for message in found} == {"v1", "v2", "v3"}
+    last = {message["version"]["name"]: message for message in found}
+    for version, message in last.items():
+        cells = message["importance"]["ipfi"]["cross_entropy"]
+        assert [name for name in COLUMNS if cells[name]["value"] != 0] == [feature_of(version)]
+        assert message["version"]["sha256"] == hashlib.sha256(content(version)).hexdigest()
+        assert message["version"]["records"] == order.count(version) // 5 * 5
+
+
+def test_a_version_is_explained_as_by_a_sidecar_that_has_it_alone(tmp_path):
+    pattern = write(tmp_path, "v1", "v2")
+    given = records(random.Random(2).choices(["v1", "v2"], k=100))
+    found = messages(Line(versioned(pattern)).fold(given))
+    own = [
+        {name: value for name, value in x.items() if name != "served_by"}
+        for x in given
+        if x["served_by"] == "v2"
+    ]
+    single = Settings(model={"uri": str(tmp_path / "v2.json")}, explainers=EXPLAINERS, emit={"every": 5})
+    whole = messages(Line(single).fold(own))
+    assert [m["performance"] for m in found if m["version"]["name"] == "v2"] == [
+        m["performance"] for m in whole
+    ]
+    assert {m["version"] for m in whole} == {None}
+
+
+@pytest.mark.parametrize("cut", [1, 50, 117])
+def test_a_restored_state_continues_with_the_same_bytes(tmp_path, cut):
+    drift = {"enabled": True, "window": 30, "bootstrap": 2}
+    alarms = {
+        "enabled": True,
+        "one_in": 1000,
+        "warm_up": 50,
+        "baseline": 50,
+        "subjects": ["loss", "importance", "missing", "rejected"],
+    }
+    known = versioned(
+        write(tmp_path, "v1", "v2", "v3"), {"close_after": 40, "max_open": 2}, drift=drift, alarms=alarms
+    )
+    given = records(["v1"] * 40 + ["v2", "v1"] * 20 + ["v3"] * 60 + ["v1"] * 20)
+    whole, line = Line(known), Line(known)
+    expected = whole.fold(given)
+    first = line.fold(given[:cut])
+    again = line.restart()
+    assert first + again.fold(given[cut:]) == expected
+    assert again.state.fold_digest == whole.state.fold_digest
+    assert {output.destination for output in expected} == {"explanations", "drift"}
+
+
+def test_the_version_may_come_in_a_header(tmp_path):
+    line = Line(versioned(write(tmp_path, "7"), record={"model_version": "header:model"}))
+
+    def send(*headers):
+        offset, value = line.state.next_offset, json.dumps(records([None])[0]).encode()
+        return classes(line.send(InputRecord(offset, FIRST_TIMESTAMP, None, value, headers)))
+
+    assert send(("model", b"7")) == [] and line.state.versions.open["7"].explained.records == 1
+    assert send(("model", b"8"), ("model", b"7")) == []
+    assert send() == send(("model", None)) == ["missing_version"]
+    assert send(("model", b"")) == ["bad_version"]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (None, "missing_version"), ("", "bad_version"), (1.5, "bad_version"), (True, "bad_version"), (["v1"], "bad_version"),
+        ("x" * 201, "bad_version"), ("../secret/v1", "unknown_version"), ("/v1", "unknown_version"), ("..", "unknown_version"),
+        ("v9", "unknown_version"), (9, "unknown_version"),
+    ],
+)  # fmt: skip
+def test_a_record_of_no_known_version_is_a_dead_letter_and_changes_nothing(tmp_path, version, error):
+    (tmp_path / "secret").mkdir()
+    write(tmp_path / "secret", "v1")
+    line = Line(versioned(write(tmp_path, "v1")))
+    line.fold(records(["v1"] * 3))
+    before = str(line.state.explained.content())
+    assert classes(line.fold(records([version]))) == [error]
+    assert list(line.state.versions.open) == ["v1"] and str(line.state.explained.content()) == before
+    assert line.state.records == 3
+
+
+def test_a_new_version_appears_without_a_restart_once_it_is_looked_for_again(tmp_path, caplog):
+    line = Line(versioned(write(tmp_path, "v1")))
+    assert classes(line.fold(records(["v1", "v2", "v2"]))) == ["unknown_version"] * 2
+    assert [r.message for r in caplog.records] == [
+        f"models: version 'v2': model.uri: {tmp_path}/v2.json: No such file or directory"
+    ]
+    write(tmp_path, "v2")
+    assert classes(line.fold(records(["v2"]))) == ["unknown_version"]
+    line.now += ABSENT_SECONDS
+    assert classes(line.fold(records(["v2"]))) == []
+    assert line.state.learnt == 2
+
+
+def test_another_file_under_the_name_of_a_version_is_refused_in_words(tmp_path, caplog):
+    line = Line(versioned(write(tmp_path, "v1", "v2"), {"max_open": 1}))
+    line.fold(records(["v1"] * 3))
+    (tmp_path / "v1.json").write_bytes(content("v7"))
+    with pytest.raises(
+        UserError,
+        match=r"models: version 'v1': its content is another \(sha256 .*put that back, or give the new model",
+    ):
+        line.restart()
+    # Not for a version that was closed meanwhile either.
+    line.fold(records(["v2"]))
+    forget_artefacts()
+    assert classes(line.fold(records(["v1"]))) == ["unknown_version"]
+    assert "its content is another" in caplog.text
+    (tmp_path / "v1.json").write_bytes(content("v1"))
+    line.now += ABSENT_SECONDS
+    assert classes(line.fold(records(["v1"]))) == []
+    (tmp_path / "v1.json").unlink()
+    with pytest.raises(UserError, match=r"models: version 'v1': .*No such file"):
+        line.restart()
+
+
+def test_versions_are_closed_after_their_number_of_records_and_where_one_too_many_is_open(tmp_path):
+    pattern = write(tmp_path, "v1", "v2", "v3")
+    line = Line(versioned(pattern, {"close_after": 10}))
+    line.fold(records(["v1"] * 6 + ["v2"] * 9))
+    assert list(line.state.versions.open) == ["v1", "v2"]
+    line.fold(records(["v2"]))
+    assert list(line.state.versions.open) == ["v2"]
+    line.fold(records(["v1"] * 5))
+    assert line.state.versions.open["v1"].explained.records == 5
+    line = Line(versioned(pattern, {"max_open": 2}))
+    line.fold(records(["v1", "v2", "v1", "v3"]))
+    assert list(line.state.versions.open) == ["v1", "v3"]
+    assert line.state.versions.kept == {}
+
+
+def test_drift_names_the_change_of_the_version_as_the_model_s_part(tmp_path):
+    known = versioned(
+        write(tmp_path, "v1", "w9"),
+        {"close_after": 20},
+        drift={"enabled": True, "window": 60, "bootstrap": 2},
+    )
+    line = Line(known)
+    given = records(["v1"] * 60 + ["v1"] * 50 + ["w9"] * 10 + ["w9"] * 60 + ["w9"] * 60)
+    same, changed, again = messages(line.fold(given), "drift")
+    windows = [
+        (m["target"]["version"], m["target"]["records"], m["target"]["of_other_versions"])
+        for m in (same, changed, again)
+    ]
+    assert windows == [("v1", 50, 10), ("w9", 60, 0), ("w9", 60, 0)]
+    assert same["change"]["joint"]["hypothesis"] is None is again["change"]["joint"]["hypothesis"]
+    part = changed["change"]["joint"]["hypothesis"]
+    assert part["name"] == "hypothesis" and part["value"] != 0.0
+    # The losses are those of the versions that served the records.
+    models = {name: version_artefact(known, name).model for name in ("v1", "w9")}
+    wrong = [
+        max(p := models[x["served_by"]].predict({c: x[c] for c in COLUMNS}), key=p.get) != x["label"]
+        for x in given
+    ]
+    assert changed["change"]["baseline"]["prequential"] == pytest.approx(sum(wrong[60:110]) / 50)
+    assert changed["change"]["target"]["prequential"] == pytest.approx(sum(wrong[120:180]) / 60)
+
+
+def test_alarms_are_about_a_version_and_those_about_rejected_records_about_none(tmp_path):
+    alarms = {
+        "enabled": True,
+        "one_in": 1000,
+        "min_change": 0.0,
+        "warm_up": 100,
+        "baseline": 100,
+        "subjects": ["loss", "rejected"],
+    }
+    known = versioned(write(tmp_path, "v2", "w9"), explainers=EXPLAINERS[:1], alarms=alarms)
+    given = records(["v2", "w9"] * 900)
+    for x in given[1000:]:
+        x["label"] = int(x["a"] < 0.5) if x["served_by"] == "v2" else x["label"]
+    raised = messages(Line(known).fold(given), "alarms")
+    assert {(alarm["subject"], alarm["version"]) for alarm in raised} == {("loss", "v2")}
+    raised = messages(Line(known).fold([*given[:400], *[b"{"] * 300]), "alarms")
+    assert {(alarm["subject"], alarm["version"]) for alarm in raised} == {("rejected", None)}
+
+
+def test_versions_may_have_other_columns_and_other_orders_of_classes(tmp_path):
+    write(tmp_path, "v1", columns=("b", "a"), feature="a")
+    write(tmp_path, "v2", columns=("c", "a", "new"), feature="c")
+    line = Line(versioned(str(tmp_path / "{version}.json")))
+    given = [{**x, "new": 1.0, "text": {"not": "read"}} for x in records(["v1", "v2"] * 20)]
+    found = messages(line.fold(given))
+    columns = {m["version"]["name"]: set(m["importance"]["ipfi"]["cross_entropy"]) for m in found}
+    assert columns == {"v1": {"a", "b"}, "v2": {"a", "c", "new"}}
+    assert line.state.versions.columns == ["b", "a", "c", "new"]
+    assert classes(line.fold([{"new": 1, "label": 0, "served_by": "v1"}])) == ["no_features"]
+
+
+def test_a_model_that_does_not_fit_the_partition_is_refused(tmp_path, caplog):
+    write(tmp_path, "v1")
+    (tmp_path / "v2.json").write_bytes(b"{")
+    write(tmp_path, "v3", columns=("label", *COLUMNS))
+    line = Line(versioned(str(tmp_path / "{version}.json")))
+    assert classes(line.fold(records(["v1", "v2", "v3"]))) == ["unknown_version"] * 2
+    assert "the file is truncated" in caplog.text and "'label' is one of its columns" in caplog.text
+
+
+def test_where_versions_are_does_not_count_and_what_they_are_does(tmp_path):
+    known = versioned(write(tmp_path, "v1", "v2"))
+    by_name = versioned(None, {"uris": {"v1": str(tmp_path / "v1.json")}, "unknown": "wait"})
+    assert fold_settings(known) == fold_settings(by_name)
+    assert fold_settings(known) != fold_settings(versioned(known.models.pattern, {"close_after": 5}))
+    line = Line(known)
+    line.fold(records(["v1"]))
+    Line(by_name, restored(encode(line.state), by_name))
+    with pytest.raises(UserError, match=r"there is no version 'v1'; models.uris has v2"):
+        restored(encode(line.state), versioned(None, {"uris": {"v2": str(tmp_path / "v2.json")}}))
+    with pytest.raises(SnapshotError, match="versions: with them, or without"):
+        restored(
+            encode(line.state), Settings(model={"uri": str(tmp_path / "v1.json")}, explainers=EXPLAINERS)
+        )
+
+
+@pytest.mark.parametrize(
+    ("yaml", "words"),
+    [
+        ("models: {pattern: m}\nrecord: {model_version: v}", "write {version} where the version"),
+        ("models: {uris: {a: m}}", "record.model_version .*is missing"),
+        ("record: {model_version: v}", "names versions, and models has none"),
+        ("models: {uris: {a: m}}\nrecord: {model_version: v}\nmodel: {uri: m}", "model.uri .*and models are both given"),
+        ("models: {uris: {a: m}}\nrecord: {model_version: v}\nmodel: {static: false}", "never learn"),
+        ("models: {uris: {a: m}}\nrecord: {model_version: 'header:'}", "names nothing"),
+        ("model: {classes: [a, b]}", "model.uri, which is not set"),
+        ("model: {features: [a]}", "model.uri, which is not set"),
+    ],
+)  # fmt: skip
+def test_settings_that_contradict_each_other_are_refused(tmp_path, yaml, words):
+    config = tmp_path / "settings.yaml"
+    config.write_text(yaml)
+    with pytest.raises(SettingsError, match=words):
+        load_settings(config, {})
+    with pytest.raises(ValidationError):
+        Settings(models={"uris": {"x" * 201: "m"}}, record={"model_version": "v"})

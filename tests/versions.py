@@ -1,0 +1,107 @@
+"""Models whose predictions tell them apart, as files of XGBoost, and records that name the version that served them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from explain_core.artefacts.load import load_artefact
+from explain_core.artefacts.relabelled import relabelled
+from explain_core.random import derive_seed
+from service.fold.explained_model import ExplainedModel
+from service.settings import Settings
+
+COLUMNS = ("a", "b", "c")
+
+EXPLAINERS = [
+    {"kind": "ipfi", "alpha": 0.05, "reservoir": {"size": 5}},
+    {"kind": "isage", "alpha": 0.05, "n_samples": 1, "reservoir": {"size": 5}},
+]
+
+
+def feature_of(version: str) -> str:
+    """The only feature that a version looks at."""
+    return COLUMNS[sum(version.encode()) % len(COLUMNS)]
+
+
+def content(version: str, columns: Sequence[str] = COLUMNS, feature: str = "") -> bytes:
+    """A stump on one feature, whose two logits no other version has."""
+    logit = 0.1 + sum(version.encode()) / 100
+    tree = {
+        "left_children": [1, -1, -1],
+        "right_children": [2, -1, -1],
+        "split_indices": [columns.index(feature or feature_of(version)), 0, 0],
+        "split_conditions": [0.5, -logit, 1.5 * logit],
+        "default_left": [1, 0, 0],
+        "tree_param": {"size_leaf_vector": "1"},
+    }
+    learner = {
+        "gradient_booster": {"name": "gbtree", "model": {"trees": [tree], "tree_info": [0]}},
+        "learner_model_param": {"base_score": "0.5", "num_feature": str(len(columns))},
+        "objective": {"name": "binary:logistic"},
+        "feature_names": list(columns),
+        "feature_types": ["float"] * len(columns),
+    }
+    return json.dumps({"learner": learner, "version": [2, 1, 0]}).encode()
+
+
+def write(folder: Path, *versions: str, **how: Any) -> str:
+    """The models of these versions in a folder; returns the pattern of their paths."""
+    for version in versions:
+        (folder / f"{version}.json").write_bytes(content(version, **how))
+    return str(folder / "{version}.json")
+
+
+def records(versions: Sequence[str | None], seed: int = 0) -> list[dict[str, Any]]:
+    """A labelled record that each of these versions served."""
+    rng = random.Random(seed)
+    made = []
+    for version in versions:
+        x = {name: round(rng.random(), 3) for name in COLUMNS}
+        made.append({**x, "label": int(rng.random() < x["a"]), "served_by": version})
+    return made
+
+
+class Alone:
+    """The versions of a partition as if each were alone: the model of its file, on the records that it served, in order.
+
+    ``take`` returns what a message about the record's version has to say, where one is due.
+    """
+
+    def __init__(self, settings: Settings, partition: int) -> None:
+        self._settings = settings
+        identity = (settings.app_id, settings.topics.records, partition, 0)
+        self._seed = derive_seed(settings.seed, *identity)
+        self._open: dict[str, ExplainedModel] = {}
+        self._seen: dict[str, int] = {}
+        self._records = 0
+
+    def take(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        versions, name = self._settings.models, record["served_by"]
+        if name not in self._open:
+            if len(self._open) == versions.max_open:
+                del self._open[min(self._open, key=lambda version: self._seen[version])]
+            assert versions.pattern is not None
+            artefact = load_artefact(versions.pattern.replace("{version}", name), "classification")
+            model = relabelled(artefact.model, artefact.classes)
+            self._open[name] = ExplainedModel(
+                self._settings, model, True, derive_seed(self._seed, "version", name)
+            )
+        model = self._open[name]
+        x, y = {column: record[column] for column in COLUMNS}, record["label"]
+        model.learn(x, y, 1.0, model.explain(x, y))
+        self._records += 1
+        self._seen[name] = self._records
+        first = min(self._open, key=lambda version: self._seen[version])
+        if self._records - self._seen[first] >= versions.close_after:
+            del self._open[first]
+        if model.records % self._settings.emit.every:
+            return None
+        found = model.content()
+        told = {"version": name, **{part: found[part] for part in ("explained", "performance", "importance")}}
+        return orjson.loads(orjson.dumps(told))  # type: ignore[no-any-return]
