@@ -48,9 +48,12 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
 
 
 def _alarm_floors(state: PartitionState) -> Samples:
-    alarms = state.alarms
-    floors = alarms.floors("performance", "rejected") if alarms is not None else ()
-    return [([subject.kind, subject.loss or ""], floor) for subject, floor in floors]
+    return [
+        ([subject.kind, subject.loss or "", version], floor)
+        for version, alarms in state.watches.items()
+        if alarms is not None
+        for subject, floor in alarms.floors("performance", "rejected")
+    ]
 
 
 METRICS = [
@@ -109,6 +112,6 @@ METRICS = [
         "gauge",
         "Smallest lasting change of a loss, of the gain over no model, or of the share of rejected records that an alarm could notice now.",
         _alarm_floors,
-        labels=("subject", "loss"),
+        labels=("subject", "loss", "version"),
     ),
 ]

@@ -199,6 +199,12 @@ class PartitionState:
         return {name: version.explained for name, version in self.versions.open.items()}
 
     @property
+    def watches(self) -> dict[str, Alarms | None]:
+        """The alarms by version; those of the partition under the empty name."""
+        versions = {} if self.versions is None else self.versions.open
+        return {"": self.alarms, **{name: version.alarms for name, version in versions.items()}}
+
+    @property
     def learnt(self) -> int:
         """How much came from outside so far, schemas and models: a snapshot is due with the first record that needed it."""
         return len(self.schemas) + (0 if self.versions is None else self.versions.openings)
@@ -332,8 +338,9 @@ class PartitionState:
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
         about = self.explained.content()
-        if self.alarms is not None:
-            self.alarms.fill_in(about)
+        alarms = self.watches.get(sample.version or "")
+        if alarms is not None:
+            alarms.fill_in(about)
         body = {
             "records": self.records,
             "explained": about["explained"],

@@ -160,8 +160,12 @@ def test_the_metrics_have_the_floors_of_the_loss_the_gain_and_rejected_records()
     assert measure(state)["alarm_floor"] == []
     fold(state, [b"{" if i % 10 == 0 else row for i, row in enumerate(stream(300))])
     floors = {tuple(labels): floor for labels, floor in measure(state)["alarm_floor"]}
-    assert floors.keys() == {("loss", "cross_entropy"), ("gain", "cross_entropy"), ("rejected", "")}
-    assert floors["rejected", ""] > 0.05
+    assert floors.keys() == {
+        ("loss", "cross_entropy", ""),
+        ("gain", "cross_entropy", ""),
+        ("rejected", "", ""),
+    }
+    assert floors["rejected", "", ""] > 0.05
     assert measure(new_state(model=STATIC, explainers=ONE))["alarm_floor"] == []
 
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.errors import SettingsError, SnapshotError, UserError
+from service.fold.metrics import measure
 from service.fold.models import forget_artefacts, version_artefact
 from service.fold.partition import PartitionState, fold_settings
 from service.fold.records import InputRecord
@@ -253,6 +254,12 @@ def test_alarms_are_about_a_version_and_those_about_rejected_records_about_none(
     assert {(alarm["subject"], alarm["version"]) for alarm in raised} == {("loss", "v2")}
     raised = messages(Line(known).fold([*given[:400], *[b"{"] * 300]), "alarms")
     assert {(alarm["subject"], alarm["version"]) for alarm in raised} == {("rejected", None)}
+    line = Line(known)
+    said = messages(line.fold(given[:500]))[-2:]
+    assert {message["version"]["name"] for message in said} == {"v2", "w9"}
+    assert all(message["performance"]["cross_entropy"]["floor"] > 0 for message in said)
+    labels = {tuple(labels) for labels, _ in measure(line.state)["alarm_floor"]}
+    assert labels == {("loss", "cross_entropy", "v2"), ("loss", "cross_entropy", "w9"), ("rejected", "", "")}
 
 
 def test_versions_may_have_other_columns_and_other_orders_of_classes(tmp_path):
