@@ -13,6 +13,7 @@ from explain_client.latest import latest, recent
 from explain_client.merge import Merged, MergedImportance, merge
 from explain_client.messages import (
     Alarm,
+    AlarmReference,
     DeadLetterHeaders,
     Drift,
     Explanation,
@@ -30,6 +31,7 @@ from explain_client.stream import Alarms, Drifts, Explanations, Start
 
 __all__ = [
     "Alarm",
+    "AlarmReference",
     "Alarms",
     "ChainError",
     "ClientError",

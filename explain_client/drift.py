@@ -29,7 +29,11 @@ _WINDOWS = [
 class Window:
     """The records of a partition between which and those of another window a risk changed."""
 
-    number: int = described("Number of the window in its partition and epoch, from 0.", 6, ge=0)
+    number: int = described(
+        "Number of the window in its partition and epoch, from 0; after an alarm, windows are numbered by pairs.",
+        6,
+        ge=0,
+    )
     records: int = described("Records in it.", 5000, ge=1, unit="records")
     late: int = described(
         "Records that came meanwhile with an event time before its period: they are not in it.",
@@ -51,17 +55,32 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmReference:
+    """The message of the alarms topic, of the same partition and epoch, that asked why the risk changed."""
+
+    seq: int = described("Its seq.", 3, ge=0)
+    offset: int = described("Its offset: of the record with which the change was noticed.", 34999, ge=0)
+    cause: int = described("Its cause.", 2, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
 class Drift(Message):
-    """Why the risk of one input partition's model changed from one window to the next."""
+    """Why the risk of one input partition's model changed: from one window to the next, or with the onset of an alarm."""
 
     schema: Literal["drift/1"] = described("Name and version of this schema.", "drift/1")
-    offset: int = described("Offset of the record that ended the target window.", 34999, ge=0)
+    offset: int = described(
+        "Offset of the last record of the target window or, with `alarm`, of the alarm.", 34999, ge=0
+    )
     timestamp: int = described(
         "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
     )
     seq: int = described("Number of this message in its partition and epoch, from 0.", 4, ge=0)
     baseline: Window = described("The window before.", _WINDOWS[0])  # noqa: RUF009
     target: Window = described("The window that ended.", _WINDOWS[1])  # noqa: RUF009
+    alarm: AlarmReference | None = described(  # noqa: RUF009
+        "The alarm that asked: the windows are then the records before its onset, and those from it on; null for windows of fixed length.",
+        None,
+    )
     sentence: str = described(
         "The result in words, for people.",
         "error rate rose by 0.060 ± 0.012 from window 5 to window 6 (0.201 → 0.261): concept +0.045",
@@ -100,6 +119,10 @@ class Drift(Message):
                 data[end] = window
             if data["change"] is not None:
                 require(data, dict, "change")
+            if data.setdefault("alarm", None) is not None:
+                require(data, dict, "alarm")
+                require(data["alarm"], int, *_REFERENCE)
+                data["alarm"] = AlarmReference(**{name: data["alarm"][name] for name in _REFERENCE})
             data["baseline"], data["target"] = (
                 Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
             )
@@ -108,6 +131,7 @@ class Drift(Message):
             raise SchemaError(f"not a drift message: {type(error).__name__}: {error}") from None
 
 
+_REFERENCE = tuple(entry.name for entry in fields(AlarmReference))
 _WINDOW = tuple(entry.name for entry in fields(Window))
 _COUNTS = tuple(name for name in _WINDOW if name != "version")
 _DRIFT = tuple(entry.name for entry in fields(Drift))

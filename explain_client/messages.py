@@ -6,12 +6,13 @@ generated from their metadata: description, unit (``x-unit``), examples and boun
 
 from explain_client.alarm import Alarm, Moment, Side
 from explain_client.dead_letter import DeadLetterHeaders
-from explain_client.drift import Drift, Window
+from explain_client.drift import AlarmReference, Drift, Window
 from explain_client.explanation import Explanation, Importance, Importances, LabelDelay, Losses, ModelVersion
 from explain_client.fields import is_date, unframed, utc
 
 __all__ = [
     "Alarm",
+    "AlarmReference",
     "DeadLetterHeaders",
     "Drift",
     "Explanation",

@@ -1,8 +1,8 @@
 """Run a command when the model errs more because the concept changed: ``retrain_on_drift.py SERVERS TOPIC -- COMMAND``.
 
-The command gets the records topic, the partition and the offset from which the new concept holds for certain: that of the first
-record after the window in which the change was found, as nobody knows where in it, or in the one before, it happened. A change
-that two windows share is found twice, and the second is passed over. A member of a consumer group: a message is committed once its
+The command gets the records topic, the partition and the offset from which the new concept holds: with ``drift.on_alarm`` the onset,
+else that of the first record after the window in which the change was found, as nobody knows where in it, or in the one before, it
+happened. A change that two windows share is found twice, and the second is passed over. A member of a consumer group: a message is committed once its
 command has succeeded, so that none is forgotten when this program stops.
 """
 
@@ -23,6 +23,11 @@ def calls_for_training(drift: Drift) -> bool:
     )
 
 
+def begins(drift: Drift) -> int:
+    """The offset from which the new concept holds."""
+    return drift.target.last_offset + 1 if drift.alarm is None else drift.target.first_offset
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("servers")
@@ -39,7 +44,7 @@ def main() -> None:
             key, window = (drift.partition, drift.epoch), drift.target.number
             if calls_for_training(drift) and found.get(key) != window - 1:
                 print(drift.time, drift.sentence, flush=True)
-                where = (drift.topic, str(drift.partition), str(drift.target.last_offset + 1))
+                where = (drift.topic, str(drift.partition), str(begins(drift)))
                 subprocess.run([*arguments.command, *where], check=True)
                 found[key] = window
 

@@ -17,20 +17,13 @@ from typing import Any
 import msgspec
 import orjson
 
-from explain_core import losses as known_losses
-from explain_core.drift import dbshap
 from explain_core.losses import Prediction
 from explain_core.models import Model
-from explain_core.random import derive_seed
 from explain_core.state import Count, State, StateError, Unpack, Value, check, check_row
-from service.fold.models import ModelData, load_model, model_data, restored_model, trusted_modules
+from service.fold.attribution import Attribution, Rows
+from service.fold.models import ModelData
 from service.fold.records import Sample
-from service.fold.sizes import HEADROOM
-from service.pickles.codec import dumps, loads
 from service.settings import Settings
-
-Rows = list[tuple[dict[str, Any], Any, float, str | None]]
-"""Records, truths, the model's loss on each before it learnt from it, and the version of the model that served it."""
 
 STORED_ROWS = list[tuple[dict[str, Value], Value, float, str | None]]
 """The same, as JSON may hold them."""
@@ -80,11 +73,7 @@ class Window:
             rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StateError(f"windows: rows: {error}") from None
-        for x, y, loss, _ in rows:
-            check_row("windows", x)
-            check(math.isfinite(loss), "windows: a loss that is not finite")
-            numeric = isinstance(y, int | float) and not isinstance(y, bool)
-            check(numeric and (task == "regression" or y in range(classes)), f"windows: a truth {y!r}")
+        check_rows(rows, task, classes)
         window = cls(data.number, data.model, data.period)
         window.late, window.first, window.last = data.late, data.first, data.last
         window.records, window.rows = len(rows), list(rows)
@@ -128,6 +117,15 @@ class Window:
         }
 
 
+def check_rows(rows: Rows, task: str, classes: int) -> None:
+    """Raise ``StateError`` for rows that the decoder would not have let pass."""
+    for x, y, loss, _ in rows:
+        check_row("windows", x)
+        check(math.isfinite(loss), "windows: a loss that is not finite")
+        numeric = isinstance(y, int | float) and not isinstance(y, bool)
+        check(numeric and (task == "regression" or y in range(classes)), f"windows: a truth {y!r}")
+
+
 class Windows:
     """The current window of a partition and the one before, both part of the partition's state.
 
@@ -138,18 +136,12 @@ class Windows:
         self, settings: Settings, seed: int, model_seed: int, versions: Callable[[str], Model] | None = None
     ) -> None:
         self._versions = versions
-        self.seed = seed
-        self._model_seed = model_seed
         self.current: Window | None = None
         self.baseline: Window | None = None
-        drift, regression = settings.drift, settings.model.task == "regression"
-        self._loss = known_losses.get(drift.loss or ("squared" if regression else "zero_one"))
-        self._settings = drift
-        identity = 6 * settings.record.max_string if settings.record.id else 0
-        self._max_bytes = settings.emit.max_bytes - HEADROOM - identity
+        self._settings = settings.drift
+        self._attribution = Attribution(settings, seed, model_seed)
         self._static = settings.model.static
         self._task = settings.model.task
-        self._model = settings.model
 
     def state(self) -> WindowsData:
         return WindowsData(
@@ -164,7 +156,7 @@ class Windows:
         )
         for window in (self.current, self.baseline):
             if window is not None and window.model is not None:
-                self._frozen(window, unpack)
+                self._attribution.thaw(window.model, unpack)
         if self.baseline is not None:
             check(self.baseline.records > 0, "windows: a closed one without records")
             self.baseline.close()
@@ -194,65 +186,37 @@ class Windows:
         if period and sample.timestamp // int(1_000 * period) < current.period:
             current.late += 1
             return None
-        current.add(offset, sample, y, self._loss(y, prediction))
+        current.add(offset, sample, y, self._attribution.loss(y, prediction))
         return self._end(current, model) if current.records == self._settings.window else None
 
     def _begin(self, model: Model, period: int) -> None:
         number = self.baseline.number + 1 if self.baseline else 0
         # The first window's model has learnt from nothing: it has no change to report.
-        frozen = None if self._static or number == 0 else model_data(model, False, dumps)
-        self.current = Window(number, frozen, period)
+        self.current = Window(number, self._attribution.freeze(model, number == 0), period)
 
     def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
         baseline, content = self.baseline, None
         if baseline is not None and (self._static or baseline.model is not None):
+            names = f"window {baseline.number}", f"window {window.number}"
             content = {
                 "baseline": baseline.bounds(),
                 "target": window.bounds(),
-                **self._why(baseline, window, model),
+                "alarm": None,
+                **self._attribution.content(
+                    baseline.read(),
+                    window.read(),
+                    self._hypothesis(baseline, window, model),
+                    names,
+                    window.number,
+                ),
             }
         window.close()
         self.baseline, self.current = window, None
         return content
 
-    def _why(self, baseline: Window, target: Window, model: Model) -> dict[str, Any]:
-        drift = self._settings
-        rows = baseline.read(), target.read()
-        try:
-            change = dbshap(
-                *([(x, y) for x, y, *_ in window] for window in rows),
-                hypothesis=self._hypothesis(baseline, target, model),
-                loss=self._loss,
-                factorisation=drift.groups or drift.factorisation,
-                prequential=tuple([loss for _, _, loss, _ in window] for window in rows),  # type: ignore[arg-type]
-                max_cells=drift.max_cells,
-                max_samples=drift.max_samples,
-                bootstrap=drift.bootstrap,
-                seed=derive_seed(self.seed, target.number),
-            )
-        except ValueError as error:
-            return {"sentence": f"not computed: {error}", "change": None}
-        sentence = change.sentence(f"window {baseline.number}", f"window {target.number}")
-        details = change.to_dict()
-        size = len(orjson.dumps(details))
-        if size > self._max_bytes:
-            return {
-                "sentence": f"{sentence}; the details take {size} bytes and are left out: raise emit.max_bytes",
-                "change": None,
-            }
-        return {"sentence": sentence, "change": details}
-
     def _hypothesis(self, baseline: Window, target: Window, model: Model) -> Model | tuple[Model, Model]:
         if self._versions is not None and baseline.version is not None and target.version is not None:
             return self._versions(baseline.version), self._versions(target.version)
-        return model if self._static else (self._frozen(baseline), self._frozen(target))
-
-    def _frozen(self, window: Window, unpack: Unpack | None = None) -> Model:
-        assert window.model is not None
-        return restored_model(
-            load_model(self._model, self._model_seed), window.model, False, unpack or self._loads
-        )
-
-    def _loads(self, packed: bytes) -> Any:
-        """Packed by this process, or checked by it."""
-        return loads(packed, trusted_modules(self._model))
+        if baseline.model is None or target.model is None:
+            return model
+        return self._attribution.thaw(baseline.model), self._attribution.thaw(target.model)

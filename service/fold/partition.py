@@ -22,6 +22,7 @@ from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData
+from service.fold.drift_on_alarm import Recent, RecentData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.label_delay import Delays, LabelDelay
@@ -69,6 +70,7 @@ class PartitionData(State, frozen=True):
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)] | None = None
     label_delay: Delays = msgspec.field(default_factory=list)
     versions: VersionsData | None = None
+    recent: RecentData | None = None
 
 
 class FoldError(UserError):
@@ -152,16 +154,13 @@ class PartitionState:
                 settings, load_model(settings.model, model_seed), settings.model.static, seed
             )
             self.alarms = self._make_alarms(self.explained, settings.alarms.subjects)
+        drift, drift_seed = settings.drift, derive_seed(seed, "drift")
         self.windows = (
-            Windows(
-                settings,
-                derive_seed(seed, "drift"),
-                model_seed,
-                self.versions.model if self.versions else None,
-            )
-            if settings.drift.enabled
+            Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
+            if drift.enabled and not drift.on_alarm
             else None
         )
+        self.recent = Recent(settings, drift_seed, model_seed) if drift.on_alarm else None
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,
@@ -264,13 +263,15 @@ class PartitionState:
         return outputs
 
     def _fold(self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None) -> list[Content]:
-        """Returns why the risk changed, for each drift window that the record ends, and the alarms: mostly none."""
+        """Returns why the risk changed, for each drift window that the record ends, the alarms, and what these ask for: mostly none."""
         windows, model = self.windows, self.explained.model
         changes: list[dict[str, Any] | None] = []
         explained = self.explained.explains
         prediction = self.explained.explain(x, y)
         if windows is not None:
             changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
+        if self.recent is not None:
+            self.recent.add(offset, sample, y, prediction, model)
         losses = self.explained.learn(x, y, sample.weight, prediction)
         position = Position(offset, sample.timestamp)
         alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
@@ -286,7 +287,11 @@ class PartitionState:
             self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
         ).digest()
         contents: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
-        return [*contents, *(("alarms", "alarm/1", alarm) for alarm in alarms)]
+        contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
+        if alarms and self.recent is not None:
+            asked = self.recent.asked(alarms, self.chains["alarms"].seq, offset, model)
+            contents += [("drift", "drift/1", change) for change in asked]
+        return contents
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
         if self._on_bad == "fail":
@@ -412,6 +417,7 @@ class PartitionState:
             key=self.key,
             label_delay=self.label_delay.state(),
             versions=None if self.versions is None else self.versions.state(pack),
+            recent=None if self.recent is None else self.recent.state(),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -425,6 +431,7 @@ class PartitionState:
             "versions: with them, or without",
         )
         check((data.alarms is None) == (self.alarms is None), "alarms: with them, or without")
+        check((data.recent is None) == (self.recent is None), "recent records: with them, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.records, self.notices = data.records, list(data.notices)
         self.rejections.restore(data.rejected, data.recently)
@@ -438,6 +445,8 @@ class PartitionState:
             self.explained.restore(data.explained, unpack)
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)
+        if self.recent is not None and data.recent is not None:
+            self.recent.restore(data.recent, len(self.labels), unpack)
         if self.alarms is not None and data.alarms is not None:
             self.alarms.restore(data.alarms)
         self.schemas.restore(data.schemas)

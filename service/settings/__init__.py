@@ -156,6 +156,13 @@ class Settings(BaseSettings):
             for feature in features
             if self.record.features is not None and feature not in self.record.features
         ]
+        if self.drift.on_alarm and not (self.alarms.enabled and "loss" in self.alarms.subjects):
+            problems.append(
+                (
+                    ("drift", "on_alarm"),
+                    "waits for alarms on the loss, and there are none; set alarms.enabled, with loss in alarms.subjects",
+                )
+            )
         for path, loss in used:
             try:
                 known_losses.get(loss or known_losses.DEFAULT[task], task)

@@ -22,6 +22,10 @@ class DriftSettings(Section):
         ge=0.001,
         description="Windows also end when the event time passes a multiple of this many seconds.",
     )
+    on_alarm: bool = Field(
+        False,
+        description="Instead of windows: when an alarm says that the model's loss changed, publish why, from the records before its onset and those since, up to window of each.",
+    )
     loss: LossName | None = Field(
         None, description="Loss whose change is attributed; by default zero_one, in a regression squared."
     )
@@ -42,7 +46,14 @@ class DriftSettings(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> DriftSettings:
-        refuse(group_problems(self.groups))
+        problems = group_problems(self.groups)
+        if self.on_alarm and not self.enabled:
+            problems.append((("on_alarm",), "is true and drift.enabled is false; set that too"))
+        if self.on_alarm and self.period is not None:
+            problems.append(
+                (("period",), "ends windows, and with drift.on_alarm there are none; take one of them out")
+            )
+        refuse(problems)
         return self
 
 

@@ -63,3 +63,10 @@ def test_only_a_concept_that_made_the_model_worse_calls_for_training():
     assert not retrain.calls_for_training(changed(**worse | {"change": -0.1}))
     assert not retrain.calls_for_training(changed(**worse | {"joint__concept__value": -0.05}))
     assert not retrain.calls_for_training(changed(**worse | {"causes": ["inputs"]}))
+
+
+def test_the_records_to_train_on_begin_with_the_onset_or_else_after_the_window():
+    drift = changed()
+    assert retrain.begins(drift) == drift.target.last_offset + 1
+    body = json.loads(drift.raw) | {"alarm": {"seq": 3, "offset": drift.offset, "cause": 1}}
+    assert retrain.begins(Drift.from_json(json.dumps(body).encode())) == drift.target.first_offset

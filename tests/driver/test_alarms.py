@@ -1,4 +1,4 @@
-"""Alarms on the in-memory cluster: whatever happens to the workers, the same ones are published, each once."""
+"""Alarms, and the attributions that they ask for, on the in-memory cluster: whatever happens to the workers, each is published once."""
 
 import json
 import random
@@ -28,7 +28,8 @@ def records(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
     rng = random.Random(seed)
-    driver = Driver(Settings(**{**TINY, "alarms": ALARMS}), partitions=2, tick=1e-3)
+    known = {**TINY, "alarms": ALARMS, "drift": {"enabled": True, "on_alarm": True, "window": 60}}
+    driver = Driver(Settings(**known), partitions=2, tick=1e-3)
     left = {partition: records(10 * seed + partition) for partition in range(2)}
     while any(left.values()):
         for partition, rows in left.items():
@@ -48,6 +49,12 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]
         assert {alarm["subject"] for alarm in found} >= {"loss", "rejected"}
         assert [alarm["seq"] for alarm in found] == list(range(len(found)))
+        changes = [json.loads(value) for _, value, _ in driver.published(partition)["drift"]]
+        assert changes and [change["seq"] for change in changes] == list(range(len(changes)))
+        for change in changes:
+            asked = found[change["alarm"]["seq"]]
+            assert asked["subject"] == "loss"
+            assert change["alarm"] == {name: asked[name] for name in ("seq", "offset", "cause")}
 
 
 def test_changed_settings_of_alarms_are_refused_and_named_or_begin_a_new_epoch():

@@ -1,0 +1,197 @@
+"""Why the risk changed, asked by an alarm: the records before its onset beside those since, in place of fixed windows.
+
+A window that is cut without regard to the change has records of before and after in it; an alarm says where the change is. The last
+2 · ``drift.window`` records are kept for that, in chunks, with the model from before the first record of each: the model that judges
+a side of the onset has learnt from none of its records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import orjson
+
+from explain_core.alarms.causes import OPEN
+from explain_core.losses import Prediction
+from explain_core.models import Model
+from explain_core.state import Count, State, StateError, Unpack, Value, check
+from service.fold.attribution import Attribution, Rows
+from service.fold.drift_windows import check_rows
+from service.fold.models import ModelData
+from service.fold.records import Sample
+from service.settings import Settings
+
+CHUNKS = 4
+"""Chunks of a window: as many models are kept for it."""
+
+Kept = tuple[int, int, dict[str, Any], Any, float, str | None]
+"""Offset and event time, and what ``Rows`` have of a record."""
+
+STORED = list[tuple[int, int, dict[str, Value], Value, float, str | None]]
+
+
+class ChunkData(State, frozen=True):
+    """Consecutive records in a snapshot: ``rows`` is JSON, ``STORED``; ``model`` is from before the first of them."""
+
+    model: ModelData | None
+    rows: bytes
+
+
+class RecentData(State, frozen=True):
+    """The chunks, the oldest first; how many attributions were made; and the causes of the newest of them."""
+
+    chunks: list[ChunkData]
+    attributions: Count
+    causes: list[tuple[str | None, Count]]
+
+
+class _Chunk:
+    """``rows`` are packed once the chunk is full."""
+
+    def __init__(self, model: ModelData | None, rows: list[Kept]) -> None:
+        self.model = model
+        self.rows: list[Kept] | bytes = rows
+        self.records = len(rows)
+
+    def read(self) -> list[Kept]:
+        return orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
+
+    def close(self) -> None:
+        self.rows = self.state().rows
+
+    def state(self) -> ChunkData:
+        packed = self.rows if isinstance(self.rows, bytes) else orjson.dumps(self.rows)
+        return ChunkData(self.model, packed)
+
+
+class Recent:
+    """The last records of a partition, part of its state."""
+
+    def __init__(self, settings: Settings, seed: int, model_seed: int) -> None:
+        self._attribution = Attribution(settings, seed, model_seed)
+        self._window = settings.drift.window
+        self._size = max(self._window // CHUNKS, 1)
+        self._static = settings.model.static
+        self._task = settings.model.task
+        self._chunks: list[_Chunk] = []
+        self._fresh = True
+        self._attributions = 0
+        self._causes: list[tuple[str | None, int]] = []
+
+    def add(self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model) -> None:
+        """Add a record before the model learns from it."""
+        chunks = self._chunks
+        if not chunks or chunks[-1].records == self._size:
+            if chunks:
+                chunks[-1].close()
+            chunks.append(_Chunk(self._attribution.freeze(model, self._fresh), []))
+            self._fresh = False
+            if sum(chunk.records for chunk in chunks[1:]) >= 2 * self._window:
+                del chunks[0]
+        last = chunks[-1]
+        assert isinstance(last.rows, list)
+        loss = self._attribution.loss(y, prediction)
+        last.rows.append((offset, sample.timestamp, sample.x, y, loss, sample.version))
+        last.records += 1
+
+    def asked(
+        self, alarms: list[dict[str, Any]], seq: int, offset: int, model: Model
+    ) -> list[dict[str, Any]]:
+        """The contents of the drift messages that alarms ask for, whose first has this ``seq`` and which the record at ``offset`` raised.
+
+        The first alarm of a cause on the loss asks; those after it have the same answer. Where records name versions of the model, ``model`` is
+        the one that the alarms are about, and the records are those that it served.
+        """
+        found = []
+        for number, alarm in enumerate(alarms, seq):
+            version, cause = alarm["version"], alarm["cause"]
+            if alarm["subject"] == "loss" and (version, cause) not in self._causes:
+                self._causes = [*self._causes, (version, cause)][-OPEN:]
+                reference = {"seq": number, "offset": offset, "cause": cause}
+                found.append({**self._answer(alarm["onset"]["offset"], version, model), "alarm": reference})
+        return found
+
+    def _answer(self, onset: int, version: str | None, model: Model) -> dict[str, Any]:
+        rows: list[Kept] = []
+        starts: list[tuple[int, ModelData | None]] = []
+        for chunk in self._chunks:
+            starts.append((len(rows), chunk.model))
+            rows += [row for row in chunk.read() if row[5] == version]
+        cut = next(at for at, row in enumerate(rows) if row[0] >= onset)
+        begin, end = max(0, cut - self._window), min(len(rows), cut + self._window)
+        hypothesis: Model | tuple[Model, Model] = model
+        if not self._static:
+            known = [(at, kept) for at, kept in starts if kept is not None and begin <= at <= cut]
+            begin = known[0][0] if known else cut
+            if known:
+                hypothesis = self._attribution.thaw(known[0][1]), self._attribution.thaw(known[-1][1])
+        number = 2 * self._attributions
+        self._attributions += 1
+        if cut - begin < 2 or end - cut < 2:
+            return {
+                "baseline": self._bounds(rows, number),
+                "target": self._bounds(rows, number + 1),
+                "sentence": f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window",
+                "change": None,
+            }
+        before, since = rows[begin:cut], rows[cut:end]
+        names = f"the {len(before):,} records before offset {onset}", f"the {len(since):,} from there on"
+        content = self._attribution.content(_rows(before), _rows(since), hypothesis, names, number + 1)
+        sides = {
+            "baseline": self._bounds(before, number),
+            "target": self._bounds(since, number + 1),
+        }
+        return {**sides, **content}
+
+    def _bounds(self, rows: list[Kept], number: int) -> dict[str, Any]:
+        first, last = rows[0], rows[-1]
+        between = sum(
+            first[0] <= row[0] <= last[0] and row[5] != first[5]
+            for chunk in (self._chunks if first[5] is not None else ())
+            for row in chunk.read()
+        )
+        return {
+            "number": number,
+            "records": len(rows),
+            "late": 0,
+            "version": first[5],
+            "of_other_versions": between,
+            "first_offset": first[0],
+            "last_offset": last[0],
+            "first_timestamp": first[1],
+            "last_timestamp": last[1],
+        }
+
+    def state(self) -> RecentData:
+        return RecentData([chunk.state() for chunk in self._chunks], self._attributions, list(self._causes))
+
+    def restore(self, data: RecentData, classes: int, unpack: Unpack) -> None:
+        """Restore a stored state. Raises ``StateError`` where it is invalid."""
+        check(len(data.chunks) <= 2 * CHUNKS + 4, "recent records: too many chunks")
+        last = -1
+        for at, stored in enumerate(data.chunks):
+            try:
+                rows: Any = msgspec.json.decode(stored.rows, type=STORED)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise StateError(f"recent records: {error}") from None
+            check_rows(_rows(rows), self._task, classes)
+            for offset, *_ in rows:
+                check(offset > last, "recent records: not in the order of their offsets")
+                last = offset
+            newest = at == len(data.chunks) - 1
+            check(0 < len(rows) <= self._size, "recent records: a chunk of another size")
+            check(newest or len(rows) == self._size, "recent records: a chunk that is not full")
+            if stored.model is not None:
+                self._attribution.thaw(stored.model, unpack)
+            chunk = _Chunk(stored.model, rows)
+            if not newest:
+                chunk.close()
+            self._chunks.append(chunk)
+        check(len(data.causes) <= OPEN, f"recent records: more than {OPEN} causes")
+        self._fresh = not data.chunks
+        self._attributions, self._causes = data.attributions, list(data.causes)
+
+
+def _rows(kept: list[Kept]) -> Rows:
+    return [row[2:] for row in kept]

@@ -1,0 +1,185 @@
+"""Attributions that alarms ask for: of which records, that they name the alarm, and that they survive a restart."""
+
+import msgspec
+import pytest
+
+from explain_client.messages import Alarm, Drift
+from explain_core.drift import RiskChange
+from explain_core.state import StateError
+from service.errors import SettingsError
+from service.settings import load_settings
+from service.snapshots.snapshot import encode
+from tests.folds import fold, new_state, restored, settings
+from tests.service.test_alarms import EARLY, ONE, STATIC
+from tests.service.test_versions import Line, versioned
+from tests.service.test_windows import stream
+from tests.versions import EXPLAINERS, records, write
+
+ASKED = {"enabled": True, "on_alarm": True, "window": 400}
+WATCHED = {**EARLY, "subjects": ["loss", "gain"]}
+
+
+def sections(**others):
+    return {"alarms": WATCHED, "drift": ASKED, "explainers": ONE, "emit": {"every": 500}, **others}
+
+
+def read(outputs, destination, kind):
+    return [kind.from_json(output.value) for output in outputs if output.destination == destination]
+
+
+@pytest.fixture(scope="module", params=["static", "learning"])
+def flipped(request):
+    """The concept turns over at record 1,030 of 1,300."""
+    model = STATIC if request.param == "static" else {}
+    return request.param, fold(new_state(**sections(model=model)), stream(1_300, flips_at=1_030))
+
+
+def test_an_alarm_on_the_loss_asks_why_and_the_answer_names_it(flipped):
+    kind, outputs = flipped
+    alarms, (drift,) = read(outputs, "alarms", Alarm), read(outputs, "drift", Drift)
+    asked = next(alarm for alarm in alarms if alarm.subject == "loss")
+    assert (drift.alarm.seq, drift.alarm.offset, drift.alarm.cause) == (asked.seq, asked.offset, asked.cause)
+    assert (drift.seq, drift.offset, drift.timestamp) == (0, asked.offset, asked.timestamp)
+    before, since = drift.baseline, drift.target
+    assert before.last_offset + 1 == since.first_offset == asked.onset.offset
+    assert (since.last_offset, since.records) == (asked.offset, asked.offset - asked.onset.offset + 1)
+    # A learning model's side begins with a chunk, as that is where a model was kept.
+    assert before.records == 400 if kind == "static" else 300 < before.records <= 400
+    assert (before.number, since.number) == (0, 1)
+    change = RiskChange.from_dict(drift.change)
+    assert change.causes[0].name == "concept" and change.joint.concept.value > 0.2
+    assert kind == "learning" or not change.joint.hypothesis or change.joint.hypothesis.value == 0.0
+    expected = f"from the {before.records} records before offset {since.first_offset} to the {since.records} from there on"
+    assert drift.sentence.startswith("error rate rose by 0.") and expected in drift.sentence
+
+
+def test_the_alarm_comes_before_what_it_asked_for(flipped):
+    _, outputs = flipped
+    places = {output.destination: at for at, output in enumerate(outputs) if output.destination == "drift"}
+    asked = [at for at, output in enumerate(outputs) if output.destination == "alarms"]
+    assert min(asked) < places["drift"]
+
+
+def test_the_answer_is_that_of_windows_that_are_cut_at_the_onset():
+    rows, length = stream(1_100, flips_at=1_000), 50
+    (asked,) = read(
+        fold(new_state(**sections(model=STATIC, drift={**ASKED, "window": length})), rows), "drift", Drift
+    )
+    assert (asked.target.first_offset, asked.target.records, asked.baseline.records) == (
+        1_000,
+        length,
+        length,
+    )
+    fixed = {"enabled": True, "window": length}
+    windows = read(fold(new_state(**{**sections(model=STATIC), "drift": fixed}), rows), "drift", Drift)
+    same = next(drift for drift in windows if drift.target.first_offset == 1_000)
+    assert same.alarm is None
+    found, expected = (RiskChange.from_dict(drift.change) for drift in (asked, same))
+    assert found.change == expected.change
+    assert found.joint.concept.value == pytest.approx(expected.joint.concept.value)
+    assert (found.baseline, found.target) == (expected.baseline, expected.target)
+
+
+@pytest.mark.parametrize("model", [STATIC, {}], ids=["static", "learning"])
+def test_a_state_that_is_restored_gives_the_same_answers(model, flipped):
+    known, rows = sections(model=model), stream(1_300, flips_at=1_030)
+    expected = flipped[1] if (flipped[0] == "static") == bool(model) else fold(new_state(**known), rows)
+    state, found, start = new_state(**known), [], 0
+    for cut in (1, 100, 760, 1_040, 1_300):
+        found += fold(state, rows[start:cut])
+        raw = encode(state)
+        state = restored(raw, settings(**known))
+        assert encode(state) == raw
+        start = cut
+    assert found == expected
+
+
+def test_where_too_few_records_are_kept_the_answer_says_so():
+    outputs = fold(
+        new_state(**sections(model=STATIC, drift={**ASKED, "window": 10})), stream(1_300, flips_at=1_030)
+    )
+    (drift,) = read(outputs, "drift", Drift)
+    assert drift.change is None
+    assert drift.sentence.startswith("not computed: of the records before the onset at offset 10")
+    assert drift.sentence.endswith("too few are kept; raise drift.window")
+    assert drift.target.records <= 22
+
+
+def test_no_more_records_are_kept_than_two_windows_and_a_chunk():
+    state = new_state(**sections(model=STATIC, drift={**ASKED, "window": 40}))
+    for start in range(0, 300, 50):
+        fold(state, stream(50, seed=start))
+        kept = sum(len(msgspec.json.decode(chunk.rows)) for chunk in state.state(bytes).recent.chunks)
+        assert kept <= 2 * 40 + 10
+    assert kept >= 2 * 40
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        b"[[0,0,{},0,NaN,null]]",
+        b"[[0,0,{},7,0.5,null],[1,0,{},0,0.5,null]]",
+        b"[[0,0,{},0,0.5,null]]",  # not full, and not the newest
+        b"[[9,0,{},0,0.5,null],[8,0,{},0,0.5,null]]",
+        b"{",
+    ],
+)
+def test_records_that_are_none_are_refused(rows):
+    known = sections(model=STATIC, drift={**ASKED, "window": 10})
+    state = new_state(**known)
+    fold(state, stream(20))
+    data = state.state(bytes)
+    first, *others = data.recent.chunks
+    changed = msgspec.structs.replace(
+        data.recent, chunks=[msgspec.structs.replace(first, rows=rows), *others]
+    )
+    for wrong in (changed, None):
+        with pytest.raises(StateError):
+            new_state(**known).restore(msgspec.structs.replace(data, recent=wrong), bytes)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"drift": {"on_alarm": True}, "alarms": {"enabled": True}}, "drift.enabled is false"),
+        ({"drift": {"enabled": True, "on_alarm": True}}, "set alarms.enabled, with loss in alarms.subjects"),
+        (
+            {
+                "drift": {"enabled": True, "on_alarm": True},
+                "alarms": {"enabled": True, "subjects": ["gain"]},
+            },
+            "set alarms.enabled, with loss in alarms.subjects",
+        ),
+        (
+            {"drift": {"enabled": True, "on_alarm": True, "period": 60}, "alarms": {"enabled": True}},
+            "with drift.on_alarm there are none",
+        ),
+    ],
+)
+def test_settings_without_an_alarm_to_wait_for_are_refused(given, message):
+    with pytest.raises(SettingsError, match=message):
+        load_settings(overrides=given, environ={})
+
+
+def test_an_alarm_about_a_version_asks_of_the_records_that_it_served(tmp_path):
+    watched = {"enabled": True, "one_in": 1_000, "warm_up": 100, "baseline": 100, "subjects": ["loss"]}
+    known = versioned(
+        write(tmp_path, "v2", "w9"), explainers=EXPLAINERS[:1], alarms=watched, drift={**ASKED, "window": 300}
+    )
+    given = records(["v2", "w9"] * 700)
+    for x in given[1_000:]:
+        x["label"] = int(x["a"] < 0.5) if x["served_by"] == "v2" else x["label"]
+    line = Line(known)
+    outputs = line.fold(given[:900])
+    outputs += line.restart().fold(given[900:])
+    assert outputs == Line(known).fold(given)
+    alarms, changes = read(outputs, "alarms", Alarm), read(outputs, "drift", Drift)
+    assert [alarm.version for alarm in alarms] == ["v2"] == [drift.baseline.version for drift in changes]
+    (asked,), (drift,) = alarms, changes
+    assert drift.alarm.seq == asked.seq
+    for window in (drift.baseline, drift.target):
+        length = window.last_offset - window.first_offset + 1
+        assert (window.version, window.of_other_versions) == ("v2", length - window.records)
+        assert abs(window.records - window.of_other_versions) <= 1
+    assert drift.baseline.last_offset < asked.onset.offset == drift.target.first_offset
+    assert RiskChange.from_dict(drift.change).joint.concept.value > 0.0
