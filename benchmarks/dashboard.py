@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -17,13 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
 import orjson
 from playwright.sync_api import Browser, sync_playwright
 
+from benchmarks.browser import launch
 from explain_client.chain import chained, genesis
+from explain_core.drift import dbshap
 from service.broker.embedded import Broker
 from service.http.app import make_app
 from service.http.dashboard import Dashboard
@@ -38,6 +40,9 @@ from service.settings.operation import HttpSettings
 
 VISITS, UPDATES = 3, 6
 
+MARKS = 10
+"""One less than this has each partition alarms, and windows."""
+
 # When the picture of an update is there: the frame after the one in which its elements were changed.
 WATCH = """
 window.pictures = [];
@@ -50,14 +55,25 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
 """
 
 
+HEAD = {"app_id": "benchmark", "topic": "records", "id": None, "keys": None, "epoch": 0}
+
+
 class Writer:
-    """The explanations of one sidecar, each partition a chain."""
+    """The messages of one sidecar, each partition a chain."""
 
     def __init__(self, partitions: int, features: int) -> None:
         self._rng = np.random.default_rng(0)
         self._features = features
         self._seq = [0] * partitions
-        self._digests = [genesis("benchmark", "records", number, 0, "explanations") for number in range(partitions)]  # fmt: skip
+        self._digests = {
+            (name, number): genesis("benchmark", "records", number, 0, name)
+            for name in ("explanations", "alarms", "drift")
+            for number in range(partitions)
+        }
+        rows = [
+            ({f"feature_{n}": int(self._rng.integers(3)) for n in range(features)}, i % 2) for i in range(200)
+        ]
+        self._change = dbshap(rows[:100], rows[100:], hypothesis=lambda _: {0: 0.5, 1: 0.5}).to_dict()
 
     def next(self, partition: int) -> bytes:
         values = np.sort(self._rng.random(self._features))[::-1] / 10
@@ -66,17 +82,46 @@ class Writer:
             for n, v in enumerate(values.tolist())
         }
         seq = self._seq[partition]
-        body = orjson.dumps({
-            "schema": "explanation/1", "app_id": "benchmark", "topic": "records", "partition": partition, "offset": 100 * seq,
-            "timestamp": 1_700_000_000_000 + 1_000 * seq, "id": None, "epoch": 0, "seq": seq, "records": 100 * (seq + 1),
+        self._seq[partition] += 1
+        return self._chained("explanations", partition, HEAD | {
+            "schema": "explanation/1", "partition": partition, "offset": 100 * seq,
+            "timestamp": moment(seq), "seq": seq, "records": 100 * (seq + 1),
             "explained": 100 * (seq + 1), "rejected": 0, "status": "ready",
-            "performance": {"cross_entropy": {"model": 0.4, "empty": 0.6}},
+            "performance": {"cross_entropy": {"model": 0.4 + 0.1 * self._rng.random(), "empty": 0.6}},
             "importance": {name: {"cross_entropy": cells} for name in ("ipfi", "isage")},
             "estimators": {name: {"alpha": 0.001, "size": 100} for name in ("ipfi", "isage")}, "notices": [],
-        })[:-1]  # fmt: skip
-        self._seq[partition] += 1
-        self._digests[partition] = chained(self._digests[partition], body)
-        return body + b',"digest":"' + self._digests[partition].hex().encode() + b'"}'
+        })  # fmt: skip
+
+    def alarm(self, partition: int, seq: int, at: int) -> bytes:
+        """An alarm on a feature at so many explanations after the first."""
+        side = {"value": 0.01, "low": 0.005, "high": 0.015, "records": 1_000}
+        onset = {"offset": 100 * at, "timestamp": moment(at)}
+        return self._chained("alarms", partition, HEAD | {
+            "schema": "alarm/1", "partition": partition, "offset": 100 * at, "timestamp": moment(at), "seq": seq,
+            "subject": "importance", "feature": f"feature_{seq}", "estimator": "ipfi", "loss": "cross_entropy",
+            "direction": "up", "before": side, "after": side, "onset": onset, "earliest": onset, "latest": onset,
+            "evidence": 1.2, "clipped": 0.0, "cause": seq + 1, "one_in": 1_000_000, "min_change": 0.05, "model": None,
+            "sentence": f"feature_{seq} matters more. False alarms: at most one in 1,000,000 records.",
+        })  # fmt: skip
+
+    def change(self, partition: int, seq: int, at: int) -> bytes:
+        """Why the risk changed in the window that ended at so many explanations after the first."""
+        window = {"number": seq, "records": 1_000, "late": 0, "first_offset": 100 * at - 1_000, "last_offset": 100 * at,
+                  "first_timestamp": moment(at - 10), "last_timestamp": moment(at)}  # fmt: skip
+        return self._chained("drift", partition, HEAD | {
+            "schema": "drift/1", "partition": partition, "offset": 100 * at, "timestamp": moment(at), "seq": seq,
+            "baseline": window, "target": window, "sentence": "the risk changed", "change": self._change,
+        })  # fmt: skip
+
+    def _chained(self, name: str, partition: int, message: dict[str, Any]) -> bytes:
+        body = orjson.dumps(message)[:-1]
+        digest = chained(self._digests[name, partition], body)
+        self._digests[name, partition] = digest
+        return body + b',"digest":"' + digest.hex().encode() + b'"}'
+
+
+def moment(seq: int) -> int:
+    return 1_700_000_000_000 + 60_000 * seq
 
 
 @contextmanager
@@ -87,22 +132,33 @@ def followed(writer: Writer, partitions: int, messages: int) -> Iterator[Dashboa
             "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap_servers,
             "EXPLAIN_APP_ID": "benchmark",
             "EXPLAIN_HTTP__PORT": "0",
+            "EXPLAIN_ALARMS__ENABLED": "true",
+            "EXPLAIN_DRIFT__ENABLED": "true",
         }
         settings = load_settings(environ=environment)
         topic = settings.topics.explanations
         topics = Topics(settings)
-        topics.create_topics([(topic, partitions, {})])
-        topics.until_described(topic)
-        empty, _ = served(environment, 0)
+        outputs = (topic, settings.topics.alarms, settings.topics.drift)
+        topics.create_topics([(name, partitions, {}) for name in outputs])
+        topics.until_described(*outputs)
+        empty, _, _ = served(environment, 0)
         producer = plain_producer(settings)
         for _ in range(messages):
             for partition in range(partitions):
                 producer.produce(topic, writer.next(partition), partition=partition)
             producer.poll(0)
+        for seq, at in enumerate(range(messages // MARKS, messages, messages // MARKS)):
+            for partition in range(partitions):
+                for name, make in (
+                    (settings.topics.alarms, writer.alarm),
+                    (settings.topics.drift, writer.change),
+                ):
+                    producer.produce(name, make(partition, seq, at), partition=partition)
         producer.flush(60)
-        full, seconds = served(environment, partitions * messages)
+        marks = len(range(messages // MARKS, messages, messages // MARKS))
+        full, own, seconds = served(environment, partitions * (messages + 2 * marks))
         print(f"{partitions} partitions × {messages} messages read in {seconds:.1f} s: the server has {full:.1f} MB, "
-              f"{full - empty:.1f} MB more than without messages")  # fmt: skip
+              f"of which {full - own:.1f} MB are files such as libraries; {full - empty:.1f} MB more than without messages")  # fmt: skip
         site = Dashboard(settings)
         with site.following():
             while not all_read(site.feed, partitions, messages):
@@ -110,8 +166,8 @@ def followed(writer: Writer, partitions: int, messages: int) -> Iterator[Dashboa
             yield site
 
 
-def served(environment: dict[str, str], messages: int) -> tuple[float, float]:
-    """Megabytes of memory of ``explain-sidecar dashboard`` once it has read so many messages, and the seconds until then."""
+def served(environment: dict[str, str], messages: int) -> tuple[float, float, float]:
+    """Megabytes of resident memory, in all and without files, of ``explain-sidecar dashboard`` once it has read so many messages, and the seconds until then."""
     process = subprocess.Popen(
         [sys.executable, "-m", "service.cli", "dashboard"],
         env={**os.environ, **environment},
@@ -125,9 +181,8 @@ def served(environment: dict[str, str], messages: int) -> tuple[float, float]:
             time.sleep(0.1)
         seconds = time.monotonic() - started
         time.sleep(3)
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-        assert found is not None
-        return int(found.group(1)) / 1024, seconds
+        status = dict(re.findall(r"(\w+):\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()))
+        return int(status["VmRSS"]) / 1024, int(status["RssAnon"]) / 1024, seconds
     finally:
         process.terminate()
         process.wait(30)
@@ -179,8 +234,8 @@ def main(partitions: int, features: int, messages: int) -> None:
             print(f"server, {view}: {1e3 * median(times):.1f} ms an update; {sizes[0]:,} bytes at first, then {sizes[-1]:,}")  # fmt: skip
         http = HttpSettings(port=0)
         sock = bind(http)
-        with serving(make_app(http, site.routes), sock), sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])  # fmt: skip
+        with serving(make_app(http, site.routes), sock, http), sync_playwright() as playwright:
+            browser = launch(playwright)
             for view in VIEWS:
                 # Each tab is one of its own, with nothing in its cache.
                 visits = [look(browser, address(sock), view, site.feed, writer) for _ in range(VISITS)]

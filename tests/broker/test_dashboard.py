@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Browser, sync_playwright
 
+from benchmarks.browser import launch
 from service.http.views import VIEWS
 from tests.broker.harness import Factory, Pipeline, Process
-from tests.browser import HOSTILE, Visit, launch
+from tests.browser import HOSTILE, Visit
 
 
 @pytest.fixture(scope="module")

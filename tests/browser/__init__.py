@@ -1,29 +1,12 @@
-"""The browser of the tests: Chromium as an npm package carries it, so that no machine has to bring one."""
+"""Visits to the dashboard in a real browser."""
 
-import os
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import Browser, Page
 
-UNPACKED = Path(__file__).parent / "node_modules" / ".unpacked"
 AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
-
-
-def launch(playwright: Playwright) -> Browser:
-    """A headless Chromium. Its sandbox needs what few machines grant a program that no system package installed."""
-    assert (UNPACKED / "chromium").exists(), "the tests' Chromium is missing: make setup brings it"
-    return playwright.chromium.launch(
-        executable_path=UNPACKED / "chromium",
-        args=["--no-sandbox"],
-        env={
-            **os.environ,
-            "LD_LIBRARY_PATH": str(UNPACKED / "al2023" / "lib"),
-            "FONTCONFIG_PATH": str(UNPACKED / "fonts"),
-            "LC_ALL": "en_US.UTF-8",  # it makes of POSIX a language that its own Intl refuses
-        },
-    )
 
 
 class Visit:

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.browser import launch
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.http.app import make_app
@@ -21,7 +22,7 @@ from service.http.server import address, bind, serving
 from service.http.views import VIEWS
 from service.settings import Settings, load_settings
 from service.settings.operation import HttpSettings
-from tests.browser import AXE, HOSTILE, Visit, launch
+from tests.browser import AXE, HOSTILE, Visit
 
 FORMULA = "=HYPERLINK(0)"
 START = 1_700_000_000_000
