@@ -93,6 +93,10 @@ types: setup ## check static types
 schemas: setup ## write schemas/ again from the code
 	$(BIN)/python -m service.wire.schemas
 
+.PHONY: screenshots
+screenshots: setup ## take the pictures of the dashboard in docs/images again
+	$(BIN)/python -m docs.screenshots
+
 .PHONY: docs
 docs: setup ## build the documentation as a site in build/site
 	$(BIN)/python -m docs.generate

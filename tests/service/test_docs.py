@@ -202,6 +202,7 @@ SAYS = {
     ],
     "docs/how-to/alarms.md": [],
     "docs/how-to/operate.md": [],
+    "docs/how-to/dashboard.md": [],
     "docs/how-to/consume.md": [],
     "docs/how-to/drift.md": ["error rate "],
     "docs/how-to/secure.md": ["sasl.mechanism", "http.token"],
