@@ -17,7 +17,7 @@ DRIVERS = 3
 COURSE = 60
 """Points of a small chart."""
 
-NEWEST_ALARMS = 100
+NEWEST_ALARMS = 50
 
 
 def overview(known: Mapping[int, Partition], wanted: Column) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _summary(partition: Partition, column: Column) -> dict[str, Any]:
         "empty": None if performance is None else rounded(performance.empty),
         "drivers": [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
         "course": _course(partition.history, loss),
-        "alarms": sorted({alarm["onset"] for alarm in partition.alarms}),
+        "alarms": sorted(alarm["onset"] for alarm in partition.alarms),
     }  # fmt: skip
 
 

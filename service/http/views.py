@@ -11,7 +11,7 @@ from typing import Any
 from explain_client.messages import Explanation, is_date
 from service.http.comparison import grid, overview
 from service.http.feed import Feed, Partition
-from service.http.history import START, Column, column_of, figures, positive, ranking
+from service.http.history import START, Column, column_of, figures, positive, ranking, rounded
 from service.http.sentences import changes_sentence, integrity_sentence, overview_sentence, sentence
 
 MOST = 50
@@ -125,10 +125,17 @@ class Page:
         # In the order of their appearance, which does not change as the values do.
         shown = sorted(order[:MOST]) + found + focused
         lines = [history.features[i] for i in shown]
+        newest = {} if partition.newest is None else partition.newest.importances.get(column[0], {}).get(column[1], {})  # fmt: skip
+        floors = {name: rounded(cell.floor) for name, cell in newest.items()}
         rest = [float(cells[i][0]) for i in order[MOST:] if not math.isnan(cells[i][0])]
         return {
             "rows": [
-                {"feature": history.features[i], "value": _number(cells[i][0]), "half": _number(cells[i][1])}
+                {
+                    "feature": (name := history.features[i]),
+                    "value": _number(cells[i][0]),
+                    "half": _number(cells[i][1]),
+                    "floor": floors.get(name),
+                }
                 for i in shown
             ],
             "other": {"count": max(len(order) - MOST, 0), "value": sum(rest)},

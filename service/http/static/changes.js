@@ -18,7 +18,7 @@ export function show(body, page) {
   const within = (from, to) => to >= range[0] && from <= range[1];
   const shownAlarms = alarms.filter((group) => within(group.onset / 1000, group.onset / 1000));
   const shownWindows = windows.filter((one) => within(one.target.first_timestamp / 1000, one.target.last_timestamp / 1000));
-  const open = found(page.selection.at) ?? shownWindows.find((one) => one.steps) ?? shownAlarms[0] ?? null;
+  const open = found(page.selection.at) ?? shownWindows.find((one) => one.steps && one.cause !== "none") ?? shownWindows.find((one) => one.steps) ?? shownAlarms[0] ?? null;
   const press = (at) => {
     opening = true;
     page.choose({ at });

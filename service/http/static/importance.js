@@ -45,7 +45,7 @@ function rowsAt({ rows, lines }, range) {
     const [values, halves] = series[index];
     const marks = alarms.filter((alarm) => alarm.feature === feature);
     const now = newest || last < 0 ? rows[index] : { value: values[last], half: halves[last] };
-    return { feature, value: now.value, half: now.half, before: first < 0 ? null : values[first], values, halves, marks };
+    return { feature, value: now.value, half: now.half, floor: newest ? rows[index].floor : null, before: first < 0 ? null : values[first], values, halves, marks };
   });
   const order = (key) => [...found].sort((a, b) => (b[key] ?? -Infinity) - (a[key] ?? -Infinity));
   order("before").forEach((row, index) => (row.was = row.before === null ? null : index + 1));
@@ -57,7 +57,7 @@ function rowsAt({ rows, lines }, range) {
 function showFocus(focus, range, page) {
   fill(byId("focus-title"), focus.feature);
   const marks = focus.marks.map((alarm) => ({ from: alarm.onset / 1000, text: alarm.direction === "up" ? "+" : "−", label: `${alarm.direction === "up" ? "+" : "−"} Alarm of ${moment(alarm.onset)}: ${alarmTitle(alarm)}`, pressed: null, open: () => page.choose({ view: "changes", at: `alarm-${alarm.id}` }) }));
-  fill(byId("focus-caption"), `${banded(focus.value, focus.half)}, ${rankText(focus)}${marks.length ? `; ${many(marks.length, "alarm")}` : ""}. The thin lines are the other features that matter most.`);
+  fill(byId("focus-caption"), `${banded(focus.value, focus.half)}, ${rankText(focus)}${marks.length ? `; ${many(marks.length, "alarm")}` : ""}. ${focus.floor === null ? "" : `A lasting change of ${figure(focus.floor)} or more would raise an alarm. `}The thin lines are the other features that matter most.`);
   chart ??= new Chart(byId("importance-chart"), "Importance over time", page.chooseRange);
   byId("importance-chart").hidden = !course.times.length;
   if (!course.times.length) return;
@@ -76,7 +76,7 @@ function showFocus(focus, range, page) {
 
 function rankText({ rank, was }) {
   if (was === null) return `rank ${rank}, new`;
-  return was === rank ? `rank ${rank} as before` : `rank ${rank}, was ${was}`;
+  return was === rank ? `rank ${rank} as at first` : `rank ${rank}, at first ${was}`;
 }
 
 function makeRow() {

@@ -155,7 +155,12 @@ byId("save-table").onclick = () => shown?.state && saveTable(SHOWN[selection.vie
 byId("save-picture").onclick = () => savePicture(document.querySelector("main"), nameOfFile());
 byId("copy-link").onclick = async (event) => {
   const button = event.currentTarget;
-  await navigator.clipboard.writeText(location.href).then(() => fill(byId("told"), "The link is copied."), () => fill(byId("told"), `Copy it from the address: ${location.href}`));
+  try {
+    await navigator.clipboard.writeText(location.href); // there is no clipboard without HTTPS, but on localhost
+    fill(byId("told"), "The link is copied.");
+  } catch {
+    fill(byId("told"), "Copy the address: it leads to what is shown.");
+  }
   button.focus();
 };
 const moved = () => {

@@ -20,7 +20,7 @@ function compare(grid, place, chosen, page) {
   const rows = grid.partitions.map((partition, index) => ({ partition, value: grid.values[place][index], half: grid.halves[index], losses: grid.losses[index] }));
   rows.sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity));
   const low = Math.min(0, ...rows.map((row) => (row.value ?? 0) - (row.half ?? 0)));
-  const high = Math.max(1e-9, ...rows.map((row) => (row.value ?? 0) + (row.half ?? 0)));
+  const high = 1.02 * Math.max(1e-9, ...rows.map((row) => (row.value ?? 0) + (row.half ?? 0)));
   const at = (x) => (100 * (x - low)) / (high - low);
   fill(byId("comparison").querySelector(".risk"), `${lossName(chosen.loss)}, against no model`);
   rowsOf(byId("comparison").tBodies[0], rows, makeCompared, (row, one) => {

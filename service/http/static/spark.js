@@ -1,7 +1,7 @@
 // Small charts: lines over the same time, as paths of an SVG that is as wide as its place.
 import { fill, rowsOf, set, svg } from "./elements.js";
 
-const [WIDTH, HEIGHT, MOST] = [200, 40, 120];
+const [WIDTH, HEIGHT, TICK, MOST] = [200, 40, 14, 120];
 
 export function makeSpark(lines) {
   return svg("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, svg("title"), svg("g", { class: "ticks" }), ...lines.map((name) => svg("path", { class: name })));
@@ -14,7 +14,7 @@ export function drawSpark(drawing, { times, lines, marks, range, low, high, labe
   const y = (value) => HEIGHT - 2 - ((HEIGHT - 4) * (value - low)) / (high - low || 1);
   fill(drawing.children[0], label);
   const seen = marks.filter((time) => time >= from && time <= to);
-  rowsOf(drawing.children[1], seen, () => svg("path"), (tick, time) => set(tick, { d: `M${x(time).toFixed(1)} 0V${HEIGHT}` }));
+  rowsOf(drawing.children[1], seen, () => svg("path"), (tick, time) => set(tick, { d: `M${x(time).toFixed(1)} 0V${TICK}` }));
   const step = Math.max(1, Math.floor(times.length / MOST));
   lines.forEach((values, index) => {
     let path = "";
