@@ -24,6 +24,7 @@ from explain_client.messages import (
     ModelVersion,
     Moment,
     Side,
+    Skew,
     Window,
 )
 from explain_client.position import Place, Position
@@ -52,6 +53,7 @@ __all__ = [
     "Position",
     "SchemaError",
     "Side",
+    "Skew",
     "Start",
     "Window",
     "latest",

@@ -60,6 +60,26 @@ class Losses:
     gain_floor: float | None = described(
         "The same of the model's gain over no model.", 0.047, unit="loss", default=None
     )
+    served: float | None = described(
+        "Smoothed loss of the predictions that were served; null where records have none.",
+        0.504,
+        unit="loss",
+        default=None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """Whether the model makes the predictions that were served: training-serving skew, where it does not."""
+
+    checked: int = described("Served predictions that were compared.", 5750, ge=0, unit="records")
+    differing: int = described("Those that differed by more than the tolerance.", 12, ge=0, unit="records")
+    largest: float = described("The largest difference so far.", 0.08, ge=0)
+    tolerance: float = described(
+        "record.prediction_tolerance: of probabilities a difference, of numbers one relative to the larger.",
+        0.001,
+        ge=0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +149,13 @@ class Explanation(Message):
                 "mean_prediction": 0.561,
                 "floor": 0.058,
                 "gain_floor": 0.047,
+                "served": 0.504,
             }
         },
+    )
+    skew: Skew | None = described(  # noqa: RUF009
+        "Whether the model makes the predictions that were served; null where records have none, and for a model that learns.",
+        {"checked": 5750, "differing": 12, "largest": 0.08, "tolerance": 0.001},
     )
     label_delay: LabelDelay | None = described(  # noqa: RUF009
         "How long after their events the labels came; null where no record says it. What came early is no fair sample of all.",
@@ -180,11 +205,16 @@ class Explanation(Message):
                     *figures(
                         performance["model"],
                         performance["empty"],
-                        *map(performance.get, ("mean_prediction", "floor", "gain_floor")),
+                        *map(performance.get, ("mean_prediction", "floor", "gain_floor", "served")),
                     )
                 )
                 for loss, performance in data["performance"].items()
             }
+            skew = data.setdefault("skew", None)
+            if skew is not None:
+                require(skew, int, "checked", "differing")
+                figures(skew["largest"], skew["tolerance"])
+                data["skew"] = Skew(**{name: skew[name] for name in _SKEW})
             delay = data.setdefault("label_delay", None)
             if delay is not None:
                 require(delay, int, "labels", "implied")
@@ -209,6 +239,7 @@ class Explanation(Message):
 
 _EXPLANATION = tuple(entry.name for entry in fields(Explanation))
 _DELAY = tuple(field.name for field in fields(LabelDelay))
+_SKEW = tuple(field.name for field in fields(Skew))
 _VERSION = tuple(field.name for field in fields(ModelVersion))
 _PERCENTILES = _DELAY[2:]
 _COUNTS = ("records", "explained", "rejected", "rejected_recently")

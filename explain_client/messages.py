@@ -7,7 +7,15 @@ generated from their metadata: description, unit (``x-unit``), examples and boun
 from explain_client.alarm import Alarm, Moment, Side
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
-from explain_client.explanation import Explanation, Importance, Importances, LabelDelay, Losses, ModelVersion
+from explain_client.explanation import (
+    Explanation,
+    Importance,
+    Importances,
+    LabelDelay,
+    Losses,
+    ModelVersion,
+    Skew,
+)
 from explain_client.fields import is_date, unframed, utc
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "ModelVersion",
     "Moment",
     "Side",
+    "Skew",
     "Window",
     "is_date",
     "unframed",

@@ -79,10 +79,16 @@ def _name(settings: Settings, message: dict[str, Any]) -> str:
 def _partition(settings: Settings, message: dict[str, Any]) -> Table:
     loss, performance = next(iter(message["performance"].items()))
     gain = performance["empty"] - performance["model"]
+    version = f", version {message['version']['name']}" if message.get("version") else ""
     title = (
-        f"{message['topic']} {_name(settings, message)}: {message['records']:,} records, {loss.replace('_', ' ')} "
+        f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss.replace('_', ' ')} "
         f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
     )
+    if performance.get("served") is not None:
+        title += f", served {performance['served']:.4f}"
+    skew = message.get("skew")
+    if skew is not None and skew["differing"]:
+        title += f"; {skew['differing']:,} of {skew['checked']:,} served predictions are not the model's, by up to {skew['largest']:.3g}"
     if message["status"] == "warming":
         title += f", warming up ({message['explained']:,} explained)"
     if performance.get("floor") is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from explain_core.alarms.causes import Causes, CausesState
 from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Position
@@ -19,6 +19,9 @@ from explain_core.state import State, check
 from explain_core.steadiness import TURNOVER
 from service.fold.alarm_words import sentence
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.fold.explained_model import ExplainedModel
 
 MEMORY = 100
 """The assumed length of dependence, in records, of values that no reservoir makes dependent."""
@@ -49,6 +52,27 @@ class _Watched(NamedTuple):
     estimator: IncrementalEstimator | None = None
     row: int = 0
     name: str | None = None
+
+
+def make_alarms(
+    settings: Settings, explained: ExplainedModel | None, kinds: Mapping[str, Any]
+) -> Alarms | None:
+    """Alarms about a model. Where there are versions of it, those about rejected records are about none of them: ``explained`` is None.
+
+    None where there is nothing to watch.
+    """
+    subjects = settings.alarms.subjects
+    if settings.models.enabled:
+        subjects = [subject for subject in subjects if (subject == "rejected") == (explained is None)]
+    if not settings.alarms.enabled or not subjects:
+        return None
+    chosen = settings.alarms.model_copy(update={"subjects": subjects})
+    return Alarms(
+        settings.model_copy(update={"alarms": chosen}),
+        explained.explainers if explained else {},
+        explained.performance if explained else Performance([], None),
+        kinds,
+    )
 
 
 class Alarms:

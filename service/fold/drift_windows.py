@@ -94,6 +94,11 @@ class Window:
         """The version that served most of the records, of several the one that came first."""
         return max(self.versions, key=lambda version: self.versions[version], default=None)
 
+    @property
+    def name(self) -> str:
+        """In a sentence."""
+        return f"window {self.number}" + ("" if self.version is None else f" (version {self.version})")
+
     def close(self) -> None:
         """Make it small: the rows wait as bytes for the end of the next window."""
         self.rows = orjson.dumps(self.rows)
@@ -197,7 +202,6 @@ class Windows:
     def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
         baseline, content = self.baseline, None
         if baseline is not None and (self._static or baseline.model is not None):
-            names = f"window {baseline.number}", f"window {window.number}"
             content = {
                 "baseline": baseline.bounds(),
                 "target": window.bounds(),
@@ -206,7 +210,7 @@ class Windows:
                     baseline.read(),
                     window.read(),
                     self._hypothesis(baseline, window, model),
-                    names,
+                    (baseline.name, window.name),
                     window.number,
                 ),
             }

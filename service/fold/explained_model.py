@@ -16,6 +16,7 @@ from explain_core.state import Count, Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
 from service.fold.models import ModelData, model_data, restored_model
+from service.fold.served import Served, ServedData
 from service.settings import Settings
 
 
@@ -27,6 +28,7 @@ class ExplainedModelData(State, frozen=True):
     explainers: dict[str, EstimatorState]
     performance: PerformanceState
     records: Count
+    served: ServedData | None = None
 
 
 class ExplainedModel:
@@ -55,6 +57,12 @@ class ExplainedModel:
         self.performance = Performance(
             list(used) or [known_losses.get(known_losses.DEFAULT[model.task])], alpha_from(first)
         )
+        tolerance = settings.record.prediction_tolerance if static else None
+        self.served = (
+            Served(self.performance.losses, alpha_from(first), tolerance)
+            if settings.record.prediction is not None
+            else None
+        )
         self._estimator_groups = grouped(self.explainers.values())
         self._settings = settings
         self._static = static
@@ -80,20 +88,27 @@ class ExplainedModel:
         """Whether it explains the record that comes next, or has only to note it."""
         return self.records % self._every == 0
 
-    def learn(self, x: Row, y: Any, weight: float, prediction: Prediction) -> list[float]:
-        """Take in the record of ``explain``, which returned ``prediction``; returns the prediction's losses."""
+    def learn(
+        self, x: Row, y: Any, weight: float, prediction: Prediction, served: Prediction | None = None
+    ) -> list[float]:
+        """Take in the record of ``explain``, which returned ``prediction``, and the prediction that was served for it, where the settings
+        name one; returns the losses of the former.
+        """
         if not self._static:
             self.model.learn(x, y, weight)
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         self.records += 1
+        if self.served is not None and served is not None:
+            self.served.add(y, served, prediction)
         return self.performance.update(y, prediction)
 
     def content(self) -> dict[str, Any]:
-        """What an explanation message says about the model: explained, warming, performance, importance, estimators.
+        """What an explanation message says about the model: explained, warming, performance, skew, importance, estimators.
 
         The floors are for alarms to fill in.
         """
+        served = self.served if self.records else None
         explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
         return {
             "explained": min((explanation.n for explanation in explanations.values()), default=0),
@@ -105,11 +120,13 @@ class ExplainedModel:
                             ("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True
                         )
                     ),
+                    "served": None if served is None else served.performance.of(loss.name)[0],
                     "floor": None,
                     "gain_floor": None,
                 }
                 for loss in self.performance.losses
             },
+            "skew": None if served is None else served.skew(),
             "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
         }
@@ -122,6 +139,7 @@ class ExplainedModel:
             explainers={name: explainer.state() for name, explainer in self.explainers.items()},
             performance=self.performance.state(),
             records=self.records,
+            served=None if self.served is None else self.served.state(),
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -129,6 +147,7 @@ class ExplainedModel:
         object is then unusable.
         """
         check(list(data.explainers) == list(self.explainers), "explainers: others")
+        check((data.served is None) == (self.served is None), "served: with predictions, or without")
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
         self.model = restored_model(self.model, data.model, self._static, unpack)
         self.evaluator = make_evaluator(self._settings, self.model)
@@ -139,6 +158,8 @@ class ExplainedModel:
             explainer.restore(data.explainers[name])
         self.performance.restore(data.performance)
         self.records = data.records
+        if self.served is not None and data.served is not None:
+            self.served.restore(data.served)
         self._estimator_groups = grouped(self.explainers.values())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the supervisor, which serves the metrics, has no model and nothing that explains one
     from service.fold.partition import PartitionState
+    from service.fold.served import Served
 
 Samples = list[tuple[list[str], float]]
 """Values, each with those of the metric's own labels."""
@@ -45,6 +46,16 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
             for predictor, value in zip(("model", "empty", "mean_prediction"), values, strict=True):
                 if value is not None:
                     yield [loss.name, predictor, version], value
+            if explained.served is not None:
+                yield [loss.name, "served", version], explained.served.performance.of(loss.name)[0]
+
+
+def _served(state: PartitionState) -> list[tuple[str, Served]]:
+    return [
+        (version, explained.served)
+        for version, explained in state.models.items()
+        if explained.served is not None and explained.served.tolerance is not None
+    ]
 
 
 def _alarm_floors(state: PartitionState) -> Samples:
@@ -99,6 +110,20 @@ METRICS = [
         "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
         _smoothed_losses,
         labels=("loss", "model", "version"),
+    ),
+    PartitionMetric(
+        "predictions_checked_total",
+        "counter",
+        "Served predictions that were compared with those of the model that does not learn; a version that was closed begins anew.",
+        lambda state: [([version], served.checked) for version, served in _served(state)],
+        labels=("version",),
+    ),
+    PartitionMetric(
+        "predictions_skewed_total",
+        "counter",
+        "Those of them that differed by more than record.prediction_tolerance.",
+        lambda state: [([version], served.differing) for version, served in _served(state)],
+        labels=("version",),
     ),
     PartitionMetric(
         "version_records_total",

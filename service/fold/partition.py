@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,11 +16,10 @@ import msgspec
 from explain_core.alarms.detector import Position
 from explain_core.losses import Prediction
 from explain_core.models import Row
-from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
-from service.fold.alarms import Alarms, AlarmsData
+from service.fold.alarms import Alarms, AlarmsData, make_alarms
 from service.fold.drift_on_alarm import Recent, RecentData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
@@ -37,7 +35,6 @@ from service.formats import files
 from service.formats.errors import BadRecord
 from service.formats.schemas import Fetch, Schemas, StoredSchema
 from service.settings import Settings
-from service.settings.drift import Watched
 
 MAX_KEY = 200
 """Characters of a key that is taken for the name of its partition."""
@@ -143,17 +140,13 @@ class PartitionState:
         self.versions: Versions | None = None
         self.alarms: Alarms | None = None
         if settings.models.enabled:
-            subjects = settings.alarms.subjects
-            of_a_version: list[Watched] = [subject for subject in subjects if subject != "rejected"]
-            self.versions = Versions(
-                settings, seed, self._vocabulary, partial(self._make_alarms, subjects=of_a_version)
-            )
-            self.alarms = self._make_alarms(None, [subject for subject in subjects if subject == "rejected"])
+            self.versions = Versions(settings, seed, self._vocabulary)
+            self.alarms = make_alarms(settings, None, self.kinds)
         else:
             self.explained = ExplainedModel(
                 settings, load_model(settings.model, model_seed), settings.model.static, seed
             )
-            self.alarms = self._make_alarms(self.explained, settings.alarms.subjects)
+            self.alarms = make_alarms(settings, self.explained, self.kinds)
         drift, drift_seed = settings.drift, derive_seed(seed, "drift")
         self.windows = (
             Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
@@ -165,30 +158,12 @@ class PartitionState:
             record_settings(settings),
             settings.model.task,
             self.schemas,
-            self._columns if self.versions else None,
+            self.versions.columns_for if self.versions else None,
         )
         self._topic = settings.topics.records
         self._emit_every = settings.emit.every
         self._on_bad = settings.record.on_bad
         self._max_bytes = settings.emit.max_bytes
-
-    def _make_alarms(self, explained: ExplainedModel | None, subjects: list[Watched]) -> Alarms | None:
-        """Alarms about a model, or without one about the partition as a whole; None where there is nothing to watch."""
-        settings = self._settings
-        if not settings.alarms.enabled or not subjects:
-            return None
-        chosen = settings.alarms.model_copy(update={"subjects": subjects})
-        return Alarms(
-            settings.model_copy(update={"alarms": chosen}),
-            explained.explainers if explained else {},
-            explained.performance if explained else Performance([], None),
-            self.kinds,
-        )
-
-    def _columns(self, version: str) -> list[str]:
-        assert self.versions is not None
-        self.versions.find(version)
-        return self.versions.columns
 
     @property
     def models(self) -> dict[str, ExplainedModel]:
@@ -237,14 +212,16 @@ class PartitionState:
             if self.versions is not None and sample.version is not None:
                 version = self.versions.find(sample.version)
                 x = narrowed(x, version.columns)
-            y = self._vocabulary.accept(sample, version.labels if version else ())
+            classes = version.labels if version else ()
+            served = self._vocabulary.served(sample, classes)
+            y = self._vocabulary.accept(sample, classes)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
         try:
             if version is not None:
                 self.explained = version.explained
-            found = self._fold(record.offset, sample, x, y, version)
+            found = self._fold(record.offset, sample, x, y, version, served)
         except Exception as error:
             kind = type(self.explained.model.wrapped).__name__
             raise FoldError(
@@ -262,7 +239,9 @@ class PartitionState:
             outputs.append(self._explanation(record, sample))
         return outputs
 
-    def _fold(self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None) -> list[Content]:
+    def _fold(
+        self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None, served: Prediction | None
+    ) -> list[Content]:
         """Returns why the risk changed, for each drift window that the record ends, the alarms, and what these ask for: mostly none."""
         windows, model = self.windows, self.explained.model
         changes: list[dict[str, Any] | None] = []
@@ -272,7 +251,7 @@ class PartitionState:
             changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
         if self.recent is not None:
             self.recent.add(offset, sample, y, prediction, model)
-        losses = self.explained.learn(x, y, sample.weight, prediction)
+        losses = self.explained.learn(x, y, sample.weight, prediction, served)
         position = Position(offset, sample.timestamp)
         alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
         self.records += 1
@@ -352,8 +331,9 @@ class PartitionState:
             "rejected": self.rejections.total,
             "rejected_recently": self.rejections.recent,
             "status": "warming" if about["warming"] else "rejecting" if self.rejections.many else "ready",
-            "version": self._version(sample.version),
+            "version": self.versions.about(sample.version) if self.versions else None,
             "performance": about["performance"],
+            "skew": about["skew"],
             "label_delay": self.label_delay.summary(),
             "importance": about["importance"],
             "estimators": about["estimators"],
@@ -362,11 +342,6 @@ class PartitionState:
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
         self.notices = []
         return output
-
-    def _version(self, name: str | None) -> dict[str, Any] | None:
-        if self.versions is None or name is None:
-            return None
-        return {"name": name, "sha256": self.versions.pins[name], "records": self.explained.records}
 
     def _message(
         self,

@@ -22,6 +22,16 @@ MAX_NUMBER = 1e30
 """With larger features, labels and weights, products, squares and variances overflow in models and losses some records later."""
 
 
+ROUNDING = 1e-6
+"""How far a served probability may be below 0 or above 1, as 32-bit floats may be."""
+
+SUM_TOLERANCE = 1e-3
+"""How far the sum of served probabilities may be from 1."""
+
+MAX_CLASSES = 1_000
+"""A label with more classes than this is taken for an id or a number; bounds the state."""
+
+
 class InputRecord(NamedTuple):
     """A message of the records topic. ``timestamp`` is Kafka's, in milliseconds since 1970.
 
@@ -43,8 +53,8 @@ class InputRecord(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, the record's id, and the version of
-    the model that served it, where records name it.
+    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, the record's id; where records
+    have them the version of the model that served it, and the prediction that was served: a number, or probabilities by class.
     """
 
     x: dict[str, Any]
@@ -53,6 +63,7 @@ class Sample(NamedTuple):
     timestamp: int
     id: str | None
     version: str | None = None
+    served: float | dict[str, float] | None = None
 
 
 class Decoder:
@@ -75,7 +86,7 @@ class Decoder:
     ) -> None:
         self._settings = settings
         self._read = ValueReader(settings, schemas).read
-        self._regression = task == "regression"
+        self._regression, self._binary = task == "regression", task == "binary"
         self._label = path_of(settings.label)
         self._weight = path_of(settings.weight)
         self._timestamp = path_of(settings.timestamp)
@@ -83,7 +94,8 @@ class Decoder:
         self._columns_of, self._columns = columns, list(settings.features or ())
         by_header = (settings.model_version or "").startswith(HEADER)
         self._version = None if by_header else path_of(settings.model_version)
-        named = (self._label, self._weight, self._timestamp, self._id, self._version)
+        self._prediction = path_of(settings.prediction)
+        named = (self._label, self._weight, self._timestamp, self._id, self._version, self._prediction)
         self._selection = Selection(settings)
         self._reserved = (*(path[0] for path in named if path), *self._selection.reserved)
         self._features = (
@@ -125,7 +137,8 @@ class Decoder:
             timestamp = milliseconds(find(data, self._timestamp), self._settings.timestamp)
         if self._id is not None:
             identity = self._decode_id(find(data, self._id))
-        return Sample(x, y, weight, timestamp, identity, version)
+        served = None if self._prediction is None else self._decode_prediction(find(data, self._prediction))
+        return Sample(x, y, weight, timestamp, identity, version, served)
 
     def _name_features(self, columns: Sequence[str]) -> None:
         if self._settings.features is None and columns != self._columns:
@@ -249,6 +262,39 @@ class Decoder:
                 f"the model's version {name!r} is {short(value)}; it must be a whole number or a string of at most {MAX_VERSION} characters",
             )
         return str(value)
+
+    def _decode_prediction(self, served: Any) -> float | dict[str, float]:
+        """Probabilities are cut off at 0 and 1, between which they may be but for rounding."""
+        name, kind = self._settings.prediction, type(served)
+        if served is ABSENT or served is None:
+            raise BadRecord(
+                "missing_prediction",
+                f"the served prediction {name!r} is {'null' if served is None else 'absent'}; record.prediction names it",
+            )
+        if kind is float or kind is int:
+            if self._regression:
+                if -MAX_NUMBER <= served <= MAX_NUMBER:
+                    return float(served)
+            elif self._binary and -ROUNDING <= served <= 1.0 + ROUNDING:
+                return min(max(float(served), 0.0), 1.0)
+        elif kind is dict and not self._regression and 0 < len(served) <= MAX_CLASSES:
+            longest = self._settings.max_string
+            if all(
+                type(p) in (float, int) and -ROUNDING <= p <= 1.0 + ROUNDING and len(label) <= longest
+                for label, p in served.items()
+            ):
+                found = {label: min(max(float(p), 0.0), 1.0) for label, p in served.items()}
+                if abs(sum(found.values()) - 1.0) <= SUM_TOLERANCE:
+                    return found
+        wanted = "a number" if self._regression else "a mapping from class to probability, which add up to 1"
+        if self._binary:
+            wanted += ", or one probability"
+        shown = (
+            ", ".join(f"{label!r}: {short(p)}" for label, p in list(served.items())[:5])
+            if kind is dict
+            else short(served)
+        )
+        raise BadRecord("bad_prediction", f"the served prediction {name!r} is {shown}; it must be {wanted}")
 
     def _decode_id(self, value: Any) -> str | None:
         if value is ABSENT or value is None:

@@ -19,7 +19,7 @@ from explain_core.models import Model, Row
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, check
 from service.errors import UserError
-from service.fold.alarms import Alarms, AlarmsData
+from service.fold.alarms import Alarms, AlarmsData, make_alarms
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.models import version_artefact
 from service.fold.vocabulary import Vocabulary
@@ -90,7 +90,7 @@ class Version:
 class Versions:
     """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones.
 
-    ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each. ``alarms`` makes those of a version.
+    ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each.
     """
 
     def __init__(
@@ -98,7 +98,6 @@ class Versions:
         settings: Settings,
         seed: int,
         vocabulary: Vocabulary,
-        alarms: Callable[[ExplainedModel], Alarms | None],
     ) -> None:
         self.open: dict[str, Version] = {}
         self.columns: list[str] = []
@@ -109,7 +108,6 @@ class Versions:
         self._settings = settings
         self._seed = seed
         self._vocabulary = vocabulary
-        self._alarms = alarms
 
     def find(self, name: str) -> Version:
         """The open version of this name. Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact, or None where
@@ -125,6 +123,17 @@ class Versions:
             "unknown_version",
             f"the model's version {name!r} served the record, and models has none that can be loaded",
         )
+
+    def columns_for(self, name: str) -> list[str]:
+        """The features to read of a record that this version served. Raises as ``find`` does."""
+        self.find(name)
+        return self.columns
+
+    def about(self, name: str | None) -> dict[str, Any] | None:
+        """What a message says about the version of its record."""
+        if name is None:
+            return None
+        return {"name": name, "sha256": self.pins[name], "records": self.open[name].explained.records}
 
     def model(self, name: str) -> Model:
         """The model of a version that is open, or that a drift window names."""
@@ -183,7 +192,9 @@ class Versions:
             own = [feature for feature in record.features if feature in artefact.features]
             settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
         explained = ExplainedModel(settings, model, True, derive_seed(self._seed, "version", name))
-        self.open[name] = found = Version(name, artefact, codes, explained, self._alarms(explained))
+        self.open[name] = found = Version(
+            name, artefact, codes, explained, make_alarms(settings, explained, self._vocabulary.kinds)
+        )
         return found
 
     def _close(self, name: str) -> None:

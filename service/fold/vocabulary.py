@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
+from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.state import Value, check
 from service.fold.models import classes_of
-from service.fold.records import Sample
+from service.fold.records import MAX_CLASSES, Sample
+from service.fold.served import coded
 from service.fold.sizes import ExplanationSize
 from service.formats.errors import BadRecord
 from service.settings import Settings
-
-MAX_CLASSES = 1_000
-"""A label with more classes than this is taken for an id or a number; bounds the state."""
 
 
 class Vocabulary:
@@ -65,6 +64,12 @@ class Vocabulary:
         if self._task == "regression":
             return y
         return labels.setdefault(y, len(labels))
+
+    def served(self, sample: Sample, classes: Collection[Any] = ()) -> Prediction | None:
+        """The prediction that was served, as the model predicts; None where the settings name none. Call it before ``accept``."""
+        if sample.served is None or self._task == "regression":
+            return sample.served
+        return coded(sample.served, sample.y, self.labels, classes or self._fixed)
 
     def unfit(self, classes: Collection[Any]) -> str | None:
         """Why a model with these classes cannot be explained beside those so far; None where it can."""

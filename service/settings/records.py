@@ -107,6 +107,16 @@ class RecordSettings(FormatSettings):
         min_length=1,
         description="Field path of the version of the model that served the event, or `header:NAME`; models says where the versions are.",
     )
+    prediction: str | None = Field(
+        None,
+        min_length=1,
+        description="Field path of the prediction that was served: a mapping from class to probability, with two classes also the probability of the second one of the model's (of 1, or true), in a regression a number.",
+    )
+    prediction_tolerance: float = Field(
+        0.001,
+        ge=0,
+        description="A served prediction that differs by more from that of a model that does not learn counts as skewed: of probabilities as it is, of numbers relative to the larger.",
+    )
     max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
     max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
     max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
@@ -136,6 +146,10 @@ class RecordSettings(FormatSettings):
         ]
         if self.label in features:
             problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))
+        if self.prediction in features and self.prediction is not None:
+            problems.append(
+                (("prediction",), f"{self.prediction!r} is also among record.features; take it out there")
+            )
         if self.model_version == HEADER:
             problems.append((("model_version",), "names nothing; it is a field path, or header: and a name"))
         refuse(problems)

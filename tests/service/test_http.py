@@ -63,6 +63,8 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
                 (["cross_entropy", "mean_prediction", ""], 0.75),
             ],
             "version_records_total": [([""], 80)],
+            "predictions_checked_total": [([""], 80)],
+            "predictions_skewed_total": [([""], 2)],
         },
         state_bytes=1000,
         snapshot_bytes=100,
@@ -129,7 +131,7 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (13 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
+        == 64 * (15 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 1
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]

@@ -227,6 +227,7 @@ def test_drift_names_the_change_of_the_version_as_the_model_s_part(tmp_path):
     assert same["change"]["joint"]["hypothesis"] is None is again["change"]["joint"]["hypothesis"]
     part = changed["change"]["joint"]["hypothesis"]
     assert part["name"] == "hypothesis" and part["value"] != 0.0
+    assert "from window 1 (version v1) to window 2 (version w9)" in changed["sentence"]
     # The losses are those of the versions that served the records.
     models = {name: version_artefact(known, name).model for name in ("v1", "w9")}
     wrong = [
