@@ -115,7 +115,7 @@ def test_a_band_is_not_believed_between_the_alarm_and_its_own_recovery():
     known = {"model": STATIC, "explainers": [{**ONE[0], "alpha": 0.005}], "emit": {"every": 50}}
     told, untold = (
         {
-            message["offset"]: message["importance"]["ipfi"]["cross_entropy"]["a"]
+            message["offset"]: message["importance"]["ipfi"]["cross_entropy"]["a"] | {"floor": None}
             for message in messages(fold(new_state(**known, **alarmed), rows))
         }
         for alarmed in ({"alarms": EARLY}, {})
