@@ -237,8 +237,8 @@ def test_messages_of_others_are_told_and_what_follows_is_shown(
         later = body | {
             "seq": body["seq"] + 1,
             "timestamp": START * 1_000_000,
-            "version": {"a": 1},
-            "segments": [1],
+            "not_known_yet": {"a": 1},
+            "nor_this": [1],
         }
         dashboard.feed.explanation(0, json.dumps(later).encode())
         dashboard.feed.version += 1
