@@ -10,6 +10,7 @@ from typing import Any
 from explain_core.artefacts.artefact import MAX_BYTES, Artefact, ArtefactError, needs
 from explain_core.losses import Task
 from explain_core.models import Model, OnnxModel
+from explain_core.models.onnx import runtime
 
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _OTHERS = {
@@ -149,7 +150,7 @@ def _onnx(
     data: bytes, path: str, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
 ) -> Model:
     with needs("onnxruntime", "onnx"):
-        import onnxruntime  # noqa: F401
+        runtime()
     try:
         if task is not None:
             return OnnxModel(data, task, features, classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,11 +89,18 @@ class OnnxModel(Model):
         self._session = _session(self.wrapped)
 
 
+def runtime() -> Any:
+    """``onnxruntime``. From version 1.29 on it reports its use to its maker, unless this variable is set before its first import."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime  # type: ignore[import-untyped, unused-ignore]
+
+    return onnxruntime
+
+
 def _session(model: Any) -> Any:
     if not isinstance(model, bytes):
         return model
-    import onnxruntime  # type: ignore[import-untyped, unused-ignore]
-
+    onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # sums in a fixed order: the same bits on every machine
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -1,7 +1,10 @@
 """Every kind of model looks the same from outside, and a wrong one is refused by name."""
 
 import math
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -105,6 +108,22 @@ def test_an_onnx_classifier_agrees_with_the_model_it_was_made_from(options):
     expected = model.predict_proba(DATA.astype(np.float32))
     got = [[p[label] for label in model.classes_] for p in wrapped.predict_many(ROWS)]
     np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_the_runtime_of_onnx_keeps_no_identifier_and_reports_to_nobody(tmp_path):
+    kept = ("CI", "ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED")
+    environment = {name: value for name, value in os.environ.items() if name not in kept}
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    code = "import sys; from explain_core.models import OnnxModel; OnnxModel(sys.stdin.buffer.read(), 'regression')"
+    graph = onnx_graph(dict.fromkeys(FEATURES, "float"), nodes=[("Sum", ["a", "b", "c"], ["out"])])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=graph,
+        env={**environment, **home},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stderr == b"" and not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_an_onnx_model_with_one_input_per_feature_names_its_columns_itself():
