@@ -119,11 +119,12 @@ sbom: setup ## write build/sbom.json, a CycloneDX bill of materials of the servi
 
 .PHONY: audit
 audit: setup ## look up known vulnerabilities of the locked packages; fails if that is impossible
-	$(BIN)/python .ci/audit.py requirements/service.txt
+	$(BIN)/python .ci/audit.py requirements/full.txt
 
 .PHONY: lock
 lock: setup ## write requirements/ again from pyproject.toml; UPGRADE=1 takes newer versions
 	$(COMPILE) --output-file requirements/service.txt pyproject.toml
+	$(COMPILE) --extra full --constraint requirements/service.txt --output-file requirements/full.txt pyproject.toml
 	$(COMPILE) --extra demo --constraint requirements/service.txt \
 	  --output-file requirements/demo.txt pyproject.toml
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \

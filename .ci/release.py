@@ -203,9 +203,10 @@ def _image(source: Path, number: str) -> Iterator[str]:
     if docker is None or subprocess.run([docker, "info"], capture_output=True).returncode:
         yield "the image: no Docker engine answers"
         return
-    tag = f"{IMAGE}:{number}"
-    _run(docker, "build", "--network", "host", "--file", "deploy/Dockerfile", "--tag", tag, ".", cwd=source)
-    _expect(number, _run(docker, "run", "--rm", tag, "--version", cwd=source), tag)
+    for requirements, tag in {"service": f"{IMAGE}:{number}", "full": f"{IMAGE}:{number}-full"}.items():
+        build = ("build", "--network", "host", "--build-arg", f"REQUIREMENTS={requirements}")
+        _run(docker, *build, "--file", "deploy/Dockerfile", "--tag", tag, ".", cwd=source)
+        _expect(number, _run(docker, "run", "--rm", tag, "--version", cwd=source), tag)
 
 
 if __name__ == "__main__":

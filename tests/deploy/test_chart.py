@@ -25,7 +25,13 @@ FULL: dict[str, Any] = {
     "workers": 2,
     "partitions": 6,
     "kafka": {"bootstrapServers": "kafka:9093", "existingSecret": "kafka-client", "membership": "static"},
-    "config": {"app_id": "churn", "record": {"label": "churned"}, "explainers": [{"kind": "ipfi"}]},
+    "config": {
+        "app_id": "churn",
+        "record": {"label": "churned"},
+        "explainers": [{"kind": "ipfi"}],
+        "join": {"events": {"topic": "visits"}, "labels": {"topic": "cancellations"}},
+    },
+    "join": {"enabled": True, "volumeClaim": {"resources": {"requests": {"storage": "10Gi"}}}},
     "http": {"port": 9000, "existingSecret": "http-token"},
     "checkpoint": {"existingSecret": "snapshot-keys"},
     "extraEnv": [{"name": "PYTHONPATH", "value": "/model"}],
@@ -88,7 +94,7 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert container["args"][-2:] == ["--workers", "2"]
+    assert container["args"][-3:] == ["--workers", "2", "--with-join"]
     assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
     environment = {variable["name"]: variable for variable in container["env"]}
     assert environment["EXPLAIN_KAFKA__CONFIG"]["valueFrom"]["secretKeyRef"]["name"] == "kafka-client"
@@ -107,6 +113,28 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     assert objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
     dynamic = rendered(MINIMAL, tmp_path)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["env"]
     assert "EXPLAIN_KAFKA__GROUP_INSTANCE_ID" not in {variable["name"] for variable in dynamic}
+
+
+def test_the_join_keeps_its_state_on_a_disk_where_one_is_claimed(tmp_path: Path) -> None:
+    def pod(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        stateful = rendered(values, tmp_path)["StatefulSet"]["spec"]
+        return stateful, stateful["template"]["spec"]
+
+    claimed, with_disk = pod(FULL)
+    (claim,) = claimed["volumeClaimTemplates"]
+    assert claim["spec"]["resources"] == {"requests": {"storage": "10Gi"}}
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    unclaimed, without_disk = pod({**FULL, "join": {"enabled": True}})
+    assert "volumeClaimTemplates" not in unclaimed
+    assert {"name": "join", "emptyDir": {}} in without_disk["volumes"]
+    for spec, names in ((with_disk, {"join"}), (without_disk, set())):
+        (container,) = spec["containers"]
+        environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+        (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "join"]
+        assert str(environment["EXPLAIN_JOIN__STATE_DIR"]).startswith(f"{mount['mountPath']}/")
+        assert names.isdisjoint(volume["name"] for volume in spec["volumes"])
+    off, plain = pod(MINIMAL)
+    assert "join" not in str(plain) and "volumeClaimTemplates" not in off
 
 
 def test_what_is_not_asked_for_is_not_reachable(tmp_path: Path) -> None:
@@ -167,6 +195,8 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
         ({"config": {"http": {"port": 80}}}, "port"),
         ({"config": {"http": {"dashboard": True}}, "http": {"port": 9000}}, "http.existingSecret"),
         ({"image": {"repository": "r", "digest": "sha256:12"}}, "digest"),
+        ({"config": {}}, "config.join.events.topic"),
+        ({"config": {"join": {"state_dir": "/tmp"}}}, "state_dir"),
         ({"checkpoint": {"existingSecret": ""}}, "config.checkpoint.allow_unsigned"),
         ({"config": {"checkpoint": {"hmac_key_file": "keys"}}}, "hmac_key_file"),
     ],

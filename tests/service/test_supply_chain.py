@@ -125,3 +125,18 @@ def test_one_installation_brings_the_service_the_core_and_the_client(tmp_path: P
     }  # type: ignore[union-attr]
     assert needed <= PINNED.keys(), "an index has all that the installation needs, and the lock file pins it"
     assert "numba" in needed and "explain-client" not in needed
+
+
+def test_the_full_image_holds_the_same_versions_and_what_its_extras_need() -> None:
+    full = dict(re.findall(r"^(\S+)==(\S+)", (ROOT / "requirements" / "full.txt").read_text(), re.MULTILINE))
+    assert full.items() >= PINNED.items()
+    assert {
+        "fastavro",
+        "onnxruntime",
+        "opentelemetry-sdk",
+        "protobuf",
+        "rocksdict",
+        "skops",
+    } <= full.keys() - PINNED.keys()
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert "ARG REQUIREMENTS=service" in dockerfile and "${REQUIREMENTS}.txt" in dockerfile
