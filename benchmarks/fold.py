@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.fold.partition import PartitionState, fold_settings
+from service.fold.identity import fold_settings
+from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.settings import Settings, load_settings
 from service.snapshots.snapshot import load, take

@@ -10,6 +10,16 @@ from explain_client.errors import SchemaError
 from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
 
 _IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True, "floor": 0.031}
+_DIFFERENCE = {
+    "value": -0.021,
+    "low": -0.031,
+    "high": -0.012,
+    "records": 5650,
+    "clipped": 0,
+    "limit": 1.6,
+    "better": "challenger",
+    "sentence": "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,78 @@ class Importances(dict[str, Importance]):
 
 
 @dataclass(frozen=True, slots=True)
+class LossDifference:
+    """The mean difference of a loss, challenger minus model, with an interval that holds at every time one looks; null until it is known."""
+
+    value: float | None = described(
+        "Mean over the records of the challenger's loss minus the model's; below 0 the challenger loses less.",
+        -0.021,
+        unit="loss",
+    )
+    low: float | None = described(
+        "Lower end of the interval, which holds at all times together with the probability `challenger.confidence`.",
+        -0.031,
+        unit="loss",
+    )
+    high: float | None = described("Upper end of the interval.", -0.012, unit="loss")
+    records: int = described(
+        "Records that count. Where a loss has no largest value, the first ones only say how large differences are.",
+        5650,
+        ge=0,
+        unit="records",
+    )
+    clipped: int = described(
+        "Records of these whose difference is beyond the limit, and counts as it.", 3, ge=0, unit="records"
+    )
+    limit: float | None = described("The limit, which was fixed before the record.", 1.6, unit="loss")
+    better: Literal["model", "challenger"] | None = described(
+        "Which of them loses less; null while the interval holds 0.", "challenger"
+    )
+    sentence: str = described(
+        "The difference in words.",
+        "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks; 3 differences count as ±1.6",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Challenger:
+    """The second model, and how it differs from the first one on the same records."""
+
+    name: str = described("Its factory, or the address of its file.", "models/next.ubj")
+    performance: Mapping[str, Losses] = described(
+        "By loss, as that of the model.",
+        {"cross_entropy": {"model": 0.481, "empty": 0.555, "mean_prediction": 0.561}},
+    )
+    difference: Mapping[str, LossDifference] = described(
+        "By loss: which of the two loses less, and by how much?",
+        {"cross_entropy": _DIFFERENCE},
+    )
+    importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
+        "By estimator, loss and feature: what drives the challenger.",
+        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+        alias="importance",
+    )
+    importance_differences: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
+        "By estimator, loss and feature: the challenger's importance minus the model's, by the same draws; its band holds where one looks once.",
+        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+        alias="importance_difference",
+    )
+
+    def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
+        """As ``Explanation.importance``."""
+        return Importances(_pick(_pick(self.importances, estimator, "estimator"), loss, "loss"))
+
+    def importance_difference(self, estimator: str | None = None, loss: str | None = None) -> Importances:
+        """The same of the differences."""
+        return Importances(_pick(_pick(self.importance_differences, estimator, "estimator"), loss, "loss"))
+
+    def loss_difference(self, loss: str | None = None) -> LossDifference:
+        """The difference of a loss, by default the first one. ``KeyError`` names those known."""
+        found: LossDifference = _pick(self.difference, loss, "loss")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation(Message):
     """What drives the model of one input partition after a record."""
 
@@ -169,6 +251,16 @@ class Explanation(Message):
     estimators: Mapping[str, Mapping[str, Any]] = described(
         "By estimator: the settings that say what was estimated.", {"ipfi": {"alpha": 0.001, "n_samples": 1}}
     )
+    challenger: Challenger | None = described(  # noqa: RUF009
+        "The model that is compared with this one; null without `challenger`.",
+        {
+            "name": "models/next.ubj",
+            "performance": {"cross_entropy": {"model": 0.481, "empty": 0.555, "mean_prediction": 0.561}},
+            "difference": {"cross_entropy": _DIFFERENCE},
+            "importance": {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+            "importance_difference": {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+        },
+    )
     notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
     digest: str = described(
         "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
@@ -200,16 +292,7 @@ class Explanation(Message):
                 require(version, str, "name", "sha256")
                 require(version, int, "records")
                 data["version"] = ModelVersion(**{name: version[name] for name in _VERSION})
-            data["performance"] = {
-                loss: Losses(
-                    *figures(
-                        performance["model"],
-                        performance["empty"],
-                        *map(performance.get, ("mean_prediction", "floor", "gain_floor", "served")),
-                    )
-                )
-                for loss, performance in data["performance"].items()
-            }
+            data["performance"] = _performance(data["performance"])
             skew = data.setdefault("skew", None)
             if skew is not None:
                 require(skew, int, "checked", "differing")
@@ -220,13 +303,9 @@ class Explanation(Message):
                 require(delay, int, "labels", "implied")
                 require(delay, int, *(name for name in _PERCENTILES if delay[name] is not None))
                 data["label_delay"] = LabelDelay(**{name: delay[name] for name in _DELAY})
-            data["importances"] = {
-                estimator: {
-                    loss: {feature: _importance(cell) for feature, cell in features.items()}
-                    for loss, features in by_loss.items()
-                }
-                for estimator, by_loss in data["importance"].items()
-            }
+            data["importances"] = _importances(data["importance"])
+            if data.setdefault("challenger", None) is not None:
+                data["challenger"] = _challenger(data["challenger"])
             require(data, dict, "estimators")
             require(data["estimators"], dict, *data["estimators"])
             require(data, list, "notices")
@@ -251,6 +330,51 @@ def _importance(cell: Mapping[str, Any]) -> Importance:
         cell["value"], cell["std"], cell["low"], cell["high"], cell.get("floor")
     )
     return Importance(value, std, low, high, cell.get("settled") is True, floor)
+
+
+def _performance(data: Mapping[str, Any]) -> dict[str, Losses]:
+    return {
+        loss: Losses(
+            *figures(
+                performance["model"],
+                performance["empty"],
+                *map(performance.get, ("mean_prediction", "floor", "gain_floor", "served")),
+            )
+        )
+        for loss, performance in data.items()
+    }
+
+
+def _importances(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Importance]]]:
+    return {
+        estimator: {
+            loss: {feature: _importance(cell) for feature, cell in features.items()}
+            for loss, features in by_loss.items()
+        }
+        for estimator, by_loss in data.items()
+    }
+
+
+def _challenger(data: Mapping[str, Any]) -> Challenger:
+    require(data, str, "name")
+    return Challenger(
+        data["name"],
+        _performance(data["performance"]),
+        {loss: _loss_difference(cell) for loss, cell in data["difference"].items()},
+        _importances(data["importance"]),
+        _importances(data["importance_difference"]),
+    )
+
+
+def _loss_difference(data: Mapping[str, Any]) -> LossDifference:
+    require(data, int, "records", "clipped")
+    require(data, str, "sentence")
+    if data["better"] not in (None, "model", "challenger"):
+        raise TypeError(f"better is {data['better']!r:.60}, and has to be model, challenger or null")
+    value, low, high, limit = figures(data["value"], data["low"], data["high"], data["limit"])
+    return LossDifference(
+        value, low, high, data["records"], data["clipped"], limit, data["better"], data["sentence"]
+    )
 
 
 def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:

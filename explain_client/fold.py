@@ -111,7 +111,7 @@ class FoldDriver:
         return begin(self.settings, self.partition)
 
     def _restored(self, state: PartitionState) -> PartitionState:
-        from service.fold.partition import fold_settings
+        from service.fold.identity import fold_settings
         from service.snapshots.snapshot import load, take
 
         settings = self.settings

@@ -8,10 +8,12 @@ from explain_client.alarm import Alarm, Moment, Side
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
 from explain_client.explanation import (
+    Challenger,
     Explanation,
     Importance,
     Importances,
     LabelDelay,
+    LossDifference,
     Losses,
     ModelVersion,
     Skew,
@@ -21,12 +23,14 @@ from explain_client.fields import is_date, unframed, utc
 __all__ = [
     "Alarm",
     "AlarmReference",
+    "Challenger",
     "DeadLetterHeaders",
     "Drift",
     "Explanation",
     "Importance",
     "Importances",
     "LabelDelay",
+    "LossDifference",
     "Losses",
     "ModelVersion",
     "Moment",

@@ -14,7 +14,7 @@ WARM_UP = 100
 """First values, which only say how large values are."""
 
 WIDE = 4.0
-"""The first limit in root mean squares of these."""
+"""The first limit in means of their absolute values."""
 
 LEVELS = 20
 """Bets that are mixed, each half as large as the one before."""
@@ -24,6 +24,9 @@ DOUBLINGS = 10
 
 CUT = 0.1
 """The limit doubles where what it has cut off is more than this share of half the interval."""
+
+ITERATIONS = 50
+"""Of Newton's method, at most; some six are enough."""
 
 _BETS = [0.5**k / 2.0 for k in range(LEVELS)]
 _COSTS = [-math.log1p(-bet) - bet for bet in _BETS]
@@ -44,7 +47,7 @@ class ConfidenceState(State, frozen=True):
     """Sums of all values and of those that count, see ``ConfidenceSequence``."""
 
     seen: Count
-    squares: float
+    sizes: float
     first: float
     n: Count
     total: float
@@ -62,7 +65,7 @@ class ConfidenceSequence:
     Howard, Ramdas, McAuliffe & Sekhon, Ann. Statist. 2021).
 
     Each value counts as X_i, cut to ± ``limit``. Where that is a bound of the values, as 2 is for differences of Brier scores, nothing is cut, and the
-    interval is slow where values are mostly far smaller. By default the values before it say the limit: it is four root mean squares of the first
+    interval is slow where values are mostly far smaller. By default the values before it say the limit: it is four times the mean absolute value of the first
     100, which do not count themselves; and twice as much whenever what was cut off, of all values, comes to more than a tenth of half the interval. What
     holds, holds for the mean of the X_i. It says nothing of losses that are so rare and large that none was seen.
 
@@ -91,7 +94,7 @@ class ConfidenceSequence:
             raise ValueError(f"limit: {limit} is not between 0 and {HUGE:g}; 2 is that of the Brier score")
         self._level = 2.0 / (1.0 - confidence)
         self._seen = 0
-        self._squares = 0.0
+        self._sizes = 0.0
         self._first = limit or 0.0  # the first limit; 0 while there is none
         self._most = 0 if limit else DOUBLINGS
         self._n = self._clipped = self._doublings = 0
@@ -104,9 +107,9 @@ class ConfidenceSequence:
         value = min(max(value, -HUGE), HUGE)
         self._seen += 1
         if self._first == 0.0:
-            self._squares += value * value
+            self._sizes += abs(value)
             if self._seen >= WARM_UP:
-                self._first = WIDE * math.sqrt(self._squares / self._seen)
+                self._first = WIDE * self._sizes / self._seen
             return
         limit = self._limit
         x = min(max(value, -limit), limit)
@@ -154,25 +157,27 @@ class ConfidenceSequence:
         return math.inf if most > 700.0 else sum(math.exp(gain) for gain in gains) / LEVELS
 
     def _reach(self) -> float:
-        """u: by so much the sum may be off."""
+        """u: by so much the sum may be off. Newton's method from above: the logarithm of the mixture is convex."""
         variation, bets = self._scaled()
         pairs = list(zip(_BETS[:bets], _COSTS[:bets], strict=True))
-        low, high = (
-            min((math.log(self._level * factor) + cost * variation) / bet for bet, cost in pairs)
-            for factor in (1, LEVELS)
-        )
-        while high - low > 1e-9 * high:
-            middle = 0.5 * (low + high)
-            if self._gain(middle, variation, bets) > self._level:
-                high = middle
-            else:
-                low = middle
-        return high * 2.0 * self._limit
+        level = math.log(self._level * LEVELS)
+        total = min((level + cost * variation) / bet for bet, cost in pairs)
+        for _ in range(ITERATIONS):
+            gains = [bet * total - cost * variation - level for bet, cost in pairs]
+            most = max(gains)
+            weights = [math.exp(gain - most) for gain in gains]
+            mass = sum(weights)
+            slope = sum(weight * bet for weight, (bet, _) in zip(weights, pairs, strict=True)) / mass
+            step = (most + math.log(mass)) / slope
+            total -= step
+            if step <= 1e-9 * total:
+                break
+        return total * 2.0 * self._limit
 
     def state(self) -> ConfidenceState:
         return ConfidenceState(
             self._seen,
-            self._squares,
+            self._sizes,
             self._first,
             self._n,
             self._total,
@@ -184,7 +189,7 @@ class ConfidenceSequence:
 
     def restore(self, state: ConfidenceState) -> None:
         """Restore a stored state. Raises ``StateError`` where it is not one of such a sequence."""
-        sums = (state.squares, state.first, state.variation, state.cut)
+        sums = (state.sizes, state.first, state.variation, state.cut)
         check(
             all(math.isfinite(number) for number in (*sums, state.total)) and min(sums) >= 0.0,
             "comparison: sums that are not finite, or below 0",
@@ -193,7 +198,7 @@ class ConfidenceSequence:
         check(state.first > 0.0 if self._most == 0 or state.n else True, "comparison: no limit")
         check(self._most > 0 or state.first == self._first, "comparison: another limit")
         check(state.doublings <= self._most, "comparison: a limit that does not grow has grown")
-        self._seen, self._squares, self._first = state.seen, state.squares, state.first
+        self._seen, self._sizes, self._first = state.seen, state.sizes, state.first
         self._n, self._total, self._variation = state.n, state.total, state.variation
         self._clipped, self._cut, self._doublings = state.clipped, state.cut, state.doublings
         check(math.isfinite(self._reach()), "comparison: an interval without end")

@@ -24,6 +24,12 @@ class Moved(NamedTuple):
     last: int
 
 
+class _Cell(NamedTuple):
+    value: float | None
+    std: float | None
+    settled: bool
+
+
 def drivers(cells: Mapping[str, Any]) -> list[str]:
     """The features that drive the model, the most important first: their band, as wide as the number of features asks, is above 0.
 
@@ -33,20 +39,40 @@ def drivers(cells: Mapping[str, Any]) -> list[str]:
     >>> drivers({"a": cell}), drivers({name: cell for name in "abcdefghijklmnopqrst"}), drivers({"a": cell | {"settled": False}})
     (['a'], [], [])
     """
-    known = {
-        name: tuple(
-            cell[key] if isinstance(cell, Mapping) else getattr(cell, key)
-            for key in ("value", "std", "settled")
-        )
-        for name, cell in cells.items()
-    }
+    known = _known(cells)
     width = NormalDist().inv_cdf(1.0 - LEVEL / 2.0 / max(len(known), 1))
     found = [
         name
         for name, (value, std, settled) in known.items()
         if settled and value is not None and std is not None and value > width * std
     ]
-    return sorted(found, key=lambda name: -known[name][0])
+    return sorted(found, key=lambda name: -(known[name].value or 0.0))
+
+
+def _known(cells: Mapping[str, Any]) -> dict[str, _Cell]:
+    return {
+        name: _Cell(
+            *(
+                cell[key] if isinstance(cell, Mapping) else getattr(cell, key)
+                for key in ("value", "std", "settled")
+            )
+        )
+        for name, cell in cells.items()
+    }
+
+
+def differing(cells: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Of differences of importance, the features that matter more, and those that matter less, by ``drivers``.
+
+    >>> cell = {"value": -0.03, "std": 0.01, "settled": True}
+    >>> differing({"a": cell, "b": cell | {"value": 0.001}})
+    ([], ['a'])
+    """
+    less = {
+        name: _Cell(None if value is None else -value, std, settled)
+        for name, (value, std, settled) in _known(cells).items()
+    }
+    return drivers(cells), drivers(less)
 
 
 def moved(values: NDArray[Any], halves: NDArray[Any]) -> Moved | None:

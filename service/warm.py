@@ -20,12 +20,14 @@ def warm_up(settings: Settings) -> None:
     """Compile what these settings need, once for all processes that ask at the same time."""
     with _turn(cache_folder()):
         from explain_core.importance.warm import warm, warm_ensembles
-        from service.fold.models import load_model
+        from service.fold.models import load_challenger, load_model
 
         if settings.models.enabled:
             warm_ensembles("regression" if settings.model.task == "regression" else "classification")
         else:
             warm(load_model(settings.model, seed=0))
+        if settings.rival is not None:
+            warm(load_challenger(settings, seed=0))
         if settings.drift.enabled:
             from explain_core.drift import dbshap
 

@@ -4,7 +4,7 @@ import itertools
 import json
 from functools import partial
 
-from service.fold.models import trusted_modules
+from service.fold.models import all_trusted_modules
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.pickles.codec import loads
@@ -53,7 +53,7 @@ def fold(state, objects):
 
 def restored(raw, known):
     """The state in ``encode``'s bytes, as a worker with these settings has it."""
-    return decode(raw, known, 3, 0, partial(loads, modules=trusted_modules(known.model)))
+    return decode(raw, known, 3, 0, partial(loads, modules=all_trusted_modules(known)))
 
 
 def messages(outputs, destination="explanations"):

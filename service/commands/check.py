@@ -16,7 +16,7 @@ from service.commands.markers import remarks
 from service.commands.printing import print_rows
 from service.commands.sampling import Seen, Tally, look, tally, to_paste
 from service.errors import UserError
-from service.fold.models import described, foreign_code, load_model
+from service.fold.models import described, described_challenger, foreign_code, load_challenger, load_model
 from service.fold.records import InputRecord
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import record_of
@@ -61,7 +61,9 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     sampled = Sampled()
     try:
         findings.append(_model(settings))
-        findings.append(_signatures(settings, findings[0].ok is True))
+        if settings.rival is not None:
+            findings.append(_challenger(settings))
+        findings.append(_signatures(settings, all(finding.ok for finding in findings)))
         if settings.registry.url and settings.registry.format != "none":
             findings.append(_registry(settings))
         admin = admin_client(settings, ErrorLog())
@@ -95,6 +97,16 @@ def _model(settings: Settings) -> Finding:
     elif settings.models.pattern is not None:
         what = f"{what}\nversions at {settings.models.pattern}".strip()
     return Finding("model", True, f"{what} for {settings.model.task}")
+
+
+def _challenger(settings: Settings) -> Finding:
+    try:
+        with redirect_stdout(sys.stderr):
+            model = load_challenger(settings, settings.seed)
+        what = described_challenger(settings) or type(model.wrapped).__name__
+    except UserError as error:
+        return Finding("challenger", False, str(error))
+    return Finding("challenger", True, f"{what} for {settings.model.task}")
 
 
 def _signatures(settings: Settings, made: bool) -> Finding:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 from rich.markup import escape
@@ -15,6 +16,9 @@ from service.commands.printing import console
 from service.settings import Effective, Settings, effective
 from service.settings.sources import DEFAULT
 from service.snapshots.signatures import read_keys
+
+if TYPE_CHECKING:
+    from explain_core.models import Model
 
 
 def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
@@ -28,33 +32,35 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
 
 
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
-    """As ``show``, and make the model once. Raises ``UserError`` where that fails."""
-    from explain_core.learners.base import Learner
-    from service.fold.models import described, load_model
+    """As ``show``, and make the models once. Raises ``UserError`` where that fails."""
+    from service.fold.models import described, described_challenger, load_challenger, load_model
 
     show(settings, config=config, as_json=as_json)
     # Some models print remarks on their parameters; stdout is for data.
     with redirect_stdout(sys.stderr):
         model = None if settings.models.enabled else load_model(settings.model, settings.seed)
-        files = described(settings)
+        rival = None if settings.rival is None else load_challenger(settings, settings.seed)
+        files, file = described(settings), described_challenger(settings)
     read_keys(settings.checkpoint)
-    if model is None:
-        sys.stderr.write(
-            f"settings are valid; versions of a model for {settings.model.task} are explained as they are\n{files}\n"
-        )
-        return
-    how = (
-        "is explained as it is"
-        if settings.model.static
-        else f"learns in arrays ({model.kind})"
-        if isinstance(model, Learner)
-        else "learns by its own code"
-    )
-    sys.stderr.write(
-        f"settings are valid; the model is a {type(model.wrapped).__name__} for {settings.model.task} and {how}\n"
-    )
-    if files:
-        sys.stderr.write(f"{files}\n")
+    task = settings.model.task
+    said = [
+        f"settings are valid; versions of a model for {task} are explained as they are"
+        if model is None
+        else f"settings are valid; the model is a {type(model.wrapped).__name__} for {task} and {_how(model, settings.model.static)}",
+        files,
+    ]
+    if rival is not None:
+        how = _how(rival, settings.challenger.static)
+        said += [f"the challenger is a {type(rival.wrapped).__name__} for {task} and {how}", file]
+    sys.stderr.write("".join(f"{line}\n" for line in said if line))
+
+
+def _how(model: Model, static: bool) -> str:
+    from explain_core.learners.base import Learner
+
+    if static:
+        return "is explained as it is"
+    return f"learns in arrays ({model.kind})" if isinstance(model, Learner) else "learns by its own code"
 
 
 def _table(rows: Iterable[Effective]) -> Table:

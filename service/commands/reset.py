@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.errors import SnapshotError, UserError
-from service.fold.partition import fold_settings
+from service.fold.identity import fold_settings
 from service.kafka.checkpoints import Location, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
 from service.kafka.past import Past, Published

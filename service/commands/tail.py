@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from service.errors import UserError
 from service.fold.rejections import LAST, MANY
+from service.headline import differing
 from service.kafka.stream import Start, messages
 from service.settings import Settings
 
@@ -69,14 +71,14 @@ def view(settings: Settings, latest: dict[int, dict[str, Any]]) -> Group:
         return Group(
             Text("no explanation yet: the sidecar publishes one every emit.every records", style="dim")
         )
-    return Group(*(_partition(settings, latest[partition]) for partition in sorted(latest)))
+    return Group(*(part for partition in sorted(latest) for part in _partition(settings, latest[partition])))
 
 
 def _name(settings: Settings, message: dict[str, Any]) -> str:
     return settings.name_of(message["partition"], message.get("keys"))
 
 
-def _partition(settings: Settings, message: dict[str, Any]) -> Table:
+def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | Text]:
     loss, performance = next(iter(message["performance"].items()))
     gain = performance["empty"] - performance["model"]
     version = f", version {message['version']['name']}" if message.get("version") else ""
@@ -108,7 +110,22 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Table:
     hidden = len(message["importance"][first][loss]) - TOP
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more", style="dim"))
-    return table
+    yield table
+    if message.get("challenger"):
+        yield Text(_compared(message["challenger"], first, loss))
+
+
+def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
+    """Which model is better, and what matters more to which."""
+    more, less = differing(challenger["importance_difference"][estimator][loss])
+    matters = "; ".join(
+        f"{', '.join(names[:TOP])} matter{'s' * (len(names) == 1)} {how} to the challenger"
+        for names, how in ((more, "more"), (less, "less"))
+        if names
+    )
+    return f"{challenger['name']}: " + "; ".join(
+        filter(None, (challenger["difference"][loss]["sentence"], matters))
+    )
 
 
 def ranking(message: dict[str, Any], estimator: str) -> list[str]:

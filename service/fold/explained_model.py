@@ -35,10 +35,12 @@ class ExplainedModel:
     """A model, the estimators that ``explainers`` asks for, their reservoirs, and the model's performance.
 
     A record goes through ``explain`` and then ``learn``: explanations are those of the model that has not seen it. ``static``: the model
-    never learns, and is not part of the state. Raises ``UserError`` where the estimators do not suit the model, or it takes no weights.
+    never learns, and is not part of the state. ``reservoirs`` are those of another explained model, which fills and stores them. Raises ``UserError`` where the estimators do not suit the model, or it takes no weights.
     """
 
-    def __init__(self, settings: Settings, model: Model, static: bool, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, model: Model, static: bool, seed: int, reservoirs: Reservoirs | None = None
+    ) -> None:
         if settings.record.weight is not None and not static and not model.takes_weight:
             raise UserError(
                 f"record.weight: {type(model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
@@ -46,10 +48,10 @@ class ExplainedModel:
         self.model = model
         self.evaluator = make_evaluator(settings, model)
         self.reservoirs: Reservoirs = {}
+        """Those that it fills."""
+        rows = self.reservoirs if reservoirs is None else reservoirs
         self.explainers = {
-            chosen.name or chosen.kind: make_explainer(
-                settings, chosen, model, self.evaluator, self.reservoirs, seed
-            )
+            chosen.name or chosen.kind: make_explainer(settings, chosen, model, self.evaluator, rows, seed)
             for chosen in settings.explainers
         }
         used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
@@ -127,7 +129,7 @@ class ExplainedModel:
                 for loss in self.performance.losses
             },
             "skew": None if served is None else served.skew(),
-            "importance": {name: _importance(explanation) for name, explanation in explanations.items()},
+            "importance": {name: importance_of(explanation) for name, explanation in explanations.items()},
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
         }
 
@@ -163,7 +165,7 @@ class ExplainedModel:
         self._estimator_groups = grouped(self.explainers.values())
 
 
-def _importance(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool | None]]]:
+def importance_of(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool | None]]]:
     """By loss and feature; NaN becomes null in JSON."""
     return {
         loss: {

@@ -1,4 +1,4 @@
-"""The model that the settings name."""
+"""The models that the settings name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from explain_core.artefacts.artefact import Artefact, ArtefactError
@@ -20,14 +21,14 @@ from explain_core.state import Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.default_models import default_model
 from service.settings import ModelSettings, RecordSettings, Settings
-from service.settings.model import PLACE
+from service.settings.model import PLACE, SourceSettings
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Names of versions that may become part of a path: a record must not choose the folder."""
 
 
-def load_model(settings: ModelSettings, seed: int) -> Model:
-    """A new model, wrapped for its task.
+def load_model(settings: ModelSettings, seed: int, labels: Sequence[Any] | None = None) -> Model:
+    """A new model, wrapped for its task. Labels of a file are codes: places in ``labels``, by default in the file's classes.
 
     A factory with a parameter ``seed`` or ``random_state`` gets ``seed`` unless ``model.params`` has it: a model that
     seeds itself from the clock could not be replayed. Raises ``UserError`` where the factory cannot be imported or
@@ -35,7 +36,9 @@ def load_model(settings: ModelSettings, seed: int) -> Model:
     """
     if settings.uri is not None:
         found = artefact(settings)
-        return relabelled(found.model, found.classes)
+        if labels is None or found.classes is None:
+            return relabelled(found.model, found.classes)
+        return relabelled(found.model, found.classes, [labels.index(label) for label in found.classes])
     if settings.factory is None and settings.params:
         raise UserError(
             f"model.params: {', '.join(settings.params)} without model.factory; the default pipeline takes none"
@@ -119,6 +122,12 @@ def described(settings: Settings) -> str:
     return "\n".join(lines)
 
 
+def described_challenger(settings: Settings) -> str:
+    """A description of the file of ``challenger.uri``; empty without one."""
+    file = challenger_artefact(settings)
+    return "" if file is None else _described(str(settings.challenger.uri), file)
+
+
 def _described(uri: str, found: Artefact) -> str:
     parts = [
         f"{uri}: {found.kind}",
@@ -137,24 +146,64 @@ def _first(names: Sequence[Any]) -> str:
 
 
 def classes_of(settings: ModelSettings) -> list[Any]:
-    """The labels that the model has from the start; records may have no others. None for a model that learns its labels."""
+    """The labels that the model has from the start; none for a model that learns its labels."""
     return [] if settings.uri is None else list(artefact(settings).classes or ())
 
 
+def labels_of(settings: Settings) -> list[Any]:
+    """The labels that a model has from the start, in the order of their codes; records may have no others."""
+    file = challenger_artefact(settings)
+    return classes_of(settings.model) or list(file.classes or () if file else ())
+
+
+def challenger_artefact(settings: Settings) -> Artefact | None:
+    """The model that ``challenger.uri`` names; None without one. Raises ``UserError`` as ``artefact`` does."""
+    rival = settings.rival
+    if rival is None or rival.uri is None:
+        return None
+    with _of_the_challenger():
+        return artefact(rival)
+
+
+def load_challenger(settings: Settings, seed: int) -> Model:
+    """A new challenger, wrapped for the model's task. Raises ``UserError`` as ``load_model`` does, and where its labels are others than the model's."""
+    rival, labels, file = settings.rival, labels_of(settings), challenger_artefact(settings)
+    assert rival is not None
+    own = list(file.classes or ()) if file else []
+    if own and set(own) != set(labels):
+        raise UserError(
+            f"challenger.classes: {_first(own)}, and those of the model are {_first(labels)}; two models are compared on the same labels"
+        )
+    with _of_the_challenger():
+        return load_model(rival, seed, labels)
+
+
+@contextmanager
+def _of_the_challenger() -> Iterator[None]:
+    """Make messages about the section ``model`` ones about ``challenger``, but for the task, which is the model's."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(re.sub(r"(?<![\w.])model\.(?!task\b)(?=[a-z])", "challenger.", str(error))) from None
+
+
 def record_settings(settings: Settings) -> RecordSettings:
-    """The record settings with the columns of the model's file as features where none are named.
+    """The record settings with the columns of the model's file, and then of the challenger's, as features where none are named.
 
     Raises ``UserError`` where the label is one of them.
     """
     record, model = settings.record, settings.model
-    if model.uri is None:
+    own = None if model.uri is None else artefact(model)
+    other = challenger_artefact(settings)
+    for file, uri in ((own, model.uri), (other, settings.challenger.uri)):
+        if file is not None and record.label in file.features:
+            raise UserError(
+                f"record.label: {record.label!r} is also a column of {uri}, which would be told the label; name the label's own field"
+            )
+    if record.features is not None or own is None:
         return record
-    columns = list(artefact(model).features)
-    if record.label in columns:
-        raise UserError(
-            f"record.label: {record.label!r} is also a column of {model.uri}, which would be told the label; name the label's own field"
-        )
-    return record if record.features is not None else record.model_copy(update={"features": columns})
+    columns = dict.fromkeys([*own.features, *(other.features if other else ())])
+    return record.model_copy(update={"features": list(columns)})
 
 
 class ModelData(State, frozen=True):
@@ -189,15 +238,26 @@ def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) 
 
 
 def foreign_code(settings: Settings) -> str | None:
-    """A description of the state that only the model's own code can read; None where the snapshot is pure data."""
-    if settings.model.static:
-        return None
-    model = load_model(settings.model, settings.seed)
-    return None if isinstance(model, Learner) else f"the model ({type(model.wrapped).__name__})"
+    """A description of the state that only the models' own code can read; None where the snapshot is pure data."""
+    rival = settings.rival
+    learning = {} if settings.model.static else {"model": load_model(settings.model, settings.seed)}
+    if rival is not None and not rival.static:
+        learning["challenger"] = load_challenger(settings, settings.seed)
+    found = [
+        f"the {what} ({type(model.wrapped).__name__})"
+        for what, model in learning.items()
+        if not isinstance(model, Learner)
+    ]
+    return " and ".join(found) or None
 
 
-def trusted_modules(settings: ModelSettings) -> list[str]:
-    """Modules whose classes a snapshot may hold besides river's: those that the settings name."""
+def all_trusted_modules(settings: Settings) -> list[str]:
+    """``trusted_modules`` of both models."""
+    return [*trusted_modules(settings.model), *trusted_modules(settings.challenger)]
+
+
+def trusted_modules(settings: SourceSettings) -> list[str]:
+    """Modules whose classes a snapshot of the model may hold besides river's: those that the settings name."""
     factory = [settings.factory.partition(":")[0]] if settings.factory else []
     return [*factory, *settings.modules]
 

@@ -20,18 +20,18 @@ from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData, make_alarms
+from service.fold.challenger import Challenger, ChallengerData, ChallengerFailed
 from service.fold.drift_on_alarm import Recent, RecentData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.label_delay import Delays, LabelDelay
 from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
-from service.fold.models import artefact, classes_of, load_model, record_settings
+from service.fold.models import load_model, record_settings
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
 from service.fold.sizes import ExplanationSize
 from service.fold.versions import Find, UnknownVersion, Version, Versions, VersionsData, narrowed
 from service.fold.vocabulary import Vocabulary
-from service.formats import files
 from service.formats.errors import BadRecord
 from service.formats.schemas import Fetch, Schemas, StoredSchema
 from service.settings import Settings
@@ -68,45 +68,11 @@ class PartitionData(State, frozen=True):
     label_delay: Delays = msgspec.field(default_factory=list)
     versions: VersionsData | None = None
     recent: RecentData | None = None
+    challenger: ChallengerData | None = None
 
 
 class FoldError(UserError):
     """The model failed on a record, so that no state after it is known."""
-
-
-def fold_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a file, a schema's or a model's, its content counts."""
-    alarms = {"alarms": True} if settings.alarms.enabled else {}
-    found = settings.model_dump(
-        mode="json",
-        include={
-            "app_id": True,
-            "seed": True,
-            "topics": {"records"},
-            "record": True,
-            "model": {"factory", "params", "task", "static", "learner"},
-            "explainers": True,
-            "explain": True,
-            "emit": True,
-            "drift": True,
-            **alarms,
-        },
-    )
-    if settings.model.uri is not None:
-        # The file's content counts, not its path, and the names of its columns and outputs.
-        model = artefact(settings.model)
-        found["model"] |= {
-            "sha256": model.sha256,
-            "features": list(model.features),
-            "classes": classes_of(settings.model),
-        }
-    if settings.models.enabled:
-        # Where a version is does not count, and what it is counts in the state.
-        found["models"] = settings.models.model_dump(mode="json", include={"close_after", "max_open"})
-        found["model"] |= settings.model.model_dump(mode="json", include={"features", "classes"})
-    if settings.record.schema_file is not None:
-        found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
-    return found
 
 
 class PartitionState:
@@ -148,6 +114,7 @@ class PartitionState:
             )
             self.alarms = make_alarms(settings, self.explained, self.kinds)
         drift, drift_seed = settings.drift, derive_seed(seed, "drift")
+        self.challenger = Challenger(settings, self.explained, seed) if settings.rival else None
         self.windows = (
             Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
             if drift.enabled and not drift.on_alarm
@@ -223,11 +190,15 @@ class PartitionState:
                 self.explained = version.explained
             found = self._fold(record.offset, sample, x, y, version, served)
         except Exception as error:
-            kind = type(self.explained.model.wrapped).__name__
+            what, failed = "model", self.explained
+            cause: BaseException | None = error
+            if isinstance(error, ChallengerFailed) and self.challenger is not None:
+                what, failed, cause = "challenger", self.challenger.explained, error.__cause__
+            kind = type(failed.model.wrapped).__name__
             raise FoldError(
-                f"{self._topic} partition {self.partition} offset {record.offset}: the model ({kind}) failed: "
-                f"{type(error).__name__}: {error}; nothing of this record was published. Correct model.factory or "
-                "model.params; or name in record.features those that the model can take; or begin a new epoch behind the record: "
+                f"{self._topic} partition {self.partition} offset {record.offset}: the {what} ({kind}) failed: "
+                f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {what}.factory or "
+                f"{what}.params; or name in record.features those that the model can take; or begin a new epoch behind the record: "
                 f"explain-sidecar reset --partition {self.partition} --from latest --yes"
             ) from error
         self.label_delay.add(record.headers)
@@ -247,11 +218,16 @@ class PartitionState:
         changes: list[dict[str, Any] | None] = []
         explained = self.explained.explains
         prediction = self.explained.explain(x, y)
+        rival = self.challenger.explain(x, y) if self.challenger else None
         if windows is not None:
             changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
         if self.recent is not None:
             self.recent.add(offset, sample, y, prediction, model)
         losses = self.explained.learn(x, y, sample.weight, prediction, served)
+        trace = self._trace(offset, prediction, losses)
+        if self.challenger is not None and rival is not None:
+            others = self.challenger.learn(x, y, sample.weight, rival, losses)
+            trace += self._trace(offset, rival, others)
         position = Position(offset, sample.timestamp)
         alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
         self.records += 1
@@ -262,9 +238,7 @@ class PartitionState:
             self.versions.seen(version, self.records)
             if self.versions.kept:
                 self.versions.keep(windows.named if windows else ())
-        self.fold_digest = hashlib.blake2b(
-            self.fold_digest + self._trace(offset, prediction, losses), digest_size=16
-        ).digest()
+        self.fold_digest = hashlib.blake2b(self.fold_digest + trace, digest_size=16).digest()
         contents: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
         contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
         if alarms and self.recent is not None:
@@ -337,6 +311,7 @@ class PartitionState:
             "label_delay": self.label_delay.summary(),
             "importance": about["importance"],
             "estimators": about["estimators"],
+            "challenger": self.challenger.content() if self.challenger else None,
             "notices": self.notices,
         }
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
@@ -393,6 +368,7 @@ class PartitionState:
             label_delay=self.label_delay.state(),
             versions=None if self.versions is None else self.versions.state(pack),
             recent=None if self.recent is None else self.recent.state(),
+            challenger=None if self.challenger is None else self.challenger.state(pack),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -407,6 +383,7 @@ class PartitionState:
         )
         check((data.alarms is None) == (self.alarms is None), "alarms: with them, or without")
         check((data.recent is None) == (self.recent is None), "recent records: with them, or without")
+        check((data.challenger is None) == (self.challenger is None), "challenger: with one, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.records, self.notices = data.records, list(data.notices)
         self.rejections.restore(data.rejected, data.recently)
@@ -418,6 +395,8 @@ class PartitionState:
             self.versions.restore(data.versions, unpack)
         elif data.explained is not None:
             self.explained.restore(data.explained, unpack)
+        if self.challenger is not None and data.challenger is not None:
+            self.challenger.restore(data.challenger, unpack)
         if self.windows is not None and data.windows is not None:
             self.windows.restore(data.windows, len(self.labels), unpack)
         if self.recent is not None and data.recent is not None:

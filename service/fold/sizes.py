@@ -20,7 +20,7 @@ CELL = len('"":{"value":,"std":,"low":,"high":,"settled":false,"floor":},') - 2 
 
 
 ESTIMATOR = 2_048
-"""Bytes of an estimator in an explanation beside its features: settings, names of losses."""
+"""Bytes of an estimator in an explanation beside its features: settings, names of losses; and of a loss's difference between two models."""
 
 
 class ExplanationSize:
@@ -29,11 +29,18 @@ class ExplanationSize:
     def __init__(self, settings: Settings) -> None:
         record, explainers = settings.record, settings.explainers
         losses = [len(explainer.losses or ("the default",)) for explainer in explainers]
-        self._columns = sum(losses)
-        about = sum(ESTIMATOR + 2 * len(orjson.dumps(chosen.name or chosen.kind)) for chosen in explainers)
+        # A challenger has importances of its own, and there are their differences.
+        times = 3 if settings.challenger.enabled else 1
+        self._columns = times * sum(losses)
+        about = times * sum(
+            ESTIMATOR + 2 * len(orjson.dumps(chosen.name or chosen.kind)) for chosen in explainers
+        )
+        if times > 1:
+            about += ESTIMATOR * self._columns
+            about += len(orjson.dumps(settings.challenger.factory or settings.challenger.uri))
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
-        groups = sum(
+        groups = times * sum(
             count * _cells(explainer.groups) for count, explainer in zip(losses, explainers, strict=True)
         )
         self._rest = HEADROOM + about + identity + groups

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.state import Value, check
-from service.fold.models import classes_of
+from service.fold.models import labels_of
 from service.fold.records import MAX_CLASSES, Sample
 from service.fold.served import coded
 from service.fold.sizes import ExplanationSize
@@ -20,7 +20,7 @@ class Vocabulary:
     """``labels`` numbers the classes in order of appearance; ``kinds`` has each feature's kind. Both grow with the records."""
 
     def __init__(self, settings: Settings, size: ExplanationSize) -> None:
-        self.labels: dict[Any, int] = {label: code for code, label in enumerate(classes_of(settings.model))}
+        self.labels: dict[Any, int] = {label: code for code, label in enumerate(labels_of(settings))}
         self.kinds: dict[str, Literal["string", "number"]] = {}
         self._fixed = list(self.labels)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features

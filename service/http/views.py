@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from explain_client.messages import Explanation, is_date
+from service.http.challenger import challenger, compared
 from service.http.comparison import grid, overview
 from service.http.feed import Feed, Partition
 from service.http.history import START, Column, column_of, figures, positive, ranking, rounded
@@ -100,6 +101,8 @@ class Page:
                 body["sentence"] = changes_sentence(partition, column)
             case "importance":
                 body |= self._importance(partition, column)
+                body["challenger"] = challenger(newest, column)
+                body["sentence"] = sentence(partition, column) + compared(newest, column[1])
             case "partitions":
                 body["grid"] = grid(feed, known, column, selection.feature)
                 body["sentence"] = _overview_sentence(known, column, names)

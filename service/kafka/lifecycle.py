@@ -9,9 +9,10 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from explain_core.artefacts.artefact import Artefact
 from service.crash_points import reach
+from service.fold.identity import fold_settings
 from service.fold.messages import Output
 from service.fold.metrics import Samples, measure
-from service.fold.partition import PartitionState, fold_settings
+from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.fold.versions import Unfit
 from service.kafka.checkpoints import Location, point, to_records

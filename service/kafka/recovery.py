@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.errors import SnapshotError, UserError
-from service.fold.partition import PartitionState, fold_settings
+from service.fold.identity import fold_settings
+from service.fold.partition import PartitionState
 from service.fold.versions import Find
 from service.formats.schemas import Fetch
 from service.kafka.checkpoints import Location, Pointer, SnapshotReader, Superseded, Undecided

@@ -18,7 +18,7 @@ from service.settings.drift import AlarmSettings, DriftSettings
 from service.settings.explain import EmitSettings, ExplainerSettings, ExplainSettings, ReservoirSettings
 from service.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
 from service.settings.kafka import TRANSACTION_TIMEOUT_MS, CommitSettings, KafkaSettings, TopicSettings
-from service.settings.model import ModelSettings, VersionSettings
+from service.settings.model import ChallengerSettings, ModelSettings, VersionSettings
 from service.settings.operation import HttpSettings, LogSettings, TracingSettings
 from service.settings.records import Format, FormatSettings, RecordSettings
 from service.settings.sources import (
@@ -38,6 +38,7 @@ from service.settings.wire import CloudEventsSettings, RegistrySettings
 __all__ = [
     "TRANSACTION_TIMEOUT_MS",
     "AlarmSettings",
+    "ChallengerSettings",
     "CheckpointSettings",
     "CloudEventsSettings",
     "CommitSettings",
@@ -97,6 +98,7 @@ class Settings(BaseSettings):
     record: RecordSettings = Field(default_factory=RecordSettings)
     model: ModelSettings = Field(default_factory=ModelSettings)
     models: VersionSettings = Field(default_factory=VersionSettings)
+    challenger: ChallengerSettings = Field(default_factory=ChallengerSettings)
     explainers: list[ExplainerSettings] = Field(
         default_factory=lambda: [ExplainerSettings(kind="ipfi"), ExplainerSettings(kind="isage")],
         min_length=1,
@@ -182,7 +184,8 @@ class Settings(BaseSettings):
             for path, part in inputs.items()
             if part.needs_registry and self.registry.url is None
         ]
-        refuse(problems + self._contradictions_of_the_model())
+        refuse(problems)
+        refuse(self._contradictions_of_the_model() + self._contradictions_of_the_challenger())
         return self
 
     def _contradictions_of_the_model(self) -> list[tuple[SettingPath, str]]:
@@ -220,6 +223,33 @@ class Settings(BaseSettings):
             )
         return problems
 
+    def _contradictions_of_the_challenger(self) -> list[tuple[SettingPath, str]]:
+        if not self.challenger.enabled:
+            return []
+        task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
+        problems: list[tuple[SettingPath, str]] = []
+        if self.models.enabled:
+            problems.append(
+                (
+                    ("challenger",),
+                    "is compared with one model, and models has versions; take out one of them",
+                )
+            )
+        losses = {
+            known_losses.get(loss, task).name
+            for explainer in self.explainers
+            for loss in explainer.losses or [known_losses.DEFAULT[task]]
+        }
+        problems += [
+            (
+                ("challenger", "limits", name),
+                f"no explainer has this loss; there are {', '.join(sorted(losses))}",
+            )
+            for name in self.challenger.limits
+            if name not in losses
+        ]
+        return problems
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -231,6 +261,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # The environment is read by load_settings, which knows each value's source and reports unknown names.
         return (init_settings,)
+
+    @property
+    def rival(self) -> ModelSettings | None:
+        """The challenger as a model for the task; None without one."""
+        return self.challenger.model_settings(self.model.task) if self.challenger.enabled else None
 
     @property
     def outputs(self) -> tuple[str, ...]:

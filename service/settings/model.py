@@ -1,8 +1,8 @@
-"""The sections of the model, and of its versions."""
+"""The sections of the model, of its versions, and of the one that it is compared with."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,18 +13,15 @@ MAX_VERSION = 200
 """Characters of a version's name."""
 
 
-class ModelSettings(Section):
-    """The model that the sidecar explains."""
+class SourceSettings(Section):
+    """Where a model comes from, and how it learns."""
 
     factory: str | None = Field(
         None,
         pattern=r"^[\w.]+:[\w.]+$",
-        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier; by default a pipeline for mixed features.",
+        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier; by default a pipeline for mixed features; a challenger has no default.",
     )
     params: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the factory.")
-    task: Literal["binary", "multiclass", "regression"] = Field(
-        "binary", description="Kind of label: one of two classes, one of several, or a number."
-    )
     uri: str | None = Field(
         None,
         min_length=1,
@@ -39,7 +36,7 @@ class ModelSettings(Section):
         description="Labels of the file's probabilities in their order, where its library numbers them from 0.",
     )
     static: bool = Field(
-        False, description="Explain the model, never teach it; true with model.uri and models."
+        False, description="Explain the model, never teach it; true with uri, and with models."
     )
     learner: Literal["auto", "river"] = Field(
         "auto",
@@ -56,18 +53,74 @@ class ModelSettings(Section):
         return {"static": True, **data} if isinstance(data, dict) and data.get("uri") else data
 
     @model_validator(mode="after")
-    def _one_source(self) -> ModelSettings:
+    def _one_source(self) -> Self:
         problems: list[tuple[SettingPath, str]] = []
         if self.uri is not None:
             problems += [
-                ((name,), "and model.uri are both given; keep one")
+                ((name,), "and uri are both given; keep one")
                 for name in ("factory", "params")
                 if getattr(self, name)
             ]
             if not self.static:
-                problems.append((("static",), "is false, and a model of model.uri never learns; take it out"))
+                problems.append((("static",), "is false, and a model of uri never learns; take it out"))
         refuse(problems)
         return self
+
+
+Task = Literal["binary", "multiclass", "regression"]
+
+
+class ModelSettings(SourceSettings):
+    """The model that the sidecar explains."""
+
+    task: Task = Field(
+        "binary", description="Kind of label: one of two classes, one of several, or a number."
+    )
+
+
+class ChallengerSettings(SourceSettings):
+    """A second model that sees the same records and is compared with the first one; there is none without factory or uri."""
+
+    confidence: float = Field(
+        0.95,
+        gt=0.0,
+        lt=1.0,
+        description="Probability that the interval of a loss's mean difference holds, at all times together, in a partition.",
+    )
+    limits: dict[str, Annotated[float, Field(gt=0.0)]] = Field(
+        default_factory=dict,
+        description="By loss: a record's difference counts up to ± this. By default zero_one 1, brier and hinge 2, which cut nothing; for other losses the records say.",
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return self.factory is not None or self.uri is not None
+
+    @model_validator(mode="after")
+    def _some_model(self) -> Self:
+        fields = type(self).model_fields
+        changed = [
+            name
+            for name in fields
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+        ]
+        if not self.enabled:
+            refuse(
+                ((name,), "is set without challenger.factory or challenger.uri; name the challenger")
+                for name in changed
+            )
+        elif self.uri is None:
+            refuse(
+                ((name,), "describes the file of challenger.uri, which is not set; take it out")
+                for name in changed
+                if name in ("features", "classes")
+            )
+        return self
+
+    def model_settings(self, task: Task) -> ModelSettings:
+        """The challenger as a model for the task."""
+        given = self.model_dump(include=self.model_fields_set & set(SourceSettings.model_fields))
+        return ModelSettings.model_validate({**given, "task": task})
 
 
 PLACE = "{version}"

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from explain_core.state import StateError, Unpack
 from service.errors import SnapshotError
-from service.fold.models import trusted_modules
+from service.fold.models import all_trusted_modules
 from service.fold.partition import PartitionData, PartitionState
 from service.pickles.codec import dumps, loads
 from service.settings import Settings
@@ -157,7 +157,7 @@ def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) ->
             "Set checkpoint.hmac_key_file: a reset passes over manifests that no key signed"
         )
     state = PartitionState(settings, partition, epoch, start)
-    decode(encode(state), settings, partition, epoch, partial(loads, modules=trusted_modules(settings.model)))
+    decode(encode(state), settings, partition, epoch, partial(loads, modules=all_trusted_modules(settings)))
     return state
 
 
@@ -217,7 +217,7 @@ def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
         raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
     except zstandard.ZstdError as error:
         raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
-    unpack = partial(loads, modules=trusted_modules(settings.model)) if snapshot.trusted else _refuse
+    unpack = partial(loads, modules=all_trusted_modules(settings)) if snapshot.trusted else _refuse
     return decode(raw, settings, manifest.partition, manifest.epoch, unpack)
 
 

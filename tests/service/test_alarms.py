@@ -9,8 +9,9 @@ import pytest
 from explain_client.chain import next_link
 from explain_client.messages import Alarm, Explanation
 from explain_core.state import StateError
+from service.fold.identity import fold_settings
 from service.fold.metrics import measure
-from service.fold.partition import PartitionState, fold_settings
+from service.fold.partition import PartitionState
 from service.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 from tests.service.test_windows import stream

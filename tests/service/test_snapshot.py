@@ -13,7 +13,7 @@ from river import stats
 from river.utils import pandas as a_river_module
 
 from service.errors import SettingsError, SnapshotError, UserError
-from service.fold.partition import fold_settings
+from service.fold.identity import fold_settings
 from service.pickles.attributes import method_of
 from service.pickles.codec import dumps, loads
 from service.settings import CheckpointSettings

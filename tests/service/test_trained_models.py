@@ -8,8 +8,9 @@ from pydantic import ValidationError
 
 from explain_core.artefacts.ensemble import TreeEnsemble
 from service.errors import SnapshotError, UserError
+from service.fold.identity import fold_settings
 from service.fold.models import artefact, load_model
-from service.fold.partition import PartitionState, fold_settings
+from service.fold.partition import PartitionState
 from service.settings import ModelSettings
 from service.snapshots.snapshot import encode
 from tests.core.artefacts import trained
@@ -111,7 +112,7 @@ def messages_of_letters(outputs):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"uri": "m", "factory": "river.tree:HoeffdingTreeClassifier"}, "model.uri are both given"),
+        ({"uri": "m", "factory": "river.tree:HoeffdingTreeClassifier"}, "factory: and uri are both given"),
         ({"uri": "m", "static": False}, "never learns"),
     ],
 )

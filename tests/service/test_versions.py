@@ -8,9 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from service.errors import SettingsError, SnapshotError, UserError
+from service.fold.identity import fold_settings
 from service.fold.metrics import measure
 from service.fold.models import forget_artefacts, version_artefact
-from service.fold.partition import PartitionState, fold_settings
+from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.fold.version_source import ABSENT_SECONDS, VersionSource
 from service.settings import Settings, load_settings

@@ -1,0 +1,102 @@
+"""A second model on the same records, and by how much it differs from the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from explain_core.comparison import ComparisonState, PairedDifferences, better, sentence
+from explain_core.losses import Prediction
+from explain_core.models import Row
+from explain_core.random import derive_seed
+from explain_core.state import Pack, State, Unpack
+from service.fold.explained_model import ExplainedModel, ExplainedModelData, importance_of
+from service.fold.models import load_challenger
+from service.settings import Settings
+
+
+class ChallengerData(State, frozen=True):
+    """The challenger and the differences in a snapshot."""
+
+    explained: ExplainedModelData
+    differences: ComparisonState
+
+
+class ChallengerFailed(Exception):
+    """The challenger failed on a record; the cause says how."""
+
+
+class Challenger:
+    """Explained from the rows and by the draws that explain ``own``, the model that it is compared with.
+
+    A record goes through ``explain`` and ``learn`` after it went through those of the model. Raises ``UserError`` where the challenger cannot be made.
+    """
+
+    def __init__(self, settings: Settings, own: ExplainedModel, seed: int) -> None:
+        rival, chosen = settings.rival, settings.challenger
+        assert rival is not None
+        model = load_challenger(settings, derive_seed(seed, "challenger"))
+        record = settings.record.model_copy(update={"prediction": None})  # what was served is the model's
+        alone = settings.model_copy(update={"record": record})
+        self.explained = ExplainedModel(alone, model, rival.static, seed, own.reservoirs)
+        self._differences = PairedDifferences(
+            own.performance.losses,
+            {name: (own.explainers[name], other) for name, other in self.explained.explainers.items()},
+            chosen.confidence,
+            chosen.limits,
+        )
+        self._name = chosen.factory or chosen.uri
+
+    def explain(self, x: Row, y: Any) -> Prediction:
+        """``ExplainedModel.explain``. Raises ``ChallengerFailed``."""
+        try:
+            return self.explained.explain(x, y)
+        except Exception as error:
+            raise ChallengerFailed from error
+
+    def learn(
+        self, x: Row, y: Any, weight: float, prediction: Prediction, own: Sequence[float]
+    ) -> list[float]:
+        """``ExplainedModel.learn``, and the differences to the model's own losses. Raises ``ChallengerFailed``."""
+        try:
+            losses = self.explained.learn(x, y, weight, prediction)
+            self._differences.update(own, losses)
+        except Exception as error:
+            raise ChallengerFailed from error
+        return losses
+
+    def content(self) -> dict[str, Any]:
+        """What an explanation message says of the challenger."""
+        about = self.explained.content()
+        return {
+            "name": self._name,
+            "performance": about["performance"],
+            "difference": {
+                loss.name: self._difference(loss.name) for loss in self.explained.performance.losses
+            },
+            "importance": about["importance"],
+            "importance_difference": {
+                name: importance_of(self._differences.importance(name)) for name in self.explained.explainers
+            },
+        }
+
+    def _difference(self, loss: str) -> dict[str, Any]:
+        interval = self._differences.loss(loss)
+        return {
+            "value": interval.value,
+            "low": interval.low,
+            "high": interval.high,
+            "records": interval.n,
+            "clipped": interval.clipped,
+            "limit": interval.limit,
+            "better": better(interval),
+            "sentence": sentence(interval, loss),
+        }
+
+    def state(self, pack: Pack) -> ChallengerData:
+        return ChallengerData(self.explained.state(pack), self._differences.state())
+
+    def restore(self, data: ChallengerData, unpack: Unpack) -> None:
+        """Restore a stored state, after the model's. Raises ``StateError`` where it is not of these settings."""
+        self.explained.restore(data.explained, unpack)
+        self._differences.restore(data.differences)

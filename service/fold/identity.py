@@ -1,0 +1,50 @@
+"""What a partition's state belongs to: the settings that the fold depends on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explain_core.artefacts.artefact import Artefact
+from service.fold.models import artefact, challenger_artefact
+from service.formats import files
+from service.settings import Settings
+
+
+def fold_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a file, a schema's or a model's, its content counts."""
+    alarms = {"alarms": True} if settings.alarms.enabled else {}
+    found = settings.model_dump(
+        mode="json",
+        include={
+            "app_id": True,
+            "seed": True,
+            "topics": {"records"},
+            "record": True,
+            "model": {"factory", "params", "task", "static", "learner"},
+            "explainers": True,
+            "explain": True,
+            "emit": True,
+            "drift": True,
+            **alarms,
+        },
+    )
+    # The file's content counts, not its path, and the names of its columns and outputs.
+    if settings.model.uri is not None:
+        found["model"] |= _content(artefact(settings.model))
+    if settings.challenger.enabled:
+        challenger = {"factory", "params", "static", "learner", "confidence", "limits"}
+        found["challenger"] = settings.challenger.model_dump(mode="json", include=challenger)
+        file = challenger_artefact(settings)
+        if file is not None:
+            found["challenger"] |= _content(file)
+    if settings.models.enabled:
+        # Where a version is does not count, and what it is counts in the state.
+        found["models"] = settings.models.model_dump(mode="json", include={"close_after", "max_open"})
+        found["model"] |= settings.model.model_dump(mode="json", include={"features", "classes"})
+    if settings.record.schema_file is not None:
+        found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
+    return found
+
+
+def _content(file: Artefact) -> dict[str, Any]:
+    return {"sha256": file.sha256, "features": list(file.features), "classes": list(file.classes or ())}
