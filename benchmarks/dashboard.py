@@ -197,7 +197,7 @@ def verified(where: str) -> int:
 
 def all_read(feed: Feed, partitions: int, messages: int) -> bool:
     with feed.lock:
-        newest = [partition.newest for partition in feed.partitions.values()]
+        newest = [partition.shown and partition.shown.newest for partition in feed.partitions.values()]
     return len(newest) == partitions and all(
         explanation is not None and explanation.seq == messages - 1 for explanation in newest
     )

@@ -24,9 +24,3 @@ def challenger(newest: Explanation, column: Column) -> dict[str, Any] | None:
         "difference": asdict(found.difference[loss]) if loss in found.difference else None,
         "rows": [{"feature": name, **asdict(cell)} for name, cell in largest],
     }
-
-
-def compared(newest: Explanation, loss: str) -> str:
-    """The difference in a sentence after others; empty without a challenger."""
-    found = None if newest.challenger is None else newest.challenger.difference.get(loss)
-    return "" if found is None else f" {found.sentence[0].upper()}{found.sentence[1:]}."

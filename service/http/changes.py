@@ -27,7 +27,7 @@ _WORDS = {
 def shown_change(message: Mapping[str, Any]) -> dict[str, Any]:
     """A drift message: its sentence, its windows, and the steps from one risk to the other where it has them.
 
-    ``cause`` is what changed most among what the data bear out: ``concept``, ``inputs``, ``model``, ``none``, or ``unknown`` where
+    ``alarm`` is the id of the alarm that asked for it. ``cause`` is what changed most among what the data bear out: ``concept``, ``inputs``, ``model``, ``none``, or ``unknown`` where
     the change cannot be attributed.
     """
     shown = {
@@ -36,6 +36,7 @@ def shown_change(message: Mapping[str, Any]) -> dict[str, Any]:
         "timestamp": message.get("timestamp"),
         "target": message.get("target"),
         "baseline": message.get("baseline"),
+        "alarm": f"{message['epoch']}.{message['alarm']['seq']}" if message.get("alarm") else None,
         "cause": "unknown",
     }
     try:
@@ -84,6 +85,7 @@ def shown_alarm(alarm: Alarm) -> dict[str, Any]:
         "latest": alarm.latest.timestamp,
         "noticed": alarm.timestamp,
         "cause": alarm.cause,
+        "version": alarm.version,
         "one_in": alarm.one_in,
         "sentence": alarm.sentence.partition(" False alarms:")[0].replace(" → ", " to ")[:LONGEST],
     }

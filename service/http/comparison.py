@@ -10,8 +10,8 @@ from typing import Any
 from explain_client.merge import merge
 from explain_client.messages import Explanation, Importance
 from service.headline import drivers
-from service.http.feed import Feed, Partition
-from service.http.history import Column, History, column_of, figures, rounded
+from service.http.feed import Feed, Partition, Told
+from service.http.history import START, Column, History, column_of, figures, rounded
 
 DRIVERS = 3
 COURSE = 60
@@ -28,15 +28,16 @@ def overview(known: Mapping[int, Partition], wanted: Column) -> dict[str, Any]:
     alarms.sort(key=lambda alarm: alarm["onset"], reverse=True)
     return {
         "partitions": [
-            _summary(partition, column_of(partition.history, wanted)) for partition in known.values()
+            _summary(partition, told, column_of(told.history, wanted))
+            for partition in known.values()
+            if (told := partition.shown) is not None
         ],
         "alarms": alarms[:NEWEST_ALARMS],
     }
 
 
-def _summary(partition: Partition, column: Column) -> dict[str, Any]:
-    newest = partition.newest
-    assert newest is not None
+def _summary(partition: Partition, told: Told, column: Column) -> dict[str, Any]:
+    newest = told.newest
     estimator, loss = column
     cells = newest.importances.get(estimator, {}).get(loss, {})
     performance = newest.performance.get(loss)
@@ -54,7 +55,7 @@ def _summary(partition: Partition, column: Column) -> dict[str, Any]:
         "model": None if performance is None else rounded(performance.model),
         "empty": None if performance is None else rounded(performance.empty),
         "drivers": [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
-        "course": _course(partition.history, loss),
+        "course": _course(told.history, loss),
         "alarms": sorted(alarm["onset"] for alarm in partition.alarms),
     }  # fmt: skip
 
@@ -74,13 +75,14 @@ def grid(feed: Feed, known: Mapping[int, Partition], column: Column, feature: st
     ``compared`` is the feature that has its bands too, by partition.
     """
     estimator, loss = column
-    newest = [partition.newest for partition in known.values() if partition.newest is not None]
+    newest = [partition.shown.newest for partition in known.values() if partition.shown is not None]
     cells = [explanation.importances.get(estimator, {}).get(loss, {}) for explanation in newest]
     shown = [
         replace(explanation, importances={estimator: {loss: by_feature}})
         for explanation, by_feature in zip(newest, cells, strict=True)
     ]
-    merged = merge([*feed.window, *shown])
+    last = {explanation.partition: (explanation.epoch, explanation.seq) for explanation in newest}
+    merged = merge([*(one for one in feed.window if (one.epoch, one.seq) < last.get(one.partition, START)), *shown])  # fmt: skip
     average = merged.importances.get(estimator, {}).get(loss, {})
     features = sorted(
         dict.fromkeys(name for by_feature in cells for name in by_feature),

@@ -37,6 +37,10 @@ MAX_CHANGES = 20
 MAX_ALARMS = 100
 MAX_LETTERS = 20
 MAX_PROBLEMS = 20
+MAX_VERSIONS = 8
+RECENT = 20
+"""The newest explanations of a partition, most of which are about the version that is shown unless another is chosen."""
+
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
 
@@ -51,18 +55,51 @@ _Kind = TypeVar("_Kind", Drift, Alarm)
 
 
 @dataclass
+class Told:
+    """What the explanations of one version of the model tell; ``since`` is the event time of the first."""
+
+    since: int
+    newest: Explanation
+    history: History = field(default_factory=History)
+
+
+@dataclass
 class Partition:
-    """One partition, by its newest messages."""
+    """One partition, by its newest messages; ``told`` is by the name of the model's version, "" where records name none."""
 
     number: int
-    history: History = field(default_factory=History)
-    newest: Explanation | None = None
+    told: dict[str, Told] = field(default_factory=dict)
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT))
     links: dict[str, Link] = field(default_factory=dict)
     verified: int = 0
     broken: str | None = None
     changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
     alarms: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_ALARMS))
     lag: int | None = None
+
+    @property
+    def version(self) -> str:
+        """The version of the model that most of the newest explanations are about; of equally many the newest."""
+        return max(reversed(self.recent), key=self.recent.count, default="")
+
+    @property
+    def shown(self) -> Told | None:
+        """What is told of that version; None before the first explanation."""
+        return self.told.get(self.version)
+
+    def take(self, explanation: Explanation) -> None:
+        """Take in an explanation of ours."""
+        version = explanation.version.name if explanation.version else ""
+        if any(told.newest.epoch != explanation.epoch for told in self.told.values()):
+            self.told.clear()  # another epoch has other models
+            self.recent.clear()
+        known = self.told.pop(version, None) or Told(explanation.timestamp, explanation)
+        known.newest = explanation
+        known.history.add(explanation)
+        self.told[version] = known
+        self.recent.append(version)
+        if len(self.told) > MAX_VERSIONS:
+            del self.told[next(iter(self.told))]  # that of which nothing came for the longest
 
 
 @dataclass(frozen=True)
@@ -232,13 +269,11 @@ class Feed:
             return
         partition = self.partitions.setdefault(number, Partition(number))
         self._verify(partition, "explanations", explanation)
-        if partition.newest is not None:
-            # Messages before the newest one only tell the traffic; their values are of the past.
-            self.window.append(
-                replace(partition.newest, importances={}, performance={}, estimators={}, raw=b"")
-            )
-        partition.newest = explanation
-        partition.history.add(explanation)
+        # A message of the past only tells the traffic.
+        self.window.append(
+            replace(explanation, importances={}, performance={}, estimators={}, challenger=None, raw=b"")
+        )
+        partition.take(replace(explanation, raw=b""))
 
     def change(self, number: int, value: bytes) -> None:
         """Take a message of the drift topic in."""

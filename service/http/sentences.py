@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from explain_client.messages import utc
+from explain_client.messages import Explanation, utc
 from service.fold.rejections import LAST, MANY
 from service.headline import detectable, drivers, moved
-from service.http.feed import Partition
+from service.http.feed import Partition, Told
 from service.http.history import Column, History, ranking
 
 
-def sentence(partition: Partition, column: Column) -> str:
+def sentence(told: Told, column: Column) -> str:
     """What drives the model, what it is worth, and what changed: the page in one line."""
-    newest, history = partition.newest, partition.history
-    assert newest is not None
+    newest, history = told.newest, told.history
     cells = newest.importances.get(column[0], {}).get(column[1], {})
     first = next(iter(drivers(cells)), None)
     if first is not None:
@@ -28,7 +27,7 @@ def sentence(partition: Partition, column: Column) -> str:
         driver = "No feature stands out from chance"
     else:
         driver = "Too few informative records to say what drives the model"
-    worth = _worth(partition, column)
+    worth = _worth(newest, column)
     rejecting = ""
     if newest.rejected_recently > MANY:
         rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
@@ -37,9 +36,9 @@ def sentence(partition: Partition, column: Column) -> str:
     return f"{rejecting}{driver}{worth}; {_moved(history, column)}."
 
 
-def _worth(partition: Partition, column: Column) -> str:
+def _worth(newest: Explanation, column: Column) -> str:
     """What the model is worth, as a clause that follows others."""
-    performance = None if partition.newest is None else partition.newest.performance.get(column[1])
+    performance = newest.performance.get(column[1])
     if performance is None or performance.model is None or performance.empty is None:
         return ""
     gain = performance.empty - performance.model
@@ -89,11 +88,11 @@ def _moment(milliseconds: int | None) -> str:
     return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"
 
 
-def changes_sentence(partition: Partition, column: Column) -> str:
+def changes_sentence(partition: Partition, told: Told, column: Column) -> str:
     """The newest alarm of a partition; or that there is none."""
     if partition.alarms:
         return f"{partition.alarms[-1]['sentence']}"
-    return f"No alarm so far{_worth(partition, column)}."
+    return f"No alarm so far{_worth(told.newest, column)}."
 
 
 def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence[str]) -> str:

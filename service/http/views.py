@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from explain_client.messages import Explanation, is_date
-from service.http.challenger import challenger, compared
+from service.http.challenger import challenger
 from service.http.comparison import grid, overview
-from service.http.feed import Feed, Partition
+from service.http.feed import Feed, Partition, Told
 from service.http.history import START, Column, column_of, figures, positive, ranking, rounded
 from service.http.sentences import changes_sentence, integrity_sentence, overview_sentence, sentence
 
@@ -32,6 +32,7 @@ class Selection:
     loss: str = ""
     search: str = ""
     feature: str = ""
+    version: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Selection:
@@ -39,7 +40,10 @@ class Selection:
         return cls(
             view=view if view in VIEWS else VIEWS[0],
             partition=int(partition) if partition.isdecimal() and len(partition) < 6 else 0,
-            **{name: query.get(name, "")[:1_000] for name in ("estimator", "loss", "search", "feature")},
+            **{
+                name: query.get(name, "")[:1_000]
+                for name in ("estimator", "loss", "search", "feature", "version")
+            },
         )
 
 
@@ -70,18 +74,23 @@ class Page:
         known = {
             number: partition
             for number, partition in sorted(feed.partitions.items())
-            if partition.newest is not None
+            if partition.shown is not None
         }
         partition = known.get(selection.partition) or next(iter(known.values()), None)
-        if partition is None or partition.newest is None:
+        told = None if partition is None else partition.told.get(selection.version) or partition.shown
+        if partition is None or told is None:
             return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
                     "problem": feed.problem or feed.notice, "whole": True}  # fmt: skip
-        newest, history = partition.newest, partition.history
-        column = column_of(history, (selection.estimator, selection.loss))
+        newest = told.newest
+        column = column_of(told.history, (selection.estimator, selection.loss))
         names = {number: self._name(partition) for number, partition in sorted(feed.partitions.items())}
         body: dict[str, Any] = {
             "problem": feed.problem or feed.notice,
-            "watched": {"alarms": feed.settings.alarms.enabled, "drift": feed.settings.drift.enabled},
+            "watched": {
+                "alarms": feed.settings.alarms.enabled,
+                "drift": feed.settings.drift.enabled,
+                "on_alarm": feed.settings.drift.on_alarm,
+            },
             "app": newest.app_id,
             "topic": newest.topic,
             "names": {str(number): name for number, name in names.items()},
@@ -90,19 +99,24 @@ class Page:
                 "partition": list(known),
                 "estimator": list(newest.importances),
                 "loss": list(newest.importances.get(column[0], {})),
+                "version": sorted(partition.told) if any(partition.told) else [],
             },
-            "chosen": {"partition": partition.number, "estimator": column[0], "loss": column[1]},
+            "chosen": {
+                "partition": partition.number,
+                "estimator": column[0],
+                "loss": column[1],
+                "version": newest.version.name if newest.version else "",
+            },
         }
         match selection.view:
             case "overview":
                 body |= overview(known, column) | {"sentence": _overview_sentence(known, column, names)}
             case "changes":
-                body |= self._changes(partition, column)
-                body["sentence"] = changes_sentence(partition, column)
+                body |= self._changes(partition, told, column)
+                body["sentence"] = changes_sentence(partition, told, column)
             case "importance":
-                body |= self._importance(partition, column)
+                body |= self._importance(partition, told, column)
                 body["challenger"] = challenger(newest, column)
-                body["sentence"] = sentence(partition, column) + compared(newest, column[1])
             case "partitions":
                 body["grid"] = grid(feed, known, column, selection.feature)
                 body["sentence"] = _overview_sentence(known, column, names)
@@ -111,15 +125,15 @@ class Page:
                 named = {names[number]: one for number, one in feed.partitions.items()}
                 body["sentence"] = integrity_sentence(named, sum(count for count, _ in feed.foreign.values()))
         body.setdefault("whole", True)
-        body.setdefault("sentence", sentence(partition, column))
+        body.setdefault("sentence", sentence(told, column))
         return body
 
     def _name(self, partition: Partition) -> str:
-        key = None if partition.newest is None else partition.newest.keys
+        key = None if partition.shown is None else partition.shown.newest.keys
         return self._feed.settings.name_of(partition.number, key)
 
-    def _importance(self, partition: Partition, column: Column) -> dict[str, Any]:
-        selection, history = self._selection, partition.history
+    def _importance(self, partition: Partition, told: Told, column: Column) -> dict[str, Any]:
+        selection, history = self._selection, told.history
         cells = history.cells(column)[-1]
         order = ranking(cells)
         wanted = selection.search.lower()
@@ -128,7 +142,7 @@ class Page:
         # In the order of their appearance, which does not change as the values do.
         shown = sorted(order[:MOST]) + found + focused
         lines = [history.features[i] for i in shown]
-        newest = {} if partition.newest is None else partition.newest.importances.get(column[0], {}).get(column[1], {})  # fmt: skip
+        newest = told.newest.importances.get(column[0], {}).get(column[1], {})
         floors = {name: rounded(cell.floor) for name, cell in newest.items()}
         rest = [float(cells[i][0]) for i in order[MOST:] if not math.isnan(cells[i][0])]
         return {
@@ -144,27 +158,30 @@ class Page:
             "other": {"count": max(len(order) - MOST, 0), "value": sum(rest)},
             "lines": lines,
             **self._since(
-                partition, (*column, *lines), lambda points: history.courses(column, lines, points)
+                partition, told, (*column, *lines), lambda points: history.courses(column, lines, points)
             ),
         }
 
-    def _changes(self, partition: Partition, column: Column) -> dict[str, Any]:
-        history, loss = partition.history, column[1]
+    def _changes(self, partition: Partition, told: Told, column: Column) -> dict[str, Any]:
+        history, loss = told.history, column[1]
         return {
+            "versions": [{"name": name, "since": one.since} for name, one in partition.told.items() if name],
             "losses": {name: figures(history.risks(name)[-1]).tolist() for name in history.losses},
             **self._since(
                 partition,
+                told,
                 ("performance", loss),
                 lambda points: figures(history.risks(loss)[points]).T.tolist(),
             ),
         }
 
     def _since(
-        self, partition: Partition, lines: tuple[str, ...], series: Callable[[list[int]], Any]
+        self, partition: Partition, told: Told, lines: tuple[str, ...], series: Callable[[list[int]], Any]
     ) -> dict[str, Any]:
         """The series after what this visitor has, or all and what marks them where there are other lines or marks, or another epoch."""
-        history, marks = partition.history, (partition.alarms, partition.changes)
-        known = (*lines, *(mark[-1]["id"] for mark in marks if mark))
+        history, marks = told.history, (partition.alarms, partition.changes)
+        version = told.newest.version
+        known = (version.name if version else None, *lines, *(mark[-1]["id"] for mark in marks if mark))
         name = f"{zlib.crc32(repr(known).encode()):08x}"
         newest = history.positions[-1]
         whole = name != self._lines or self._sent[0] != newest[0] or self._sent > newest
@@ -179,8 +196,8 @@ class Page:
 def _overview_sentence(known: Mapping[int, Partition], column: Column, names: Mapping[int, str]) -> str:
     worth, troubled = {}, []
     for number, partition in known.items():
-        newest = partition.newest
-        assert newest is not None
+        assert partition.shown is not None
+        newest = partition.shown.newest
         if partition.broken or newest.status == "rejecting":
             troubled.append(names[number])
         losses = newest.performance.get(column[1])
@@ -191,7 +208,7 @@ def _overview_sentence(known: Mapping[int, Partition], column: Column, names: Ma
 
 def _state(known: Mapping[int, Partition], partition: Partition, newest: Explanation) -> dict[str, Any]:
     lags = [partition.lag for partition in known.values()]
-    explanations = [partition.newest for partition in known.values() if partition.newest]
+    explanations = [partition.shown.newest for partition in known.values() if partition.shown]
     return {
         "partition": partition.number,
         "status": newest.status,
@@ -204,6 +221,8 @@ def _state(known: Mapping[int, Partition], partition: Partition, newest: Explana
         "epoch": newest.epoch,
         "timestamp": newest.timestamp,
         "lag": partition.lag,
+        "version": asdict(newest.version) if newest.version else None,
+        "skew": asdict(newest.skew) if newest.skew else None,
         "notices": [*newest.notices, *_no_date(newest)],
         "group": {
             "partitions": len(known),

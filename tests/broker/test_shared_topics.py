@@ -94,11 +94,15 @@ def test_the_commands_and_the_dashboard_show_one_of_them(shared: list[Pipeline])
         assert sorted(tail) == sorted((value or b"").decode() for log in explanations for _, value, _ in log)
         letters = line.cli("dead-letters", "show", "--json").stdout.splitlines()
         assert len(letters) == BAD_RECORDS
-        assert shown(line) == ([log[-1][1] for log in explanations], BAD_RECORDS, [None, None])
+        assert shown(line) == (
+            [json.loads(log[-1][1] or b"")["digest"] for log in explanations],
+            BAD_RECORDS,
+            [None, None],
+        )
 
 
-def shown(line: Pipeline) -> tuple[list[bytes | None], int, list[str | None]]:
-    """What the dashboard knows: the newest explanation of each partition, dead letters, and breaks of the chains."""
+def shown(line: Pipeline) -> tuple[list[str], int, list[str | None]]:
+    """What the dashboard knows: the digest of the newest explanation of each partition, dead letters, and breaks of the chains."""
     feed = Feed(line.settings)
     feed.start()
     try:
@@ -106,7 +110,7 @@ def shown(line: Pipeline) -> tuple[list[bytes | None], int, list[str | None]]:
         line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
         line.wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
         partitions = feed.partitions.values()
-        newest = [partition.newest.raw if partition.newest else None for partition in partitions]
+        newest = [partition.links["explanations"].digest for partition in partitions]
         return newest, feed.letter_classes.total(), [partition.broken for partition in partitions]
     finally:
         feed.stop()

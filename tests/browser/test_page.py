@@ -43,6 +43,7 @@ def settings() -> Settings:
             "EXPLAIN_ALARMS__WARM_UP": "100",
             "EXPLAIN_ALARMS__BASELINE": "100",
             "EXPLAIN_HTTP__SHOW_PAYLOADS": "true",
+            "EXPLAIN_CHALLENGER__FACTORY": "river.naive_bayes:GaussianNB",
         }
     )
 
@@ -104,7 +105,7 @@ def test_every_view_is_accessible_and_fits(
     shown = {
         "overview": "#multiples tbody tr",
         "changes": "#opened .step",
-        "importance": "#features tbody tr",
+        "importance": "#challenger tbody tr",
         "partitions": "#grid td",
         "integrity": "#chains td",
     }
@@ -153,6 +154,20 @@ def test_the_keyboard_leads_from_the_overview_to_a_waterfall_and_back(
     page.go_back()
     page.go_back()
     page.wait_for_selector("#overview:not([hidden])")
+    visit.end()
+
+
+def test_why_the_risk_changed_is_shown_with_the_alarm_that_asked(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    alarm = next(json.loads(output.value) for output in outputs(0) if output.destination == "alarms")
+    change = next(json.loads(output.value) for output in outputs(0) if output.destination == "drift")
+    asked = {name: alarm[name] for name in ("seq", "offset", "cause")}
+    site[0].feed.change(0, json.dumps(change | {"alarm": asked, "seq": 99}).encode())
+    visit = Visit(browser, site[1], f"view=changes&at=alarm-0.{alarm['seq']}")
+    assert "began on" in visit.page.inner_text("#opened")
+    assert "Why: before and since the onset" in visit.page.inner_text("#opened")
+    assert "the model itself" in opened_texts(visit.page)
     visit.end()
 
 

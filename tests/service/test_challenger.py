@@ -337,4 +337,6 @@ def test_the_dashboard_says_which_one_is_better():
     assert page["challenger"]["loss"]["model"] == pytest.approx(np.log(2))
     sizes = [abs(row["value"]) for row in page["challenger"]["rows"]]
     assert sizes == sorted(sizes, reverse=True)
-    assert " The model loses less than the challenger, by " in page["sentence"]
+    assert page["challenger"]["difference"]["sentence"].startswith(
+        "the model loses less than the challenger, by "
+    )

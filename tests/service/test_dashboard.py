@@ -17,7 +17,7 @@ from service.commands import tail
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.http.changes import shown_change
-from service.http.feed import MAX_CLASSES, Feed, Partition
+from service.http.feed import MAX_CLASSES, MAX_VERSIONS, Feed, Partition, Told
 from service.http.history import MAX_POINTS, History, figures
 from service.http.sentences import overview_sentence, sentence
 from service.http.streams import Streams
@@ -126,8 +126,8 @@ def headline_of(
     courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0
 ) -> str:
     """The sentence on features whose values take such courses, a day from point to point."""
-    partition, body = fed().partitions[0], newest()
-    partition.history = History()
+    body = newest()
+    told = Told(0, Explanation.from_json(json.dumps(body).encode()))
     for i, values in enumerate(zip(*courses.values(), strict=True)):
         band = {"std": half / 1.96, "settled": settled}
         cells = {
@@ -141,9 +141,9 @@ def headline_of(
             "timestamp": 1_700_000_000_000 + i * 86_400_000,
             "importance": {"ipfi": {"cross_entropy": cells}},
         }
-        partition.newest = Explanation.from_json(json.dumps(body).encode())
-        partition.history.add(partition.newest)
-    return sentence(partition, ("ipfi", "cross_entropy"))
+        told.newest = Explanation.from_json(json.dumps(body).encode())
+        told.history.add(told.newest)
+    return sentence(told, ("ipfi", "cross_entropy"))
 
 
 def test_the_sentence_begins_with_the_records_that_could_not_be_used_if_they_are_many() -> None:
@@ -209,7 +209,7 @@ def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
 
 def test_history_is_thinned_out_and_keeps_its_ends() -> None:
     feed = fed()
-    history = feed.partitions[0].history
+    history = feed.partitions[0].told[""].history
     first, last = history.positions[0], history.positions[-1]
     cells = history.cells(("ipfi", "cross_entropy"))
     before = dict(zip(history.positions, cells.tolist(), strict=True))
@@ -227,7 +227,7 @@ def test_history_is_thinned_out_and_keeps_its_ends() -> None:
     assert len(gaps) == 1
     body |= {"epoch": 1, "seq": 0}
     feed.explanation(0, json.dumps(body).encode())
-    assert history.positions == [(1, 0)]
+    assert feed.partitions[0].told[""].history.positions == [(1, 0)]
 
 
 def test_a_feature_an_estimator_and_a_loss_that_come_later_are_unknown_before() -> None:
@@ -287,6 +287,34 @@ def test_alarms_are_told_once_and_again_when_one_comes() -> None:
             message["onset"]["timestamp"], message["timestamp"], message["after"]["value"],
         )  # fmt: skip
         assert "False alarms" not in alarm["sentence"] and alarm["sentence"].startswith("Since ")
+
+
+def test_versions_of_the_model_have_each_their_own_course() -> None:
+    feed, body = Feed(settings()), newest()
+    for seq in range(40):
+        version = "new" if seq % 4 == 3 else "old"  # a quarter of the traffic tries the new one
+        own = {
+            "seq": seq,
+            "timestamp": 1_700_000_000_000 + seq,
+            "version": {"name": version, "sha256": "0" * 64, "records": 1},
+            "performance": {"cross_entropy": {"model": 0.1 if version == "new" else 0.5, "empty": 0.6}},
+        }
+        feed.explanation(0, json.dumps(body | own).encode())
+    page = Page(feed, Selection("changes")).next()
+    assert page["chosen"]["version"] == page["state"]["version"]["name"] == "old"  # of most of the newest
+    assert set(page["series"][0]) == {0.5} and len(page["times"]) == 30
+    assert page["choices"]["version"] == ["new", "old"]
+    assert {one["name"]: one["since"] - 1_700_000_000_000 for one in page["versions"]} == {"old": 0, "new": 3}
+    page = Page(feed, Selection("changes", version="new")).next()
+    assert set(page["series"][0]) == {0.1} and len(page["times"]) == 10
+    grid = Page(feed, Selection("partitions")).next()["grid"]
+    assert grid["average"][0][0] is not None and grid["losses"] == [[0.5, 0.6]]
+    for seq in range(40, 40 + 3 * MAX_VERSIONS):
+        own = {"seq": seq, "version": {"name": f"v{seq}", "sha256": "0" * 64, "records": 1}}
+        feed.explanation(0, json.dumps(body | own).encode())
+    assert len(feed.partitions[0].told) == MAX_VERSIONS
+    feed.explanation(0, json.dumps(body | {"epoch": 1, "seq": 0}).encode())
+    assert list(feed.partitions[0].told) == [""]
 
 
 def test_the_overview_has_every_partition_and_the_alarms_of_all() -> None:
@@ -574,4 +602,5 @@ def test_any_query_is_answered_with_what_exists() -> None:
             "partition": 0,
             "estimator": "ipfi",
             "loss": "cross_entropy",
+            "version": "",
         }

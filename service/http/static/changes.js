@@ -12,7 +12,11 @@ let opening = false;
 
 export function show(body, page) {
   course.take(body);
-  if (body.whole) [alarms, windows] = [grouped(body.alarms), body.changes.map((one) => ({ ...one, at: `window-${one.id}` }))];
+  if (body.whole) {
+    alarms = grouped(body.alarms, body.changes);
+    // What an alarm asked for is shown with the alarm, as long as that is known.
+    windows = body.changes.filter((one) => !alarms.some((group) => group.why.includes(one))).map((one) => ({ ...one, at: `window-${one.id}` }));
+  }
   const [model, empty] = course.series;
   const range = page.range(course.times[0] ?? 0, course.times.at(-1) ?? 1);
   const within = (from, to) => to >= range[0] && from <= range[1];
@@ -35,21 +39,22 @@ export function show(body, page) {
       band: null,
       range,
       marks: shownAlarms.map((group) => ({ from: group.onset / 1000, text: String(group.alarms.length), label: `${many(group.alarms.length, "alarm")} of ${moment(group.onset)}: ${group.alarms.map(alarmTitle).join("; ")}`, pressed: String(group === open), open: () => press(group.at) })),
-      windows: shownWindows.map((one) => ({ from: one.target.first_timestamp / 1000, to: one.target.last_timestamp / 1000, cause: one.cause, text: CAUSES[one.cause][2], label: windowLabel(one), pressed: String(one === open), open: () => press(one.at) })),
+      windows: [...shownWindows.map((one) => [one, one]), ...shownAlarms.flatMap((group) => group.why.map((one) => [one, group]))].map(([one, event]) => ({ from: one.target.first_timestamp / 1000, to: one.target.last_timestamp / 1000, cause: one.cause, text: CAUSES[one.cause][2], label: windowLabel(one), pressed: String(event === open), open: () => press(event.at) })),
     });
   }
-  const causes = [...new Set(shownWindows.map((one) => one.cause))];
+  const causes = [...new Set([...shownWindows, ...shownAlarms.flatMap((group) => group.why)].map((one) => one.cause))];
   rowsOf(byId("causes"), causes, () => element("li", {}, element("span", { class: "key" }), element("span")), (item, cause) => {
     item.firstChild.className = `key ${cause}`;
     fill(item.lastChild, `${CAUSES[cause][0]}: ${CAUSES[cause][1]}`);
   });
   showOpen(open);
-  showList([...shownAlarms, ...shownWindows], open, press);
+  const versions = body.versions.filter((one) => within(one.since / 1000, one.since / 1000)).map((one) => ({ ...one, kind: "version" }));
+  showList([...shownAlarms, ...shownWindows, ...versions], open, { event: press, version: (name) => page.choose({ version: name, at: "" }) });
   fill(byId("events-none"), noneOf(body.watched, shownAlarms, shownWindows));
 }
 
 // Alarms of one cause belong together; the newest first, as windows are.
-function grouped(all) {
+function grouped(all, changes) {
   const groups = new Map();
   for (const alarm of all) {
     const key = `${alarm.id.split(".")[0]} ${alarm.cause}`;
@@ -57,6 +62,7 @@ function grouped(all) {
     group.alarms.push(alarm);
     group.onset = Math.min(group.onset, alarm.onset);
     group.at = `alarm-${alarm.id}`;
+    group.why = [...(group.why ?? []), ...changes.filter((one) => one.alarm === alarm.id)];
     groups.set(key, group);
   }
   return [...groups.values()];
@@ -74,7 +80,7 @@ function noneOf(watched, someAlarms, someWindows) {
   if (!watched.alarms) texts.push("Alarms are off: set alarms.enabled to be told when a loss or an importance changed.");
   else if (!someAlarms.length) texts.push("No alarm in this time.");
   if (!watched.drift) texts.push("Causes are not looked for: set drift.enabled to learn why the risk changed from window to window.");
-  else if (!someWindows.length) texts.push("No window has ended in this time.");
+  else if (!someWindows.length && !watched.on_alarm) texts.push("No window has ended in this time.");
   return texts.join(" ");
 }
 
@@ -82,16 +88,16 @@ function showOpen(open) {
   const place = byId("opened");
   place.hidden = open === null;
   if (open === null) return;
-  renew(place, [open.at, open.kind === "alarm" ? open.alarms.length : open.sentence], () => (open.kind === "alarm" ? alarmDetails(open) : windowDetails(open)));
+  renew(place, [open.at, open.kind === "alarm" ? [open.alarms.length, open.why.length] : open.sentence], () => (open.kind === "alarm" ? alarmDetails(open) : windowDetails(open)));
   if (!opening) return;
   opening = false;
   place.focus();
   place.scrollIntoView({ block: "nearest" });
 }
 
-function windowDetails(one) {
+function windowDetails(one, title = `Window until ${moment(one.target.last_timestamp)}`) {
   const parts = [
-    element("h3", {}, `Window until ${moment(one.target.last_timestamp)}`),
+    element("h3", {}, title),
     element("p", { class: "verdict" }, element("span", { class: `key ${one.cause}` }), `${CAUSES[one.cause][0]}: ${CAUSES[one.cause][1]}`),
     element("p", {}, sentenceOf(one)),
   ];
@@ -113,23 +119,31 @@ function alarmDetails(group) {
     element("p", {}, `The change began on ${moment(group.onset)}${times[0] < times[1] ? `, or at any time from ${moment(times[0])} to ${moment(times[1])}` : ""}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Alarms, scrollable" }, element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Loss", "Estimator", "Noticed"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows))),
     ...group.alarms.map((alarm) => element("p", { class: "dim" }, alarm.sentence)),
+    ...group.why.flatMap((one) => windowDetails(one, "Why: before and since the onset")),
   ];
 }
 
 const spanOf = ([value, low, high]) => `${figure(value)} (${figure(low)} to ${figure(high)})`;
 
 function showList(events, open, press) {
-  const time = (event) => (event.kind === "alarm" ? event.onset : event.target.last_timestamp);
+  const time = (event) => event.since ?? event.onset ?? event.target.last_timestamp;
   events.sort((a, b) => time(b) - time(a));
   byId("events").hidden = !events.length;
   rowsOf(byId("events").tBodies[0], events, () => element("tr", {}, element("td", { class: "when" }), element("th", { scope: "row" }, element("button", { type: "button" })), element("td")), (row, event) => {
     const [when, what, why] = row.children;
     fill(when, day(time(event) / 1000));
     const button = what.firstChild;
+    if (event.kind === "version") {
+      fill(button, `Version ${event.name}`);
+      fill(why, "its first explanation");
+      button.onclick = () => press.version(event.name);
+      set(button, { "aria-pressed": null });
+      return;
+    }
     fill(button, event.kind === "alarm" ? `Alarm: ${event.alarms.map(alarmTitle).join("; ")}` : `Risk ${event.steps ? signed(event.to - event.from) : "not compared"}`);
-    button.onclick = () => press(event.at);
+    button.onclick = () => press.event(event.at);
     set(button, { "aria-pressed": String(event === open) });
-    fill(why, event.kind === "alarm" ? event.alarms.map((alarm) => `${figure(alarm.before[0])} to ${figure(alarm.after[0])}`).join("; ") : CAUSES[event.cause][0]);
+    fill(why, event.kind === "alarm" ? [...event.alarms.map((alarm) => `${figure(alarm.before[0])} to ${figure(alarm.after[0])}`), ...event.why.map((one) => CAUSES[one.cause][0])].join("; ") : CAUSES[event.cause][0]);
   });
 }
 

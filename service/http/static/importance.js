@@ -3,7 +3,7 @@ import { Chart, Course } from "./chart.js";
 import { byId, element, fill, rowsOf, set, svg } from "./elements.js";
 import { HeatMap } from "./heatmap.js";
 import { bounds, drawSpark, makeSpark } from "./spark.js";
-import { alarmTitle, banded, estimatorMeaning, figure, lossName, many, moment, number } from "./words.js";
+import { alarmTitle, banded, estimatorMeaning, figure, lossName, many, moment, number, signed } from "./words.js";
 
 const FAINT = 7;
 const course = new Course();
@@ -14,7 +14,7 @@ let seen = [];
 
 export function show(body, page) {
   course.take(body);
-  if (body.whole) alarms = body.alarms.filter((alarm) => alarm.subject === "importance" && alarm.estimator === body.chosen.estimator && alarm.loss === body.chosen.loss);
+  if (body.whole) alarms = body.alarms.filter((alarm) => alarm.subject === "importance" && alarm.estimator === body.chosen.estimator && alarm.loss === body.chosen.loss && (alarm.version ?? "") === body.chosen.version);
   const range = page.range(course.times[0] ?? 0, course.times.at(-1) ?? 1);
   seen = rowsAt(body, range);
   const wanted = page.selection.search.toLowerCase();
@@ -31,9 +31,27 @@ export function show(body, page) {
   const ends = bounds(seen.map((row) => row.values));
   rowsOf(byId("features").tBodies[0], matching, makeRow, (row, one) => updateRow(row, one, { low, high, ends: [Math.min(0, ends[0]), ends[1]], range, focus, choose }));
   fill(byId("others"), body.other.count ? `${many(body.other.count, "more feature")}, together ${figure(body.other.value)}; find one by its name.` : "");
+  showChallenger(body.challenger);
   heat ??= new HeatMap(byId("heat"), (feature) => page.choose({ feature }));
   byId("heat").hidden = course.times.length < 2;
   if (course.times.length > 1) heat.update({ times: course.times, rows: matching, range, focus: focus.feature });
+}
+
+// The second model, where there is one, and what it uses more or less than the first.
+function showChallenger(challenger) {
+  const place = byId("challenger");
+  place.hidden = !challenger;
+  if (!challenger) return;
+  fill(byId("challenger-title"), `Against the challenger ${challenger.name}`);
+  const sentence = challenger.difference?.sentence ?? "it is not compared under this loss";
+  fill(byId("challenger-sentence"), `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`);
+  const rows = challenger.rows.map((row) => ({ ...row, half: row.low === null || row.high === null ? null : (row.high - row.low) / 2 }));
+  const reach = Math.max(1e-9, ...rows.map((row) => Math.abs(row.value ?? 0) + (row.half ?? 0)));
+  rowsOf(place.querySelector("tbody"), rows, () => element("tr", {}, element("th", { scope: "row" }), element("td", { class: "number" }), element("td", { class: "wide" }, makeBand())), (line, one) => {
+    fill(line.children[0], one.feature);
+    fill(line.children[1], one.value === null ? "–" : `${signed(one.value)}${one.half === null ? "" : ` ± ${figure(one.half)}`}`);
+    drawBand(line.children[2].firstChild, one, -reach, reach);
+  });
 }
 
 // Every feature at the end of the range, the largest first, and its place among the others then and at the beginning.
@@ -79,15 +97,17 @@ function rankText({ rank, was }) {
   return was === rank ? `rank ${rank} as at first` : `rank ${rank}, at first ${was}`;
 }
 
+const makeBand = () =>
+  svg("svg", { class: "band", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "reach", y: 4, height: 6, rx: 1 }), svg("rect", { class: "bar", y: 5.5, height: 3 }), svg("rect", { class: "zero", y: 0, height: 14, width: 0.5 }));
+
 function makeRow() {
-  const band = svg("svg", { class: "band", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "reach", y: 4, height: 6, rx: 1 }), svg("rect", { class: "bar", y: 5.5, height: 3 }), svg("rect", { class: "zero", y: 0, height: 14, width: 0.5 }));
   return element(
     "tr",
     {},
     element("td", { class: "rank" }, element("span"), element("span", { class: "moved" })),
     element("th", { scope: "row" }, element("button", { type: "button" })),
     element("td", { class: "number" }),
-    element("td", { class: "wide" }, band),
+    element("td", { class: "wide" }, makeBand()),
     element("td", { class: "course" }, makeSpark(["model"])),
   );
 }

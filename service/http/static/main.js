@@ -11,7 +11,7 @@ import { estimatorName, lossName, moment, number } from "./words.js";
 
 const SHOWN = { overview, changes, importance, partitions, integrity };
 // What has no place in a view is not chosen there.
-const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["partition", "loss", "last"], importance: ["partition", "estimator", "loss", "last"], partitions: ["estimator", "loss"], integrity: [] };
+const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["partition", "version", "loss", "last"], importance: ["partition", "version", "estimator", "loss", "last"], partitions: ["estimator", "loss"], integrity: [] };
 let selection = fromAddress();
 let source = null;
 let shown = null;
@@ -76,7 +76,7 @@ function furnish() {
     link.href = page.link({ view: link.dataset.view, at: "" });
     set(link, { "aria-current": link.dataset.view === selection.view ? "page" : null });
   }
-  for (const label of byId("choices").querySelectorAll("[data-choice]")) label.hidden = !CHOICES[selection.view].includes(label.dataset.choice);
+  for (const label of byId("choices").querySelectorAll("[data-choice]")) label.hidden = !CHOICES[selection.view].includes(label.dataset.choice) || (label.dataset.choice === "version" && !shown?.choices?.version.length);
   byId("order").value = selection.order;
   byId("last").value = selection.from || selection.to ? "own" : selection.last;
   byId("own").hidden = byId("last").value !== "own" || !CHOICES[selection.view].includes("last");
@@ -98,6 +98,8 @@ function update(body) {
   document.title = `${document.querySelector(`#views [aria-current]`)?.textContent ?? ""} · ${app}`;
   updateState(state, one);
   updateChoice(byId("partition"), body.choices.partition, chosen.partition, page.nameOf);
+  updateChoice(byId("version"), body.choices.version, chosen.version, (name) => name || "not named");
+  byId("version").parentElement.hidden = !one || !body.choices.version.length;
   updateChoice(byId("estimator"), body.choices.estimator, chosen.estimator, estimatorName);
   updateChoice(byId("loss"), body.choices.loss, chosen.loss, lossName);
   draw(body);
@@ -123,12 +125,19 @@ function updateState(state, one) {
   const status = state.status === "rejecting" ? `${number(state.rejected_recently)} of the last 1,000 records unusable` : state.status === "warming" ? `warming up: ${number(Math.min(state.records, state.warm_up))} of ${number(state.warm_up)}` : state.status;
   const lag = (value) => (value === null ? "unknown" : value === 0 ? "none" : `${number(value)} records`);
   const facts = one
-    ? [["Status", status], ["Records", number(state.records)], ["Explained", number(state.explained)], ["Behind", lag(state.lag)], ["Last record", moment(state.timestamp)]]
+    ? [["Status", status], ["Records", number(state.records)], ["Explained", number(state.explained)], ["Behind", lag(state.lag)], ["Last record", moment(state.timestamp)], ...servedFacts(state)]
     : [["Partitions", group.warming ? `${number(group.partitions)}, ${number(group.warming)} warming up` : number(group.partitions)], ["Records", number(group.records)], ["Behind", lag(group.lag)], ["Rejected", number(group.rejected)]];
   rowsOf(byId("state"), [...facts, ...state.notices.map((notice) => ["Notice", notice])], () => element("div", {}, element("dt"), element("dd")), (row, [name, text]) => {
     fill(row.children[0], name);
     fill(row.children[1], text);
   });
+}
+
+function servedFacts({ version, skew }) {
+  return [
+    ...(version ? [["Model version", `${version.name}, which served ${number(version.records)} records`]] : []),
+    ...(skew ? [["Served predictions", skew.differing ? `${number(skew.differing)} of ${number(skew.checked)} are not the model’s` : "the model’s"]] : []),
+  ];
 }
 
 function updateChoice(select, options, chosen, said) {
@@ -141,7 +150,7 @@ function updateChoice(select, options, chosen, said) {
 
 const nameOfFile = () => [shown?.app ?? "explanations", selection.view, ...(["changes", "importance"].includes(selection.view) ? [page.nameOf(shown?.chosen.partition ?? 0)] : [])].join("-");
 
-for (const name of ["partition", "estimator", "loss", "order"]) byId(name).onchange = (event) => choose({ [name]: event.target.value, ...(name === "partition" ? { at: "" } : {}) });
+for (const name of ["partition", "version", "estimator", "loss", "order"]) byId(name).onchange = (event) => choose({ [name]: event.target.value, ...(name === "partition" ? { at: "", version: "" } : {}) });
 byId("last").onchange = (event) => (event.target.value === "own" ? page.chooseRange(page.range(...page.extent)) : choose({ last: event.target.value, from: "", to: "" }));
 for (const name of ["from", "to"]) byId(name).onchange = (event) => choose({ last: "", [name]: event.target.value });
 byId("choices").onsubmit = (event) => event.preventDefault();
