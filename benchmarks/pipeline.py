@@ -28,6 +28,7 @@ from service.broker.embedded import Broker
 from service.commands.run import worker_environment
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
+from service.fold.version_source import VersionSource
 from service.settings import Settings, load_settings
 from service.wire.envelope import Envelope
 
@@ -142,8 +143,10 @@ class Pipeline:
         envelope = Envelope(self.settings, self.topic_id)
         for partition, log in self.inputs.items():
             state = PartitionState(self.settings, partition, epoch=epoch, start=start)
+            models = VersionSource(self.settings).find
             for record in log[start:]:
-                for output in (envelope.wrap(partition, output) for output in state.step(record)):
+                outputs = state.supplied(record, lambda key: None, models)
+                for output in (envelope.wrap(partition, output) for output in outputs):
                     expected[output.destination][partition].append((output.key, output.value, output.headers))
         return expected
 

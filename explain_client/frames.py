@@ -12,7 +12,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    *("app_id", "topic", "partition", "epoch", "seq", "offset", "time", "records", "status", "digest"),
+    *(
+        "app_id",
+        "topic",
+        "partition",
+        "epoch",
+        "seq",
+        "offset",
+        "time",
+        "records",
+        "status",
+        "version",
+        "digest",
+    ),
     *("estimator", "loss", "feature", "value", "std", "low", "high", "settled"),
 )
 
@@ -29,6 +41,7 @@ def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
         "time": explanation.time,
         "records": explanation.records,
         "status": explanation.status,
+        "version": explanation.version.name if explanation.version else None,
         "digest": explanation.digest,
     }
     for estimator, by_loss in explanation.importances.items():

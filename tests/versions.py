@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,62 @@ def records(versions: Sequence[str | None], seed: int = 0) -> list[dict[str, Any
     return made
 
 
+def accepted(value: bytes | None) -> dict[str, Any] | None:
+    """A record of ``records`` as it was fed; None of one that was made bad."""
+    try:
+        x: dict[str, Any] = json.loads(value or b"")
+    except json.JSONDecodeError:
+        return None
+    bad = x["served_by"] in (None, NOBODY) or x["label"] is None or not 0 <= x.get("p", 0) <= 1
+    return None if bad else x
+
+
+NOBODY = "nobody"
+"""A version that there never is."""
+
+
+def predicted(version: str, x: dict[str, Any]) -> float:
+    """The probability of the second class, by what ``content`` says."""
+    logit = 0.1 + sum(version.encode()) / 100
+    return 1 / (1 + math.exp(logit if x[feature_of(version)] < 0.5 else -1.5 * logit))
+
+
+def said(message: dict[str, Any]) -> dict[str, Any]:
+    """What an explanation says about its version, but for what alarms add to it."""
+    losses = ("model", "empty", "mean_prediction", "served")
+    return {
+        "version": message["version"]["name"] if isinstance(message["version"], dict) else message["version"],
+        "explained": message["explained"],
+        "performance": {
+            loss: [figures[name] for name in losses] for loss, figures in message["performance"].items()
+        },
+        "importance": {
+            estimator: {
+                feature: (cell["value"], cell["std"]) for feature, cell in by_loss["cross_entropy"].items()
+            }
+            for estimator, by_loss in message["importance"].items()
+        },
+    }
+
+
+def misattributed(
+    settings: Settings, partition: int, values: Iterable[bytes | None], explanations: Iterable[bytes | None]
+) -> list[str]:
+    """The explanations of a partition that are not what the model of their version says of its own records, in words."""
+    alone = Alone(settings, partition)
+    expected = [
+        (offset, told)
+        for offset, x in enumerate(map(accepted, values))
+        if x is not None and (told := alone.take(x)) is not None
+    ]
+    published = [(message["offset"], said(message)) for message in map(json.loads, explanations)]  # type: ignore[arg-type]
+    return [
+        f"explanations {partition}: {b} instead of {a}"
+        for a, b in itertools.zip_longest(expected, published)
+        if a != b
+    ]
+
+
 class Alone:
     """The versions of a partition as if each were alone: the model of its file, on the records that it served, in order.
 
@@ -94,7 +152,8 @@ class Alone:
             )
         model = self._open[name]
         x, y = {column: record[column] for column in COLUMNS}, record["label"]
-        model.learn(x, y, 1.0, model.explain(x, y))
+        served = {0: 1.0 - record["p"], 1: record["p"]} if "p" in record else None
+        model.learn(x, y, 1.0, model.explain(x, y), served)
         self._records += 1
         self._seen[name] = self._records
         first = min(self._open, key=lambda version: self._seen[version])
@@ -102,6 +161,4 @@ class Alone:
             del self._open[first]
         if model.records % self._settings.emit.every:
             return None
-        found = model.content()
-        told = {"version": name, **{part: found[part] for part in ("explained", "performance", "importance")}}
-        return orjson.loads(orjson.dumps(told))  # type: ignore[no-any-return]
+        return said(orjson.loads(orjson.dumps({"version": name, **model.content()})))

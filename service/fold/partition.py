@@ -148,7 +148,7 @@ class PartitionState:
     @property
     def learnt(self) -> int:
         """How much came from outside so far, schemas and models: a snapshot is due with the first record that needed it."""
-        return len(self.schemas) + (0 if self.versions is None else self.versions.openings)
+        return len(self.schemas) + (0 if self.versions is None else self.versions.loads)
 
     def supplied(self, record: InputRecord, schema: Fetch, model: Find) -> list[Output]:
         """``step``, with the schema and the model that the record needs from outside."""
@@ -156,7 +156,7 @@ class PartitionState:
             return self.schemas.supply(self.step, record, schema)
         except UnknownVersion as unknown:
             assert self.versions is not None
-            self.versions.learn(unknown.name, model(unknown.name, self.versions.unfit), self.records)
+            self.versions.learn(unknown.name, model(unknown.name, self.versions.unfit))
             return self.schemas.supply(self.step, record, schema)
 
     def step(self, record: InputRecord) -> list[Output]:
@@ -186,7 +186,8 @@ class PartitionState:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
         try:
-            if version is not None:
+            if self.versions is not None and version is not None:
+                self.versions.serve(version)
                 self.explained = version.explained
             found = self._fold(record.offset, sample, x, y, version, served)
         except Exception as error:

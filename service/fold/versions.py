@@ -1,9 +1,9 @@
 """The versions of a model that changes in mid-stream: each record is explained under the version that served it, and no other.
 
 Models are loaded outside the fold. The first record of a version that is not open raises ``UnknownVersion``; the model is found and handed
-to ``learn``, and the record is folded again. Each opening is stored by the transaction that first commits a record after it
-(``openings``), so that a replay finds every version that it needs in its snapshot: a record of any other was refused the first time too,
-and is again. The sha256 of what was opened is state: another file under the same name is never taken for it.
+to ``learn``, and the record is read again; if it can be folded, the version is opened. What was loaded is stored by the transaction that
+first commits a record after it (``loads``), so that a replay finds every version that it needs in its snapshot: a record of any other was
+refused the first time too, and is again. The sha256 of what was loaded is state: another file under the same name is never taken for it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ class VersionData(State, frozen=True):
 
 
 class VersionsData(State, frozen=True):
-    """All versions, those first that were seen longest ago; ``kept`` are closed ones that a drift window still names."""
+    """All versions, those first that were seen longest ago; ``kept`` are closed ones that a drift window still names, ``ready`` one that is
+    loaded and not open yet.
+    """
 
     open: list[VersionData]
     kept: list[Name]
     pins: dict[Name, Sha256]
     columns: list[str]
-    openings: Count
+    loads: Count
+    ready: Name | None
 
 
 class UnknownVersion(Exception):
@@ -88,7 +91,8 @@ class Version:
 
 
 class Versions:
-    """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones.
+    """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones. A version is loaded
+    before it is known whether its record can be folded: until then it is not open, as a bad record must not close another one.
 
     ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each.
     """
@@ -101,21 +105,24 @@ class Versions:
     ) -> None:
         self.open: dict[str, Version] = {}
         self.columns: list[str] = []
-        self.openings = 0
+        self.loads = 0
         self.pins: dict[str, str] = {}
         self.kept: dict[str, Model] = {}
         self._absent: str | None = None
+        self._ready: Version | None = None
         self._settings = settings
         self._seed = seed
         self._vocabulary = vocabulary
 
     def find(self, name: str) -> Version:
-        """The open version of this name. Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact, or None where
-        there is none, and fold the record again, which then raises ``BadRecord``.
+        """The version of this name, open or loaded. Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact, or None
+        where there is none, and fold the record again, which then raises ``BadRecord``.
         """
         found = self.open.get(name)
         if found is not None:
             return found
+        if self._ready is not None and self._ready.name == name:
+            return self._ready
         if name != self._absent:
             raise UnknownVersion(name)
         self._absent = None
@@ -152,22 +159,28 @@ class Versions:
             return f"{label!r} is one of its columns, and record.label names it: it would be told the label"
         return self._vocabulary.unfit(artefact.classes or ())
 
-    def learn(self, name: str, artefact: Artefact | None, records: int) -> None:
-        """Open a version; close the one seen longest ago where that is one too many. None is not remembered beyond the next ``find``."""
+    def learn(self, name: str, artefact: Artefact | None) -> None:
+        """Take in the artefact of a version; None is not remembered beyond the next ``find``."""
         if artefact is None:
             self._absent = name
             return
-        if len(self.open) >= self._settings.models.max_open:
-            self._close(next(iter(self.open)))
         self.columns += [column for column in artefact.features if column not in self.columns]
         self._vocabulary.learn(artefact.classes or ())
-        self._open(name, artefact).seen = records
-        self.openings += 1
+        self._ready = self._version(name, artefact)
+        self.loads += 1
         self.pins[name] = artefact.sha256
-        self.kept.pop(name, None)
         for old in list(self.pins):
-            if len(self.pins) > MAX_PINS and old not in self.open and old not in self.kept:
+            if len(self.pins) > MAX_PINS and old not in (*self.open, *self.kept, name):
                 del self.pins[old]
+
+    def serve(self, version: Version) -> None:
+        """A record of this version is folded: open it where it is not yet, and close the one seen longest ago where that is one too many."""
+        if version is self._ready:
+            if len(self.open) >= self._settings.models.max_open:
+                self._close(next(iter(self.open)))
+            self.open[version.name] = version
+            self.kept.pop(version.name, None)
+            self._ready = None
 
     def seen(self, version: Version, records: int) -> None:
         """A record of a version was folded, the ``records``-th of the partition: close the one that was not seen for too long."""
@@ -181,7 +194,7 @@ class Versions:
         """Let go of the models of closed versions, unless a drift window has named them."""
         self.kept = {name: model for name, model in self.kept.items() if name in named}
 
-    def _open(self, name: str, artefact: Artefact) -> Version:
+    def _version(self, name: str, artefact: Artefact) -> Version:
         settings, record = self._settings, self._settings.record
         codes = self._vocabulary.labels
         classes = artefact.classes
@@ -192,10 +205,8 @@ class Versions:
             own = [feature for feature in record.features if feature in artefact.features]
             settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
         explained = ExplainedModel(settings, model, True, derive_seed(self._seed, "version", name))
-        self.open[name] = found = Version(
-            name, artefact, codes, explained, make_alarms(settings, explained, self._vocabulary.kinds)
-        )
-        return found
+        alarms = make_alarms(settings, explained, self._vocabulary.kinds)
+        return Version(name, artefact, codes, explained, alarms)
 
     def _close(self, name: str) -> None:
         self.kept[name] = self.open.pop(name).explained.model
@@ -214,33 +225,36 @@ class Versions:
             kept=list(self.kept),
             pins=dict(self.pins),
             columns=list(self.columns),
-            openings=self.openings,
+            loads=self.loads,
+            ready=None if self._ready is None else self._ready.name,
         )
 
     def restore(self, data: VersionsData, unpack: Unpack) -> None:
         """Restore a stored state, after the vocabulary. Raises ``StateError`` where it is not of these settings, and ``UserError`` where a
         model is not there any more, or is another.
         """
-        names = [*(version.name for version in data.open), *data.kept]
+        names = [*(version.name for version in data.open), *([] if data.ready is None else [data.ready])]
         check(
-            len(set(names)) == len(names) and set(names) <= data.pins.keys(),
+            len(set(names)) == len(names) and {*names, *data.kept} <= data.pins.keys(),
             "versions: one twice, or of no sha256",
         )
+        check(len(data.pins) <= MAX_PINS + len(names) + len(data.kept), "versions: too many are remembered")
         check(len(data.open) <= self._settings.models.max_open, "versions: too many are open")
-        self.pins, self.columns, self.openings = dict(data.pins), list(data.columns), data.openings
+        self.pins, self.columns, self.loads = dict(data.pins), list(data.columns), data.loads
         for stored in data.open:
-            version = self._open(stored.name, self._again(stored.name))
+            self.open[stored.name] = version = self._version(stored.name, self._again(stored.name))
             check((stored.alarms is None) == (version.alarms is None), "alarms: with them, or without")
             version.seen = stored.seen
             version.explained.restore(stored.explained, unpack)
             if version.alarms is not None and stored.alarms is not None:
                 version.alarms.restore(stored.alarms)
         for name in data.kept:
-            version = self._open(name, self._again(name))
-            self._close(name)
+            self.kept[name] = self._version(name, self._again(name)).explained.model
+        if data.ready is not None:
+            self._ready = self._version(data.ready, self._again(data.ready))
 
     def _again(self, name: str) -> Artefact:
-        """The artefact of a version that was open."""
+        """The artefact of a version that was loaded before."""
         artefact = version_artefact(self._settings, name)
         problem = self.unfit(name, artefact)
         if problem is not None:

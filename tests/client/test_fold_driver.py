@@ -4,12 +4,15 @@ import importlib
 
 import pytest
 
+from explain_client import to_pandas
 from explain_client.testing import FoldDriver
 from service.errors import SettingsError, UserError
 from service.fold.partition import FoldError, PartitionState
 from service.fold.records import InputRecord
 from tests.documentation import blocks
 from tests.driver.model import Unpredictable
+from tests.versions import predicted, write
+from tests.versions import records as versioned_records
 
 SMALL = {"explainers": [{"kind": "ipfi", "n_samples": 1, "reservoir": {"size": 5}}], "emit.every": 4}
 COUNTING = {**SMALL, "model.factory": "tests.driver.model:Counting"}
@@ -119,3 +122,35 @@ def test_the_test_in_the_documentation_passes(tmp_path, monkeypatch):
         (tmp_path / name).write_text(named[name])
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("test_majority").test_majority()
+
+
+def test_versions_of_a_model_and_what_they_served_come_out_as_messages(tmp_path):
+    settings = {
+        "models.pattern": write(tmp_path, "v1", "v2"),
+        "record.model_version": "served_by",
+        "record.prediction": "p",
+        "emit.every": 5,
+        "drift.enabled": True,
+        "drift.window": 20,
+        "drift.bootstrap": 2,
+    }
+    driver = FoldDriver(settings)
+    made = versioned_records(["v1"] * 20 + ["v2"] * 20)
+    for x in made:
+        x["p"] = predicted(x["served_by"], x)
+    made[30]["p"] = 1.0 - made[30]["p"]
+    driver.send(made)
+    assert [explanation.version.name for explanation in driver.explanations] == ["v1"] * 4 + ["v2"] * 4
+    first, last = driver.explanations[0], driver.explanations[-1]
+    assert (last.version.records, last.skew.checked, last.skew.differing) == (20, 20, 1)
+    assert (first.skew.differing, first.skew.largest < 1e-6, first.skew.tolerance) == (0, True, 0.001)
+    assert first.performance["cross_entropy"].served == pytest.approx(
+        first.performance["cross_entropy"].model
+    )
+    (drift,) = driver.drifts
+    assert (drift.baseline.version, drift.target.version, drift.target.of_other_versions) == ("v1", "v2", 0)
+    assert set(to_pandas(driver.explanations)["version"]) == {"v1", "v2"}
+    driver.restart()
+    driver.send(versioned_records(["v3"]))
+    assert driver.dead_letters[0].error_class == "unknown_version"
+    driver.verify(every=7)

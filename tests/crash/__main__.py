@@ -16,6 +16,7 @@ from tests.crash.faults import KINDS
 from tests.crash.late import late_labels
 from tests.crash.report import Report
 from tests.crash.streams import MIXED, Stream, all_models, default_model
+from tests.crash.versions import versions
 
 FULL_DISK = "full disk"
 
@@ -24,6 +25,7 @@ STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     "mixed": lambda data: MIXED,
     "default-model": default_model,
     "late-labels": lambda data: late_labels(),
+    "versions": lambda data: versions(),
 }
 
 

@@ -46,6 +46,7 @@ def late_labels() -> Stream:
         kinds=tuple(kind for kind in KINDS if kind not in NOT_HERE),
         rate=45,
         stages=("join", "fold"),
+        checks=("tests.crash.joined",),
         inputs=("events", "labels"),
         last=lambda partitions: [
             _event(partition, f"end-{partition}-{n}", FAR + n, {"a": 1.0})

@@ -146,7 +146,7 @@ class Load:
             problems.append(f"the group still has {self._members()} members after they all left")
         self.fleet.inspect()
         compared: dict[str, Any] = {"differences": []}
-        for module in ("benchmarks.oracle", *["tests.crash.joined"] * ("join" in self._stream.stages)):
+        for module in ("benchmarks.oracle", *self._stream.checks):
             done = subprocess.run(
                 [sys.executable, "-m", module],
                 env={**worker_environment(), **self.pipeline.environment},

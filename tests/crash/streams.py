@@ -44,6 +44,7 @@ class Stream:
     ``supervised``: what is started and killed is ``explain-sidecar run`` with its workers, else workers alone. ``slice`` is the number
     of faults between two verdicts. ``rate`` is in records a second. ``stages`` take turns with the slots of workers; the first of them
     reads ``inputs``, each other what the one before it writes. ``last`` takes the number of partitions: what is fed at the end.
+    ``checks`` are modules that look at the topics after the oracle, and print what they find as it does.
     """
 
     records: Callable[[int, int], Iterator[Fed]]
@@ -55,6 +56,7 @@ class Stream:
     stages: Sequence[str] = ("fold",)
     inputs: Sequence[str] = ("records",)
     last: Callable[[int], Sequence[Fed]] = lambda partitions: ()
+    checks: Sequence[str] = ()
 
 
 def _mixed(partitions: int, seed: int) -> Iterator[Fed]:

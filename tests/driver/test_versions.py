@@ -1,6 +1,5 @@
 """Versions of a model that come and go in mid-stream, while workers come, go and die: no record is explained under another's model."""
 
-import itertools
 import json
 import logging
 import random
@@ -17,9 +16,10 @@ from service.fold.version_source import VersionSource
 from service.fold.versions import Version, Versions
 from service.kafka.lifecycle import OwnedPartition
 from service.settings import Settings
+from tests import versions
 from tests.driver.driver import TINY, Driver
 from tests.driver.test_schedules import STEPS, happen
-from tests.versions import EXPLAINERS, Alone, records, write
+from tests.versions import EXPLAINERS, records, write
 
 VERSIONS = ("v1", "v2", "v3", "v4")
 
@@ -36,13 +36,13 @@ def values(partition: int, first: int, count: int) -> list[bytes]:
     return made
 
 
-def driver_of(folder: Path, partitions: int = 2, tick: float = 1e-4, **models: Any) -> Driver:
+def driver_of(folder: Path, partitions: int = 2, tick: float = 1e-4, **how: Any) -> Driver:
     pattern = str(folder / "{version}.json")
     known = Settings(
         **{
             **TINY,
             "model": {},
-            "models": {"pattern": pattern, "close_after": 20, "max_open": 2, **models},
+            "models": {"pattern": pattern, "close_after": 20, "max_open": 2, **how},
             "record": {"model_version": "served_by"},
             "explainers": EXPLAINERS[:1],
             "drift": {"enabled": True, "window": 30, "bootstrap": 2},
@@ -52,37 +52,16 @@ def driver_of(folder: Path, partitions: int = 2, tick: float = 1e-4, **models: A
 
 
 def misattributed(driver: Driver) -> list[str]:
-    """The explanations that are not what the model of their version says of its own records."""
-    found = []
-    for partition in range(driver.partitions):
-        alone, expected = Alone(driver.settings, partition), []
-        for record in driver.inputs(partition):
-            try:
-                x = json.loads(record.value or b"")
-            except json.JSONDecodeError:
-                continue
-            if x["served_by"] is None or x["label"] is None:
-                continue
-            told = alone.take(x)
-            if told is not None:
-                expected.append((record.offset, told))
-        published = [json.loads(value or b"") for _, value, _ in driver.published(partition)["explanations"]]
-        said = [
-            (
-                message["offset"],
-                {
-                    "version": message["version"]["name"],
-                    **{part: message[part] for part in ("explained", "performance", "importance")},
-                },
-            )
-            for message in published
-        ]
-        found += [
-            f"partition {partition}: {b} instead of {a}"
-            for a, b in itertools.zip_longest(expected, said)
-            if a != b
-        ]
-    return found
+    return [
+        found
+        for partition in range(driver.partitions)
+        for found in versions.misattributed(
+            driver.settings,
+            partition,
+            [record.value for record in driver.inputs(partition)],
+            [value for _, value, _ in driver.published(partition)["explanations"]],
+        )
+    ]
 
 
 def run_to_the_end(driver: Driver) -> None:
@@ -137,7 +116,7 @@ def test_a_record_that_is_explained_under_another_version_is_seen(
     def wrong(self: Versions, name: str) -> Version:
         """Under the version of the record before, once, as where a version is noticed one record late."""
         right = find(self, name)
-        before = list(self.open.values())[-1]
+        before = next(reversed(self.open.values()), right)
         return before if before is not right and before.seen == 20 else right
 
     monkeypatch.setattr(Versions, "find", wrong)

@@ -122,6 +122,18 @@ def test_tail_calls_a_partition_by_its_label_else_by_its_only_key() -> None:
     assert Explanation.from_json(json.dumps(message).encode()).keys is None
 
 
+def test_tail_names_the_version_what_was_served_and_the_skew() -> None:
+    message = newest()
+    message["version"] = {"name": "7", "sha256": "0" * 64, "records": 100}
+    message["performance"]["cross_entropy"]["served"] = 0.1234
+    message["skew"] = {"checked": 1000, "differing": 12, "largest": 0.25, "tolerance": 0.001}
+    console = Console(width=300, file=io.StringIO())
+    console.print(tail.view(settings(), {0: message}))
+    shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert shown.startswith("records k, version 7: 686 records") and ", served 0.1234" in shown
+    assert "12 of 1,000 served predictions are not the model's, by up to 0.25" in shown
+
+
 def headline_of(
     courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0
 ) -> str:

@@ -7,6 +7,8 @@ import random
 import pytest
 from pydantic import ValidationError
 
+from service.commands.config import check
+from service.commands.sampling import tally
 from service.errors import SettingsError, SnapshotError, UserError
 from service.fold.identity import fold_settings
 from service.fold.metrics import measure
@@ -17,7 +19,7 @@ from service.fold.version_source import ABSENT_SECONDS, VersionSource
 from service.settings import Settings, load_settings
 from service.snapshots.snapshot import encode
 from tests.folds import FIRST_TIMESTAMP, messages, record, restored
-from tests.versions import COLUMNS, EXPLAINERS, Alone, content, feature_of, records, write
+from tests.versions import COLUMNS, EXPLAINERS, Alone, content, feature_of, records, said, write
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +58,6 @@ class Line:
     def restart(self):
         forget_artefacts()
         return Line(self.settings, restored(encode(self.state), self.settings))
-
-
-def said(message):
-    """What an explanation says about its version, as ``Alone`` says it."""
-    parts = ("explained", "performance", "importance")
-    return {"version": message["version"]["name"], **{name: message[name] for name in parts}}
 
 
 def classes(outputs):
@@ -211,6 +207,21 @@ def test_versions_are_closed_after_their_number_of_records_and_where_one_too_man
     assert line.state.versions.kept == {}
 
 
+def test_a_bad_record_of_a_version_that_is_not_open_closes_no_other(tmp_path):
+    known = versioned(write(tmp_path, "v1", "v2", "v3"), {"max_open": 1})
+    given = records(["v1", "v2", "v3", "v2", "v2", "v3"])
+    for place in (1, 2, 3, 5):
+        given[place]["a"] = {"not": "a number"}
+    whole = Line(known)
+    assert classes(whole.fold(given[:4])) == ["nested_feature"] * 3
+    assert list(whole.state.versions.open) == ["v1"]
+    again = whole.restart()
+    assert list(again.state.versions.open) == ["v1"]
+    assert again.state.versions.find("v2").explained.records == 0  # a replay asks nobody
+    assert classes(whole.fold(given[4:])) == ["nested_feature"]
+    assert list(whole.state.versions.open) == ["v2"]
+
+
 def test_drift_names_the_change_of_the_version_as_the_model_s_part(tmp_path):
     known = versioned(
         write(tmp_path, "v1", "w9"),
@@ -321,3 +332,24 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path, yaml, words):
         load_settings(config, {})
     with pytest.raises(ValidationError):
         Settings(models={"uris": {"x" * 201: "m"}}, record={"model_version": "v"})
+
+
+def test_config_check_shows_the_versions_that_are_named(tmp_path, capsys):
+    write(tmp_path, "v1", "v2")
+    uris = {name: str(tmp_path / f"{name}.json") for name in ("v1", "v2")}
+    check(versioned(None, {"uris": uris}), as_json=True)
+    shown = capsys.readouterr().err
+    assert "settings are valid; versions of a model for binary are explained as they are" in shown
+    for name in uris:
+        assert f"version {name}: {uris[name]}: xgboost" in shown
+        assert hashlib.sha256(content(name)).hexdigest() in shown
+    with pytest.raises(UserError, match="models: version 'v9': "):
+        check(versioned(None, {"uris": {"v9": str(tmp_path / "v9.json")}}), as_json=True)
+
+
+def test_a_sample_of_the_records_is_read_by_the_columns_of_their_versions(tmp_path):
+    known = versioned(write(tmp_path, "v1", "v2"))
+    given = [{**x, "nested": {"not": "read"}} for x in records(["v1", "v2", "v3", None])]
+    found = tally(known, known.record, [(0, record(place, x)) for place, x in enumerate(given)])
+    assert found.good == 2 and set(found.features) == set(COLUMNS)
+    assert found.bad.keys() == {"unknown_version", "missing_version"}
