@@ -19,7 +19,6 @@ _WORDS = {
     "hypothesis": "the model itself",
     "inputs": "the inputs",
     "dependence": "inputs together",
-    "learning": "learning in the windows",
     "rows not evaluated": "records not evaluated",
 }
 

@@ -191,6 +191,25 @@ def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], b
         one.end()
 
 
+def test_drawing_across_a_chart_chooses_the_time_and_a_double_click_all_of_it(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    visit = Visit(browser, site[1], "view=changes")
+    page = visit.page
+    whole = page.input_value("#from"), page.input_value("#to")
+    box = page.locator("#risk-chart .u-over").bounding_box()
+    assert box is not None
+    for move, share in ((page.mouse.move, 0.25), (page.mouse.move, 0.75)):
+        move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        page.mouse.down() if share < 0.5 else page.mouse.up()
+    page.wait_for_selector("#own:not([hidden])")
+    assert whole[0] < page.input_value("#from") < page.input_value("#to") < whole[1]
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#own", state="hidden")
+    assert "from=" not in page.url
+    visit.end()
+
+
 def test_what_is_seen_is_saved_as_a_table_and_as_a_picture(
     site: tuple[Dashboard, str], browser: Browser, tmp_path: Path
 ) -> None:

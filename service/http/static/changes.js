@@ -1,7 +1,7 @@
 // What changed: the risk over time, with alarms above it and windows below; one of them is open.
 import { Chart, Course } from "./chart.js";
 import { byId, element, fill, renew, rowsOf, set } from "./elements.js";
-import { alarmTitle, CAUSES, day, figure, lossName, many, moment, number, signed } from "./words.js";
+import { alarmTitle, CAUSES, day, estimatorName, figure, lossName, many, moment, number, signed } from "./words.js";
 import { makeWaterfall, waterfallTable } from "./waterfall.js";
 
 const course = new Course();
@@ -109,16 +109,15 @@ function windowDetails(one, title = `Window until ${moment(one.target.last_times
 const sentenceOf = (one) => `${one.sentence.charAt(0).toUpperCase()}${one.sentence.slice(1)}.`;
 
 function alarmDetails(group) {
-  const rows = group.alarms.map((alarm) =>
-    element("tr", {}, element("th", { scope: "row" }, alarmTitle(alarm)), ...[spanOf(alarm.before), spanOf(alarm.after), alarm.loss === null ? "–" : lossName(alarm.loss), alarm.estimator ?? "–", moment(alarm.noticed)].map((text) => element("td", {}, text))),
-  );
-  const [first] = group.alarms;
-  const times = [Math.min(...group.alarms.map((alarm) => alarm.earliest)), Math.max(...group.alarms.map((alarm) => alarm.latest))];
+  const first = group.alarms.at(-1);
+  const under = (alarm) => [alarm.loss && lossName(alarm.loss), alarm.estimator && estimatorName(alarm.estimator), alarm.version && `version ${alarm.version}`].filter(Boolean).join(", ");
+  const rows = group.alarms.map((alarm) => element("tr", {}, element("th", { scope: "row" }, alarmTitle(alarm)), ...[spanOf(alarm.before), spanOf(alarm.after), under(alarm)].map((text) => element("td", {}, text))));
+  const [from, to] = [Math.min(...group.alarms.map((alarm) => alarm.earliest)), Math.max(...group.alarms.map((alarm) => alarm.latest))];
+  const between = from < to ? `, or at any time from ${moment(from)} to ${moment(to)}` : "";
   return [
     element("h3", {}, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : alarmTitle(first)),
-    element("p", {}, `The change began on ${moment(group.onset)}${times[0] < times[1] ? `, or at any time from ${moment(times[0])} to ${moment(times[1])}` : ""}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
-    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Alarms, scrollable" }, element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Loss", "Estimator", "Noticed"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows))),
-    ...group.alarms.map((alarm) => element("p", { class: "dim" }, alarm.sentence)),
+    element("p", {}, `The change began on ${moment(group.onset)}${between}. It was noticed on ${moment(first.noticed)}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
+    element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Under"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows)),
     ...group.why.flatMap((one) => windowDetails(one, "Why: before and since the onset")),
   ];
 }

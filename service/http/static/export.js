@@ -1,5 +1,8 @@
 // What is seen, as a table of comma-separated values and as a picture.
 
+// Pixels of a side that browsers paint.
+const LONGEST = 16_000;
+
 // A spreadsheet takes some texts for formulas, and texts in messages are not ours.
 function cell(value) {
   if (value === null || value === undefined) return "";
@@ -23,12 +26,16 @@ function save(blob, name) {
 }
 
 export function savePicture(place, name) {
-  paint(place).toBlob((blob) => save(blob, `${name}.png`));
+  document.body.classList.add("saved"); // what is of use on a screen only is not there while it is painted
+  const canvas = paint(place);
+  document.body.classList.remove("saved");
+  canvas.toBlob((blob) => save(blob, `${name}.png`));
 }
 
 // Paints an element and what is in it as it lies on the page: backgrounds, borders, texts, canvases and shapes.
-export function paint(place, scale = 2) {
+export function paint(place) {
   const box = place.getBoundingClientRect();
+  const scale = Math.min(2, LONGEST / Math.max(box.width, box.height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.ceil(box.width * scale);
   canvas.height = Math.ceil(box.height * scale);
@@ -44,7 +51,7 @@ export function paint(place, scale = 2) {
 function paintElement(pen, one) {
   const style = getComputedStyle(one);
   const box = one.getBoundingClientRect();
-  if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0" || "screen" in one.dataset) return;
+  if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0") return;
   if (one instanceof SVGElement) {
     paintShapes(pen, one);
     return;
@@ -88,15 +95,18 @@ function paintBox(pen, style, box) {
   }
 }
 
-// Word by word, as the browser broke the lines.
+// Word by word, as the browser broke the lines; a word that it broke, letter by letter.
 function paintText(pen, style, text) {
+  for (const word of text.data.matchAll(/\S+/g)) paintPart(pen, style, text, word.index, word[0]);
+}
+
+function paintPart(pen, style, text, start, part) {
   const range = document.createRange();
-  for (const word of text.data.matchAll(/\S+/g)) {
-    range.setStart(text, word.index);
-    range.setEnd(text, word.index + word[0].length);
-    const box = range.getBoundingClientRect();
-    if (box.width > 0) write(pen, style, word[0], box.left, box.top + 0.78 * box.height);
-  }
+  range.setStart(text, start);
+  range.setEnd(text, start + part.length);
+  const boxes = range.getClientRects();
+  if (boxes.length > 1 && part.length > 1) [...part].reduce((at, letter) => (paintPart(pen, style, text, at, letter), at + letter.length), start);
+  else if (boxes.length && boxes[0].width > 0) write(pen, style, part, boxes[0].left, boxes[0].top + 0.78 * boxes[0].height);
 }
 
 function write(pen, style, text, x, y) {

@@ -57,7 +57,7 @@ function showChallenger(challenger) {
 // Every feature at the end of the range, the largest first, and its place among the others then and at the beginning.
 function rowsAt({ rows, lines }, range) {
   const { times, series } = course;
-  const [first, last] = [times.findIndex((time) => time >= range[0]), times.findLastIndex((time) => time <= range[1])];
+  const [first, last] = [times.findIndex((time, index) => time >= range[0] && series.some(([values]) => values[index] !== null)), times.findLastIndex((time) => time <= range[1])];
   const newest = last === times.length - 1;
   const found = lines.map((feature, index) => {
     const [values, halves] = series[index];
