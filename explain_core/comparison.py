@@ -55,11 +55,15 @@ class _Pair:
         self.own, self.other = own, other
         self._smoother = own._new_smoother(len(own.players))
         self._steadiness = Steadiness(self._smoother, own._memory)
-        self._n = own._n
+        self._n = other._n
+
+    def align(self) -> None:
+        """Let the challenger's estimator draw as the model's is about to."""
+        self.other._rng.state = self.own._rng.state
 
     def update(self) -> None:
-        """Take in what both explained of a record."""
-        n = self.own._n
+        """Take in what both explained of a record; nothing where the challenger's estimator did not."""
+        n = self.other._n
         if n == self._n or self.own.increments is None or self.other.increments is None:
             return
         self._fit()
@@ -99,7 +103,7 @@ class _Pair:
         columns = len(self.own.players)
         self._smoother.restore(state.values, columns)
         self._steadiness.restore(state.steadiness, columns)
-        self._n = self.own._n
+        self._n = self.other._n
 
 
 class PairedDifferences:
@@ -123,8 +127,13 @@ class PairedDifferences:
         }
         self._pairs = {name: _Pair(*pair) for name, pair in pairs.items()}
 
+    def align(self) -> None:
+        """Call before a record that both models' estimators explain, where the challenger's have left out some: they then draw alike again."""
+        for pair in self._pairs.values():
+            pair.align()
+
     def update(self, own: Sequence[float], other: Sequence[float]) -> None:
-        """Take in the losses of both models for a record, which the estimators have explained or not."""
+        """Take in the losses of both models for a record, which the challenger's estimators have explained, and then the model's too, or not."""
         for sequence, a, b in zip(self._losses.values(), own, other, strict=True):
             sequence.add(b - a)
         for pair in self._pairs.values():

@@ -192,10 +192,9 @@ class Steadiness:
         )
         return result
 
-    def _size(self, smoother: Smoother) -> Array:
+    def _size(self, smoother: Smoother, std: Array) -> Array:
         """How many independent observations of equal weight would tell as much."""
         squares, plain = smoother.sums[2], np.nan_to_num(smoother.variance)
-        std = np.nan_to_num(smoother.std)
         times = np.where(plain > 0.0, std * std / np.where(plain > 0.0, plain * squares, 1.0), 1.0)
         result: Array = 1.0 / (squares * times)
         return result
@@ -208,20 +207,24 @@ class Steadiness:
 
     def widths(self, smoother: Smoother, width: float) -> Array:
         """Half the band in standard errors, where ``width`` would do if these were known and nothing changed; NaN where it may not be believed."""
-        size = self._size(smoother)
-        skewness = np.minimum(self._largest_skewness(smoother), size / INFORMATIVE)
         std = np.nan_to_num(smoother.std)
+        size, largest = self._size(smoother, std), self._largest_skewness(smoother)
+        skewness = np.minimum(largest, size / INFORMATIVE)
         owed = np.where(std > 0.0, self.cells[LAG] / np.where(std > 0.0, std, 1.0), 0.0)
         wider = width * (1.0 + (SKEW * skewness + FEW) / size) + owed
-        return np.where(self.settled(smoother), wider, np.nan)
+        return np.where(self._settled(smoother, std, size, largest), wider, np.nan)
 
     def settled(self, smoother: Smoother) -> NDArray[np.bool_]:
         """Whether the band may be believed, cell by cell."""
+        std = np.nan_to_num(smoother.std)
+        return self._settled(smoother, std, self._size(smoother, std), self._largest_skewness(smoother))
+
+    def _settled(self, smoother: Smoother, std: Array, size: Array, skewness: Array) -> NDArray[np.bool_]:
         cells = self.cells
-        enough = self._size(smoother) >= INFORMATIVE * np.maximum(self._largest_skewness(smoother), 1.0)
+        enough = size >= INFORMATIVE * np.maximum(skewness, 1.0)
         contribute = cells[CUBES] * cells[CUBES] >= BLOCKS * cells[SQUARES]
         old = (smoother.sums[0] >= YOUNG) & (self.sums[LATE] == 0.0)
-        forgotten = cells[LAG] <= LEFT * np.nan_to_num(smoother.std)
+        forgotten = cells[LAG] <= LEFT * std
         result: NDArray[np.bool_] = old & forgotten & enough & contribute
         return result
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from explain_core.comparison import ComparisonState, PairedDifferences, better, sentence
+from explain_core.confidence import Interval
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.random import derive_seed
@@ -27,9 +28,10 @@ class ChallengerFailed(Exception):
 
 
 class Challenger:
-    """Explained from the rows and by the draws that explain ``own``, the model that it is compared with.
+    """Explained from the rows and by the draws that explain ``own``, the model that it is compared with, on each ``challenger.every``-th record
+    that is explained.
 
-    A record goes through ``explain`` and ``learn`` after it went through those of the model. Raises ``UserError`` where the challenger cannot be made.
+    A record goes through ``align``, and through ``explain`` and ``learn`` after it went through those of the model. Raises ``UserError`` where the challenger cannot be made.
     """
 
     def __init__(self, settings: Settings, own: ExplainedModel, seed: int) -> None:
@@ -37,7 +39,8 @@ class Challenger:
         assert rival is not None
         model = load_challenger(settings, derive_seed(seed, "challenger"))
         record = settings.record.model_copy(update={"prediction": None})  # what was served is the model's
-        alone = settings.model_copy(update={"record": record})
+        explain = settings.explain.model_copy(update={"every": settings.explain.every * chosen.every})
+        alone = settings.model_copy(update={"record": record, "explain": explain})
         self.explained = ExplainedModel(alone, model, rival.static, seed, own.reservoirs)
         self._differences = PairedDifferences(
             own.performance.losses,
@@ -46,6 +49,11 @@ class Challenger:
             chosen.limits,
         )
         self._name = chosen.factory or chosen.uri
+
+    def align(self) -> None:
+        """Draw as the model does, where the next record is one to explain."""
+        if self.explained.explains:
+            self._differences.align()
 
     def explain(self, x: Row, y: Any) -> Prediction:
         """``ExplainedModel.explain``. Raises ``ChallengerFailed``."""
@@ -71,27 +79,16 @@ class Challenger:
         return {
             "name": self._name,
             "performance": about["performance"],
-            "difference": {
-                loss.name: self._difference(loss.name) for loss in self.explained.performance.losses
-            },
+            "difference": {loss: _difference(loss, interval) for loss, interval in self.intervals().items()},
             "importance": about["importance"],
             "importance_difference": {
                 name: importance_of(self._differences.importance(name)) for name in self.explained.explainers
             },
         }
 
-    def _difference(self, loss: str) -> dict[str, Any]:
-        interval = self._differences.loss(loss)
-        return {
-            "value": interval.value,
-            "low": interval.low,
-            "high": interval.high,
-            "records": interval.n,
-            "clipped": interval.clipped,
-            "limit": interval.limit,
-            "better": better(interval),
-            "sentence": sentence(interval, loss),
-        }
+    def intervals(self) -> dict[str, Interval]:
+        """The mean difference of each loss."""
+        return {loss.name: self._differences.loss(loss.name) for loss in self.explained.performance.losses}
 
     def state(self, pack: Pack) -> ChallengerData:
         return ChallengerData(self.explained.state(pack), self._differences.state())
@@ -100,3 +97,16 @@ class Challenger:
         """Restore a stored state, after the model's. Raises ``StateError`` where it is not of these settings."""
         self.explained.restore(data.explained, unpack)
         self._differences.restore(data.differences)
+
+
+def _difference(loss: str, interval: Interval) -> dict[str, Any]:
+    return {
+        "value": interval.value,
+        "low": interval.low,
+        "high": interval.high,
+        "records": interval.n,
+        "clipped": interval.clipped,
+        "limit": interval.limit,
+        "better": better(interval),
+        "sentence": sentence(interval, loss),
+    }

@@ -32,7 +32,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
     if settings.model.uri is not None:
         found["model"] |= _content(artefact(settings.model))
     if settings.challenger.enabled:
-        challenger = {"factory", "params", "static", "learner", "confidence", "limits"}
+        challenger = {"factory", "params", "static", "learner", "confidence", "every", "limits"}
         found["challenger"] = settings.challenger.model_dump(mode="json", include=challenger)
         file = challenger_artefact(settings)
         if file is not None:

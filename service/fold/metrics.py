@@ -49,6 +49,22 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
             if explained.served is not None:
                 yield [loss.name, "served", version], explained.served.performance.of(loss.name)[0]
 
+    if state.challenger is not None:
+        performance = state.challenger.explained.performance
+        for loss in performance.losses:
+            yield [loss.name, "challenger", ""], performance.of(loss.name)[0]
+
+
+def _differences(state: PartitionState) -> Samples:
+    if state.challenger is None:
+        return []
+    return [
+        ([loss, of], value)
+        for loss, interval in state.challenger.intervals().items()
+        for of, value in (("mean", interval.value), ("low", interval.low), ("high", interval.high))
+        if value is not None
+    ]
+
 
 def _served(state: PartitionState) -> list[tuple[str, Served]]:
     return [
@@ -107,9 +123,16 @@ METRICS = [
     PartitionMetric(
         "smoothed_loss",
         "gauge",
-        "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction.",
+        "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction; and of a challenger.",
         _smoothed_losses,
         labels=("loss", "model", "version"),
+    ),
+    PartitionMetric(
+        "challenger_loss_difference",
+        "gauge",
+        "Mean of the challenger's loss minus the model's, and the ends (low, high) of its interval, which holds at every time one looks.",
+        _differences,
+        labels=("loss", "of"),
     ),
     PartitionMetric(
         "predictions_checked_total",

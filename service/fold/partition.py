@@ -218,6 +218,8 @@ class PartitionState:
         windows, model = self.windows, self.explained.model
         changes: list[dict[str, Any] | None] = []
         explained = self.explained.explains
+        if self.challenger is not None:
+            self.challenger.align()
         prediction = self.explained.explain(x, y)
         rival = self.challenger.explain(x, y) if self.challenger else None
         if windows is not None:

@@ -87,6 +87,11 @@ class ChallengerSettings(SourceSettings):
         lt=1.0,
         description="Probability that the interval of a loss's mean difference holds, at all times together, in a partition.",
     )
+    every: int = Field(
+        4,
+        ge=1,
+        description="Explain the challenger on each so-manyth of the records that the model is explained on; losses are compared on all.",
+    )
     limits: dict[str, Annotated[float, Field(gt=0.0)]] = Field(
         default_factory=dict,
         description="By loss: a record's difference counts up to ± this. By default zero_one 1, brier and hinge 2, which cut nothing; for other losses the records say.",

@@ -12,6 +12,7 @@ from service.commands import config
 from service.commands.tail import view
 from service.errors import SettingsError, SnapshotError, UserError
 from service.fold.identity import fold_settings
+from service.fold.metrics import measure
 from service.fold.models import foreign_code, labels_of, load_challenger, record_settings
 from service.fold.partition import FoldError, PartitionState
 from service.http.feed import Feed
@@ -21,8 +22,9 @@ from service.snapshots.snapshot import encode
 from tests.core.artefacts import trained
 from tests.folds import fold, messages, restored, settings, values
 
-TREE = {"factory": "river.tree:HoeffdingTreeClassifier"}
-WORSE = {"factory": "tests.service.test_challenger:Coin", "static": True}
+TREE = {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}
+WORSE = {"factory": "tests.service.test_challenger:Coin", "static": True, "every": 1}
+ONLY_TREE = {"factory": TREE["factory"]}
 
 
 class Coin:
@@ -57,7 +59,7 @@ def test_the_model_s_own_figures_are_those_that_it_has_without_a_challenger():
 def test_the_challenger_s_figures_are_those_that_it_has_as_the_model():
     _, outputs = compared(TREE)
     found = messages(outputs)[-1]
-    own = messages(fold(PartitionState(settings(model=TREE), 3), values(400)))[-1]
+    own = messages(fold(PartitionState(settings(model=ONLY_TREE), 3), values(400)))[-1]
     assert found["challenger"]["performance"] == own["performance"]
     assert found["challenger"]["importance"] == own["importance"]
     difference = found["challenger"]["importance_difference"]["ipfi"]["cross_entropy"]
@@ -66,17 +68,33 @@ def test_the_challenger_s_figures_are_those_that_it_has_as_the_model():
         assert cell["value"] == pytest.approx(both[0]["value"] - both[1]["value"], abs=1e-9)
 
 
-@pytest.mark.parametrize("every", [1, 3])
-def test_a_restored_state_continues_with_the_same_bytes(every):
+@pytest.mark.parametrize(("every", "of_these"), [(1, 1), (3, 2)])
+def test_a_restored_state_continues_with_the_same_bytes(every, of_these):
     sections = {"explain": {"every": every}, "drift": {"window": 60}}
-    whole, expected = compared(TREE, 300, **sections)
-    known = settings(challenger=TREE, **sections)
+    challenger = {**TREE, "every": of_these}
+    whole, expected = compared(challenger, 300, **sections)
+    known = settings(challenger=challenger, **sections)
     for cut in (0, 19, 61, 150, 287):
         state = PartitionState(known, 3)
         first = fold(state, values(300)[:cut])
         again = restored(encode(state), known)
         assert first + fold(again, values(300)[cut:]) == expected
         assert (again.fold_digest, encode(again)) == (whole.fold_digest, encode(whole))
+
+
+@pytest.mark.parametrize("every", [3, 4])
+def test_on_the_records_that_the_challenger_is_explained_on_both_draw_alike(every):
+    """The same model twice, one of which is explained on some records only, does not differ from itself by a bit; but in iSAGE, whose mean
+    prediction is that of the explained records.
+    """
+    again = {"factory": "river.tree:HoeffdingTreeClassifier", "every": every}
+    _, outputs = compared(again, model=ONLY_TREE, explain={"every": 2})
+    found = messages(outputs)[-1]
+    own, other = (about["importance"]["ipfi"]["cross_entropy"]["a"] for about in (found, found["challenger"]))
+    assert own["value"] != other["value"] != 0.0
+    differences = found["challenger"]["importance_difference"]
+    assert [cell["value"] for cell in differences["ipfi"]["cross_entropy"].values()] == [0.0] * 5
+    assert all(abs(cell["value"]) < 0.02 for cell in differences["isage"]["cross_entropy"].values())
 
 
 def test_the_state_of_other_settings_is_refused():
@@ -129,7 +147,7 @@ def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been(
     difference = messages(outputs)[-1]["challenger"]["difference"]["cross_entropy"]
     assert difference["better"] is None  # the same model: it never differs
     assert difference["sentence"].endswith("are not compared in cross_entropy yet")
-    _, outputs = compared({**TREE, "params": {"grace_period": 30}}, model=TREE)
+    _, outputs = compared({**TREE, "params": {"grace_period": 30}}, model=ONLY_TREE)
     difference = messages(outputs)[-1]["challenger"]["difference"]["cross_entropy"]
     assert difference["better"] is None
     assert "no difference seen between the model and the challenger" in difference["sentence"]
@@ -340,3 +358,13 @@ def test_the_dashboard_says_which_one_is_better():
     assert page["challenger"]["difference"]["sentence"].startswith(
         "the model loses less than the challenger, by "
     )
+
+
+def test_metrics_have_the_challenger_s_loss_and_the_difference():
+    state, _ = compared(WORSE, 500)
+    found = measure(state)
+    losses = {tuple(labels): value for labels, value in found["smoothed_loss"]}
+    assert losses["cross_entropy", "challenger", ""] == pytest.approx(np.log(2))
+    difference = {labels[1]: value for labels, value in found["challenger_loss_difference"]}
+    assert difference["low"] < difference["mean"] < difference["high"]
+    assert measure(PartitionState(settings(), 3))["challenger_loss_difference"] == []
