@@ -65,7 +65,7 @@ def records(task: str, stream: list[tuple[bytes | None, list[bytes]]]) -> None:
         assert all_of_them.next_offset == offset + 1
     assert all_of_them.fold_digest == good_alone.fold_digest
     assert (all_of_them.labels, all_of_them.kinds) == (good_alone.labels, good_alone.kinds)
-    assert all_of_them.state(dumps).model == good_alone.state(dumps).model
+    assert all_of_them.state(dumps).explained == good_alone.state(dumps).explained
 
 
 def essence(output: Output) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import random
 import pytest
 from pydantic import ValidationError
 
+from explain_core.artefacts import mlflow
+from explain_core.artefacts.artefact import ArtefactError
 from service.commands.config import check
 from service.commands.sampling import tally
 from service.errors import SettingsError, SnapshotError, UserError
@@ -353,3 +355,21 @@ def test_a_sample_of_the_records_is_read_by_the_columns_of_their_versions(tmp_pa
     found = tally(known, known.record, [(0, record(place, x)) for place, x in enumerate(given)])
     assert found.good == 2 and set(found.features) == set(COLUMNS)
     assert found.bad.keys() == {"unknown_version", "missing_version"}
+
+
+def test_a_pattern_may_be_one_of_a_registry(tmp_path, monkeypatch):
+    write(tmp_path, "7")
+    asked = []
+
+    def downloaded(uri):
+        asked.append(uri)
+        version = uri.rpartition("/")[2]
+        if version != "7":
+            raise ArtefactError(f"model.uri: {uri}: RESOURCE_DOES_NOT_EXIST")
+        return tmp_path / "7.json", version
+
+    monkeypatch.setattr(mlflow, "downloaded", downloaded)
+    line = Line(versioned("models:/churn/{version}"))
+    assert classes(line.fold(records([7, "7", 8]))) == ["unknown_version"]
+    assert line.state.versions.open["7"].explained.records == 2
+    assert asked == ["models:/churn/7", "models:/churn/8"]
