@@ -25,11 +25,15 @@ from explain_client.messages import (
     Losses,
     ModelVersion,
     Moment,
+    Segment,
+    SegmentLosses,
+    SegmentName,
     Side,
     Skew,
     Window,
 )
 from explain_client.position import Place, Position
+from explain_client.segments import newest_segments
 from explain_client.stream import Alarms, Drifts, Explanations, Start
 
 __all__ = [
@@ -56,12 +60,16 @@ __all__ = [
     "Place",
     "Position",
     "SchemaError",
+    "Segment",
+    "SegmentLosses",
+    "SegmentName",
     "Side",
     "Skew",
     "Start",
     "Window",
     "latest",
     "merge",
+    "newest_segments",
     "recent",
     "to_pandas",
 ]

@@ -40,6 +40,17 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentName:
+    """A segment of the records, by the value of a feature."""
+
+    feature: str = described("The feature.", "carrier")
+    value: str | None = described(
+        "Its value: a string as it is, else as JSON; null for all values that are not kept apart, and for none.",
+        "AA",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm(Message):
     """The mean of something changed: of a loss, of an importance's increments, of missing values or rejected records."""
 
@@ -59,6 +70,9 @@ class Alarm(Message):
     estimator: str | None = described("Whose increments of importance these are; else null.", "ipfi")
     loss: str | None = described(
         "Under which loss; null for missing values and rejected records.", "cross_entropy"
+    )
+    segment: SegmentName | None = described(  # noqa: RUF009
+        "The records that it is about, where `explainers.by` keeps segments; null for all.", None
     )
     direction: Literal["up", "down"] = described("Whether the mean rose or fell.", "up")
     before: Side = described("Before the onset.", _SIDE)  # noqa: RUF009
@@ -111,6 +125,11 @@ class Alarm(Message):
             for name in ("feature", "estimator", "loss", "model", "version"):
                 if data[name] is not None:
                     require(data, str, name)
+            if data.setdefault("segment", None) is not None:
+                require(data, dict, "segment")
+                feature, of = data["segment"]["feature"], data["segment"]["value"]
+                require({"feature": feature, "value": of or ""}, str, "feature", "value")
+                data["segment"] = SegmentName(feature, of)
             figures(*(data[name] for name in ("evidence", "clipped", "min_change")))
             for name, kind in (("before", Side), ("after", Side), *((name, Moment) for name in _MOMENTS)):
                 require(data, dict, name)

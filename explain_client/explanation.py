@@ -117,6 +117,43 @@ class ModelVersion:
     records: int = described("Records that it served, since it was opened.", 1200, ge=1, unit="records")
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentLosses:
+    """Smoothed prequential loss of the records of a segment."""
+
+    model: float | None = described("Smoothed loss of the model.", 0.502, unit="loss")
+    empty: float | None = described(
+        "Smoothed loss of the frequencies of the labels before, of all records.", 0.555, unit="loss"
+    )
+    floor: float | None = described(
+        "Smallest lasting change of the model's loss that an alarm on the segment could notice now; null without alarms on segments, and while they warm up.",
+        0.058,
+        unit="loss",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is known of the records that have one value of a feature."""
+
+    feature: str = described("The feature, the setting `by` of the explainer.", "carrier")
+    value: str | None = described(
+        "Its value: a string as it is, else as JSON; null for all values that are not kept apart, and for none.",
+        "AA",
+    )
+    records: int = described("Explained records in the segment.", 1200, ge=1, unit="records")
+    performance: Mapping[str, SegmentLosses] = described(
+        "By loss.", {"cross_entropy": {"model": 0.502, "empty": 0.555, "floor": None}}
+    )
+    importances: Mapping[str, Mapping[str, Importance]] = described(
+        "By loss and feature.", {"cross_entropy": {"dep_hour": _IMPORTANCE}}, alias="importance"
+    )
+
+    def importance(self, loss: str | None = None) -> Importances:
+        """Importance by feature under a loss, by default the first one. ``KeyError`` names those known."""
+        return Importances(_pick(self.importances, loss, "loss"))
+
+
 class Importances(dict[str, Importance]):
     """Importance by feature."""
 
@@ -261,6 +298,10 @@ class Explanation(Message):
             "importance_difference": {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
         },
     )
+    segments: Mapping[str, Segment] = described(
+        "By estimator with the setting `by`: one of its segments, in turn that of which most has not been told yet.",
+        {},
+    )
     notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
     digest: str = described(
         "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
@@ -306,6 +347,9 @@ class Explanation(Message):
             data["importances"] = _importances(data["importance"])
             if data.setdefault("challenger", None) is not None:
                 data["challenger"] = _challenger(data["challenger"])
+            data["segments"] = {
+                estimator: _segment(segment) for estimator, segment in data.get("segments", {}).items()
+            }
             require(data, dict, "estimators")
             require(data["estimators"], dict, *data["estimators"])
             require(data, list, "notices")
@@ -322,6 +366,16 @@ _SKEW = tuple(field.name for field in fields(Skew))
 _VERSION = tuple(field.name for field in fields(ModelVersion))
 _PERCENTILES = _DELAY[2:]
 _COUNTS = ("records", "explained", "rejected", "rejected_recently")
+
+
+def _segment(data: Mapping[str, Any]) -> Segment:
+    require(dict(data), int, "records")
+    require({"feature": data["feature"], "value": data["value"] or ""}, str, "feature", "value")
+    losses = {
+        loss: SegmentLosses(*figures(known["model"], known["empty"], known["floor"]))
+        for loss, known in data["performance"].items()
+    }
+    return Segment(data["feature"], data["value"], data["records"], losses, _by_loss(data["importance"]))
 
 
 def _importance(cell: Mapping[str, Any]) -> Importance:
@@ -346,12 +400,13 @@ def _performance(data: Mapping[str, Any]) -> dict[str, Losses]:
 
 
 def _importances(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Importance]]]:
+    return {estimator: _by_loss(importances) for estimator, importances in data.items()}
+
+
+def _by_loss(data: Mapping[str, Any]) -> dict[str, dict[str, Importance]]:
     return {
-        estimator: {
-            loss: {feature: _importance(cell) for feature, cell in features.items()}
-            for loss, features in by_loss.items()
-        }
-        for estimator, by_loss in data.items()
+        loss: {feature: _importance(cell) for feature, cell in features.items()}
+        for loss, features in data.items()
     }
 
 

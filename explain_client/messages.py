@@ -4,7 +4,7 @@ The client decodes into them, the service writes their field names, and the JSON
 generated from their metadata: description, unit (``x-unit``), examples and bounds.
 """
 
-from explain_client.alarm import Alarm, Moment, Side
+from explain_client.alarm import Alarm, Moment, SegmentName, Side
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
 from explain_client.explanation import (
@@ -16,6 +16,8 @@ from explain_client.explanation import (
     LossDifference,
     Losses,
     ModelVersion,
+    Segment,
+    SegmentLosses,
     Skew,
 )
 from explain_client.fields import is_date, unframed, utc
@@ -34,6 +36,9 @@ __all__ = [
     "Losses",
     "ModelVersion",
     "Moment",
+    "Segment",
+    "SegmentLosses",
+    "SegmentName",
     "Side",
     "Skew",
     "Window",

@@ -88,7 +88,7 @@ class _Pair:
             features=tuple(player.name for player in own.players),
             losses=tuple(loss.name for loss in own.losses),
             values=np.where(smoother.sums[0] > 0.0, smoother.value, np.nan),
-            std=smoother.std * own._rows_error(),
+            std=smoother.std * own._rows_error(own._smoother),
             n=self._n,
             status="ready" if self._n else "warming",
             width=self._steadiness.widths(smoother, own._width),

@@ -278,6 +278,29 @@ def smoothed(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
     smooth(cells, sums, rates, delta)
 
 
+@compiled
+def smoothed_apart(
+    cells: Any, sums: Any, rates: Any, counts: Any, losses: Any, rows: Any, increments: Any, places: Any, begin: int, end: int, block: int
+) -> int:  # fmt: skip
+    """``smooth`` for several smoothers: each of ``losses`` (their ``rows``) and ``increments`` together, for that at its place; returns where to go on.
+
+    That is behind ``end``, or behind the first with which the count of a smoother is a multiple of ``block``.
+    """
+    own = losses.shape[1]
+    delta = np.empty((len(rows), own + increments.shape[2]))
+    for t in range(begin, end):
+        at = places[t]
+        for i in range(len(rows)):
+            for j in range(own):
+                delta[i, j] = losses[t, j, rows[i]]
+            delta[i, own:] = increments[t, i]
+        smooth(cells[at], sums[at], rates, delta)
+        counts[at] += 1
+        if counts[at] % block == 0:
+            return t + 1
+    return end
+
+
 @allocating
 def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any) -> Any:
     """``EmptyModel.after`` of the prediction, weight and mean in a row, and its losses; where there is none neither has a meaning."""

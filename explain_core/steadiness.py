@@ -94,6 +94,7 @@ class Steadiness:
         )
         """Observations of equal weight that tell as much as those of a block."""
         slow = 10.0 * max(0.0 if d == 1.0 else 1.0 / (1.0 - d), float(memory or 0)) / BLOCK
+        self._scales = np.array(SCALES, float).reshape(-1, *(1 for _ in shape))
         self._slow = slow if d < 1.0 and slow > 1.0 else 100.0
         """Blocks that skewness is remembered for."""
         self.cells: Array = np.zeros((NEWEST + len(SCALES), *shape))
@@ -146,7 +147,7 @@ class Steadiness:
         own = np.minimum(np.abs((third * weights - old * cells[BEFORE]) / fresh), LARGEST)
         cells[CUBES] = np.where(steady, 0.99 * cells[CUBES] + own, cells[CUBES])
         cells[SQUARES] = np.where(steady, 0.99 * cells[SQUARES] + own * own, cells[SQUARES])
-        std = np.nan_to_num(smoother.std)
+        std = _or_zero(smoother.std)
         cells[LAST], cells[BEFORE], cells[SPREAD] = value, third, std * std / squares
         self.sums[W], self.sums[SHORTEST] = weights, squares
         if self._memory is not None:
@@ -170,20 +171,21 @@ class Steadiness:
     def _compare(self, value: Array, mean: Array, squares: Array) -> None:
         """Compare the newest means with the mean before, and note what it owes to the past where they are off."""
         cells, ages = self.cells, self.sums[AGE]
-        for scale, newest in zip(SCALES, cells[NEWEST:], strict=True):
-            newest += (mean - newest) / np.maximum(np.minimum(ages, scale), 1.0)
-            size = self._effective * (2 * scale - 1)
-            if scale == 1:  # the block and what was before it: independent means
-                known, off = ages >= 3.0, np.abs(newest - cells[LAST])
-                error = np.sqrt(cells[SPREAD] * (1.0 / size + self.sums[SHORTEST]))
-            else:  # φ and a part of it
-                known, off = (ages >= 3.0 * scale) & (size * squares < 0.5), np.abs(newest - value)
-                error = np.sqrt(cells[SPREAD] * np.maximum(1.0 / size - squares, 0.25 / size))
-            skew = np.minimum(np.sqrt(cells[SKEWNESS] / size), 1.0)
-            beyond = off > (CAUTION + CAUTION * CAUTION / 6.0 * skew) * error
-            changed = (known & beyond & (off > 1e-12 * np.abs(cells[LAST]))).any(axis=-1)
-            owed = np.maximum(cells[LAG], np.abs(newest - value) + error)
-            cells[LAG] = np.where(changed[..., None] & known, owed, cells[LAG])
+        scales = self._scales
+        sizes = self._effective * (2.0 * scales - 1.0)
+        newest = cells[NEWEST:]
+        newest += (mean - newest) / np.maximum(np.minimum(ages, scales), 1.0)
+        # The block and what was before it are independent means; the others are φ and a part of it.
+        reference = np.stack([cells[LAST], value, value])
+        shares = np.maximum(1.0 / sizes - squares, 0.25 / sizes)
+        shares[0] = 1.0 / sizes[0] + self.sums[SHORTEST]
+        known = (ages >= 3.0 * scales) & ((sizes * squares < 0.5) | (scales == 1.0))
+        off, error = np.abs(newest - reference), np.sqrt(cells[SPREAD] * shares)
+        skew = np.minimum(np.sqrt(cells[SKEWNESS] / sizes), 1.0)
+        beyond = off > (CAUTION + CAUTION * CAUTION / 6.0 * skew) * error
+        changed = (known & beyond & (off > 1e-12 * np.abs(cells[LAST]))).any(axis=-1)
+        owed = np.where(changed[..., None] & known, np.abs(newest - value) + error, 0.0)
+        cells[LAG] = np.maximum(cells[LAG], owed.max(axis=0))
 
     def _held(self, smoother: Smoother) -> NDArray[np.bool_]:
         """Where φ owes too much to the past."""
@@ -192,32 +194,28 @@ class Steadiness:
         )
         return result
 
-    def _size(self, smoother: Smoother, std: Array) -> Array:
-        """How many independent observations of equal weight would tell as much."""
-        squares, plain = smoother.sums[2], np.nan_to_num(smoother.variance)
+    def _known(self, smoother: Smoother) -> tuple[Array, Array, Array]:
+        """The standard error, 0 where it is not known; how many independent observations of equal weight would tell as much; and the
+        largest γ² of late, and of the moment, which is not noted while φ owes too much to the past.
+        """
+        squares, plain = smoother.sums[2], _or_zero(smoother.variance)
+        std = _or_zero(smoother.std)
         times = np.where(plain > 0.0, std * std / np.where(plain > 0.0, plain * squares, 1.0), 1.0)
-        result: Array = 1.0 / (squares * times)
-        return result
-
-    def _largest_skewness(self, smoother: Smoother) -> Array:
-        """The largest γ² of late, and of the moment, which is not noted while φ owes too much to the past."""
         now = _skewness(smoother.cells[1], smoother.cells[4])
-        result: Array = np.maximum(self.cells[SKEWNESS], np.where(self._held(smoother), now, 0.0))
-        return result
+        skewness = np.maximum(self.cells[SKEWNESS], np.where(self._held(smoother), now, 0.0))
+        return std, 1.0 / (squares * times), skewness
 
     def widths(self, smoother: Smoother, width: float) -> Array:
         """Half the band in standard errors, where ``width`` would do if these were known and nothing changed; NaN where it may not be believed."""
-        std = np.nan_to_num(smoother.std)
-        size, largest = self._size(smoother, std), self._largest_skewness(smoother)
+        std, size, largest = known = self._known(smoother)
         skewness = np.minimum(largest, size / INFORMATIVE)
         owed = np.where(std > 0.0, self.cells[LAG] / np.where(std > 0.0, std, 1.0), 0.0)
         wider = width * (1.0 + (SKEW * skewness + FEW) / size) + owed
-        return np.where(self._settled(smoother, std, size, largest), wider, np.nan)
+        return np.where(self._settled(smoother, *known), wider, np.nan)
 
     def settled(self, smoother: Smoother) -> NDArray[np.bool_]:
         """Whether the band may be believed, cell by cell."""
-        std = np.nan_to_num(smoother.std)
-        return self._settled(smoother, std, self._size(smoother, std), self._largest_skewness(smoother))
+        return self._settled(smoother, *self._known(smoother))
 
     def _settled(self, smoother: Smoother, std: Array, size: Array, skewness: Array) -> NDArray[np.bool_]:
         cells = self.cells
@@ -238,6 +236,12 @@ class Steadiness:
         finite("steadiness", cells)
         finite("steadiness", sums)
         self.cells, self.sums = cells, sums
+
+
+def _or_zero(values: Array) -> Array:
+    """0 where there is no number."""
+    result: Array = np.where(values > 0.0, values, 0.0)
+    return result
 
 
 def _skewness(variance: Array, third: Array) -> Array:

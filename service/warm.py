@@ -37,6 +37,10 @@ def warm_up(settings: Settings) -> None:
             from explain_core.alarms.detector import warm as warm_alarms
 
             warm_alarms()
+        if any(explainer.by is not None for explainer in settings.explainers):
+            from explain_core.importance.segments import warm as warm_segments
+
+            warm_segments()
         if AVAILABLE and any(explainer.removal == "conditional" for explainer in settings.explainers):
             from explain_core.removal import conditional
 

@@ -40,6 +40,8 @@ def payloads(alarms: Iterable[Alarm], keep: timedelta = timedelta(days=1)) -> It
             "feature": alarm.feature,
             "estimator": alarm.estimator,
             "loss": alarm.loss,
+            "segment": alarm.segment and f"{alarm.segment.feature}={alarm.segment.value}",
+            "version": alarm.version,
             "key": alarm.keys,
         }
         alert: dict[str, Any] = {

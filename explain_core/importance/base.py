@@ -198,7 +198,7 @@ class IncrementalEstimator:
             features=tuple(player.name for player in self.players),
             losses=tuple(loss.name for loss in self.losses),
             values=np.where(self._smoother.sums[0] > 0.0, values, np.nan),
-            std=std * self._rows_error(),
+            std=std * self._rows_error(self._smoother),
             n=n,
             status="ready" if n else "warming",
             width=self._steadiness.widths(self._smoother, self._width),
@@ -242,7 +242,7 @@ class IncrementalEstimator:
     def _new_smoother(self, columns: int) -> Smoother:
         return Smoother((len(self.losses), columns), self._alpha, self._memory, self._draws)
 
-    def _rows_error(self) -> Array | float:
+    def _rows_error(self, smoother: Smoother) -> Array | float:
         """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.
 
         They are L of all that there might be: the mean over them of E[Δ | row] varies by the L-th part of its variance V, and over a
@@ -253,7 +253,7 @@ class IncrementalEstimator:
         if getattr(self.reservoir, "kind", None) != "uniform":
             return 1.0
         most = self.n_samples / (self.n_samples + 1.0) * (0.5 if self._alpha is None else 1.0)
-        result: Array = np.sqrt(1.0 + most / self.reservoir.size / self._smoother.sums[2])
+        result: Array = np.sqrt(1.0 + most / self.reservoir.size / smoother.sums[2])
         return result
 
     def _end_block(self) -> None:

@@ -19,6 +19,9 @@ from service.headline import differing
 from service.kafka.stream import Start, messages
 from service.settings import Settings
 
+Segments = dict[tuple[int, int, str], dict[str | None, dict[str, Any]]]
+"""By partition, epoch and estimator: what was told last of each value."""
+
 REFRESH_SECONDS = 0.25
 TOP = 8
 
@@ -54,24 +57,35 @@ def tail(
                 console.print(Text(f"{place}: {body['sentence']}"), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}
+    segments: Segments = {}
     drawn = 0.0
     with Live(console=console, auto_refresh=False) as live:
         for message in stream:
             if message is not None:
-                latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
+                body = latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
+                for name, told in body.get("segments", {}).items():
+                    whose = body["partition"], body["epoch"], name
+                    segments.setdefault(whose, {})[told["value"]] = told
             if time.monotonic() - drawn > REFRESH_SECONDS:
-                live.update(view(settings, latest), refresh=True)
+                live.update(view(settings, latest, segments), refresh=True)
                 drawn = time.monotonic()
-        live.update(view(settings, latest), refresh=True)
+        live.update(view(settings, latest, segments), refresh=True)
 
 
-def view(settings: Settings, latest: dict[int, dict[str, Any]]) -> Group:
-    """The newest explanation of each partition: is the model worth something, and what drives it."""
+def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segments | None = None) -> Group:
+    """The newest explanation of each partition: is the model worth something, and what drives it; and its segments, as told last."""
     if not latest:
         return Group(
             Text("no explanation yet: the sidecar publishes one every emit.every records", style="dim")
         )
-    return Group(*(part for partition in sorted(latest) for part in _partition(settings, latest[partition])))
+    tables: list[Table | Text] = []
+    for partition in sorted(latest):
+        message = latest[partition]
+        tables += _partition(settings, message)
+        for (number, epoch, name), known in (segments or {}).items():
+            if (number, epoch) == (partition, message["epoch"]):
+                tables.append(_by_segment(name, list(known.values())))
+    return Group(*tables)
 
 
 def _name(settings: Settings, message: dict[str, Any]) -> str:
@@ -126,6 +140,33 @@ def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
     return f"{challenger['name']}: " + "; ".join(
         filter(None, (challenger["difference"][loss]["sentence"], matters))
     )
+
+
+def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
+    """The segments of an estimator with most records."""
+    segments = sorted(segments, key=lambda segment: -segment["records"])
+    loss = next(iter(segments[0]["performance"]))
+    feature = segments[0]["feature"]
+    table = Table(
+        title=f"by {feature}, {estimator}", title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    table.add_column(feature, max_width=30)
+    for column in ("records", loss.replace("_", " "), "without features", "what matters most"):
+        table.add_column(column, justify="right")
+    for segment in segments[:TOP]:
+        performance, cells = segment["performance"][loss], segment["importance"][loss]
+        known = {name: cell["value"] for name, cell in cells.items() if cell["value"] is not None}
+        first = max(known, key=lambda name: known[name], default=None)
+        table.add_row(
+            Text("others" if segment["value"] is None else segment["value"]),
+            f"{segment['records']:,}",
+            f"{performance['model']:.4f}",
+            f"{performance['empty']:.4f}",
+            Text("–" if first is None else f"{first} {_cell(cells[first])}"),
+        )
+    if len(segments) > TOP:
+        table.add_row(Text(f"and {len(segments) - TOP} more", style="dim"))
+    return table
 
 
 def ranking(message: dict[str, Any], estimator: str) -> list[str]:

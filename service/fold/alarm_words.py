@@ -43,8 +43,19 @@ def what(alarm: Mapping[str, Any], names: Mapping[str, str] | None = None) -> st
     """What changed, and in which direction; ``names`` are those that people have for features."""
     name = alarm["feature"] or ""
     name = (names or {}).get(name, name)
-    name = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
-    return _WHAT[alarm["subject"]][alarm["direction"] == "down"].format(name)
+    return _WHAT[alarm["subject"]][alarm["direction"] == "down"].format(_short(name)) + _where(alarm)
+
+
+def _where(alarm: Mapping[str, Any]) -> str:
+    segment = alarm.get("segment")
+    if segment is None:
+        return ""
+    value = "none of the segments" if segment["value"] is None else _short(segment["value"])
+    return f" where {_short(segment['feature'])} is {value}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
 
 
 def figures(alarm: Mapping[str, Any]) -> str:

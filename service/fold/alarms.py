@@ -7,12 +7,16 @@ estimator explained (importances), all that were read (rejected records).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from explain_core.alarms.causes import Causes, CausesState
 from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Position
 from explain_core.importance.base import IncrementalEstimator
+from explain_core.importance.segments import Segments
 from explain_core.models import Row
 from explain_core.models.empty import Performance
 from explain_core.state import State, check
@@ -28,10 +32,11 @@ MEMORY = 100
 
 
 class AlarmsData(State, frozen=True):
-    """The detectors by the name of what they watch, and the causes."""
+    """The detectors by the name of what they watch, the causes, and the detectors of segments, by feature and value."""
 
     detectors: dict[str, DetectorState]
     causes: CausesState
+    segments: list[tuple[str, str | None, DetectorState]] = msgspec.field(default_factory=list)
 
 
 class Subject(NamedTuple):
@@ -41,6 +46,7 @@ class Subject(NamedTuple):
     loss: str | None = None
     estimator: str | None = None
     feature: str | None = None
+    segment: tuple[str, str | None] | None = None
 
 
 class _Watched(NamedTuple):
@@ -52,6 +58,7 @@ class _Watched(NamedTuple):
     estimator: IncrementalEstimator | None = None
     row: int = 0
     name: str | None = None
+    segment: tuple[str, str | None] | None = None
 
 
 def make_alarms(
@@ -72,13 +79,14 @@ def make_alarms(
         explained.explainers if explained else {},
         explained.performance if explained else Performance([], None),
         kinds,
+        explained.segments.values() if explained else (),
     )
 
 
 class Alarms:
     """Watches a partition; its state is part of the partition's state.
 
-    ``kinds`` are the features seen, in order of appearance: a mapping that grows.
+    ``kinds`` are the features seen, in order of appearance: a mapping that grows. Of several ``segments`` of one feature the first are watched.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class Alarms:
         explainers: Mapping[str, IncrementalEstimator],
         performance: Performance,
         kinds: Mapping[str, Any],
+        segments: Iterable[Segments] = (),
     ) -> None:
         self._settings = settings.alarms
         self._performance, self._kinds = performance, kinds
@@ -105,6 +114,11 @@ class Alarms:
                     detector = self._of_estimator(explainer, settings.explain.every)
                     key = f"importance/{name}/{loss.name}"
                     self._watched[key] = _Watched(detector, "importance", loss.name, explainer, row, name)
+        self._segments: dict[str, Segments] = {}
+        self._by_segment: dict[tuple[str, str | None], _Watched] = {}
+        if "segments" in subjects:
+            for found in segments:
+                self._segments.setdefault(found.feature, found)
         for kind, columns in (("missing", 0), ("rejected", 1)):
             if kind in subjects:
                 self._watched[kind] = _Watched(self._detector(columns), kind)
@@ -146,7 +160,21 @@ class Alarms:
                 detector.grow(len(values))
             if detector.add(values, position):
                 raised += self._end(watched)
+        if explained:
+            for segments in self._segments.values():
+                if segments.begun:
+                    watched = self._of_segment(segments.feature, segments.newest)
+                    if watched.detector.add(self._performance.newest[0], position):
+                        raised += self._end(watched)
         return raised
+
+    def _of_segment(self, *segment: Any) -> _Watched:
+        """The detector of a segment, made at its first record."""
+        found = self._by_segment.get(segment)
+        if found is None:
+            detector = self._detector(len(self._losses))
+            found = self._by_segment[segment] = _Watched(detector, "segment", segment=segment)
+        return found
 
     def rejected(self, position: Position) -> list[dict[str, Any]]:
         """The same for a record that was not folded."""
@@ -162,18 +190,27 @@ class Alarms:
     @property
     def _among(self) -> int:
         """The subjects of all detectors, among which ``one_in`` is shared."""
-        return sum(watched.detector.subjects for watched in self._watched.values())
+        every = chain(self._watched.values(), self._by_segment.values())
+        return sum(watched.detector.subjects for watched in every)
 
     def floors(self, *kinds: str) -> Iterator[tuple[Subject, float]]:
         """The smallest lasting change of each subject that could be noticed now, of detectors of these kinds; not where it warms up."""
         for watched in self._watched.values():
             if watched.kind in kinds:
-                for column, floor in enumerate(watched.detector.floor(self._among).tolist()):
-                    if not math.isnan(floor):
-                        yield self._subject(watched, column), floor
+                yield from self._floors(watched)
+
+    def _floors(self, watched: _Watched) -> Iterator[tuple[Subject, float]]:
+        for column, floor in enumerate(watched.detector.floor(self._among).tolist()):
+            if not math.isnan(floor):
+                yield self._subject(watched, column), floor
 
     def fill_in(self, about: Mapping[str, Any]) -> None:
-        """Put the floors of losses, gains and importances into the content of an explanation."""
+        """Put the floors of losses, gains, importances and segments into the content of an explanation."""
+        for told in about["segments"].values():
+            segment = self._by_segment.get((told["feature"], told["value"]))
+            for subject, floor in self._floors(segment) if segment else ():
+                if subject.loss in told["performance"]:
+                    told["performance"][subject.loss]["floor"] = floor
         for subject, floor in self.floors("performance", "importance"):
             if subject.kind == "importance":
                 about["importance"][subject.estimator][subject.loss][subject.feature]["floor"] = floor
@@ -188,9 +225,13 @@ class Alarms:
         if watched.loss is not None:
             return least * abs(self._performance.of(watched.loss)[1])
         if watched.kind == "performance":
-            limits = [least * abs(self._performance.of(loss)[1]) for loss in self._losses]
-            return limits * (self._own + self._gain)
+            return self._of_losses(least) * (self._own + self._gain)
+        if watched.kind == "segment":
+            return self._of_losses(least)
         return least
+
+    def _of_losses(self, share: float) -> list[float]:
+        return [share * abs(self._performance.of(loss)[1]) for loss in self._losses]
 
     def _subject(self, watched: _Watched, column: int) -> Subject:
         if watched.kind == "performance":
@@ -200,6 +241,8 @@ class Alarms:
         if watched.kind == "importance":
             assert watched.estimator is not None
             return Subject("importance", watched.loss, watched.name, watched.estimator.players[column].name)
+        if watched.kind == "segment":
+            return Subject("loss", self._losses[column], segment=watched.segment)
         return Subject(watched.kind, feature=list(self._kinds)[column] if watched.kind == "missing" else None)
 
     def _alarm(self, watched: _Watched, change: Change) -> dict[str, Any]:
@@ -213,6 +256,7 @@ class Alarms:
             "feature": subject.feature,
             "estimator": subject.estimator,
             "loss": subject.loss,
+            "segment": subject.segment and dict(zip(("feature", "value"), subject.segment, strict=True)),
             "direction": "up" if change.after.value > change.before.value else "down",
             "before": change.before._asdict(),
             "after": change.after._asdict(),
@@ -231,7 +275,8 @@ class Alarms:
 
     def state(self) -> AlarmsData:
         detectors = {name: watched.detector.state() for name, watched in self._watched.items()}
-        return AlarmsData(detectors, self._causes.state())
+        segments = [(*key, watched.detector.state()) for key, watched in self._by_segment.items()]
+        return AlarmsData(detectors, self._causes.state(), segments)
 
     def restore(self, data: AlarmsData) -> None:
         """Restore a stored state, after the estimators and the features seen. Raises ``StateError`` where it is invalid."""
@@ -243,4 +288,11 @@ class Alarms:
             elif watched.kind == "missing":
                 most = len(self._kinds)
             watched.detector.restore(data.detectors[name], most)
+        for feature, value, state in data.segments:
+            check(
+                feature in self._segments and value in self._segments[feature],
+                "alarms: of a segment that is none",
+            )
+            check((feature, value) not in self._by_segment, "alarms: of a segment twice")
+            self._of_segment(feature, value).detector.restore(state, len(self._losses))
         self._causes.restore(data.causes)

@@ -106,7 +106,8 @@ class Recent:
         found = []
         for number, alarm in enumerate(alarms, seq):
             version, cause = alarm["version"], alarm["cause"]
-            if alarm["subject"] == "loss" and (version, cause) not in self._causes:
+            whole = alarm["subject"] == "loss" and alarm["segment"] is None
+            if whole and (version, cause) not in self._causes:
                 self._causes = [*self._causes, (version, cause)][-OPEN:]
                 reference = {"seq": number, "offset": offset, "cause": cause}
                 found.append({**self._answer(alarm["onset"]["offset"], version, model), "alarm": reference})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from explain_core import losses as known_losses
 from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
 from explain_core.importance.group import grouped
+from explain_core.importance.segments import Report, Segments, SegmentsState
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
@@ -29,6 +32,7 @@ class ExplainedModelData(State, frozen=True):
     performance: PerformanceState
     records: Count
     served: ServedData | None = None
+    segments: dict[str, SegmentsState] = msgspec.field(default_factory=dict)
 
 
 class ExplainedModel:
@@ -66,6 +70,14 @@ class ExplainedModel:
             else None
         )
         self._estimator_groups = grouped(self.explainers.values())
+        names = [loss.name for loss in self.performance.losses]
+        self.segments = {
+            name: Segments(
+                explainer, chosen.by, chosen.segments, [names.index(loss.name) for loss in explainer.losses]
+            )
+            for chosen, (name, explainer) in zip(settings.explainers, self.explainers.items(), strict=True)
+            if chosen.by is not None
+        }
         self._settings = settings
         self._static = static
         self._every = settings.explain.every
@@ -100,15 +112,19 @@ class ExplainedModel:
             self.model.learn(x, y, weight)
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
+        losses = self.performance.update(y, prediction)
+        if self.segments and self.explains:
+            for segments in self.segments.values():
+                segments.add(x, self.performance.newest)
         self.records += 1
         if self.served is not None and served is not None:
             self.served.add(y, served, prediction)
-        return self.performance.update(y, prediction)
+        return losses
 
     def content(self) -> dict[str, Any]:
-        """What an explanation message says about the model: explained, warming, performance, skew, importance, estimators.
+        """What an explanation message says about the model: explained, warming, performance, skew, importance, estimators, segments.
 
-        The floors are for alarms to fill in.
+        The floors are for alarms to fill in. Of the segments it is the turn of one of each explainer, which is noted.
         """
         served = self.served if self.records else None
         explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
@@ -131,6 +147,11 @@ class ExplainedModel:
             "skew": None if served is None else served.skew(),
             "importance": {name: importance_of(explanation) for name, explanation in explanations.items()},
             "estimators": {name: explanation.metadata for name, explanation in explanations.items()},
+            "segments": {
+                name: _segment(segments.feature, report)
+                for name, segments in self.segments.items()
+                if (report := segments.due()) is not None
+            },
         }
 
     def state(self, pack: Pack) -> ExplainedModelData:
@@ -142,6 +163,7 @@ class ExplainedModel:
             performance=self.performance.state(),
             records=self.records,
             served=None if self.served is None else self.served.state(),
+            segments={name: segments.state() for name, segments in self.segments.items()},
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -159,10 +181,25 @@ class ExplainedModel:
             explainer.model, explainer.evaluator = self.model, self.evaluator
             explainer.restore(data.explainers[name])
         self.performance.restore(data.performance)
+        check(list(data.segments) == list(self.segments), "segments: of other explainers")
+        for name, segments in self.segments.items():
+            segments.restore(data.segments[name])
         self.records = data.records
         if self.served is not None and data.served is not None:
             self.served.restore(data.served)
         self._estimator_groups = grouped(self.explainers.values())
+
+
+def _segment(feature: str, report: Report) -> dict[str, Any]:
+    """A segment as its message has it."""
+    losses = zip(report.importance.losses, report.losses.tolist(), strict=True)
+    return {
+        "feature": feature,
+        "value": report.value,
+        "records": report.records,
+        "performance": {loss: {"model": own, "empty": empty, "floor": None} for loss, (own, empty) in losses},
+        "importance": importance_of(report.importance),
+    }
 
 
 def importance_of(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool | None]]]:

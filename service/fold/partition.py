@@ -315,6 +315,7 @@ class PartitionState:
             "importance": about["importance"],
             "estimators": about["estimators"],
             "challenger": self.challenger.content() if self.challenger else None,
+            "segments": about["segments"],
             "notices": self.notices,
         }
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)

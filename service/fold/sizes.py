@@ -31,7 +31,11 @@ class ExplanationSize:
         losses = [len(explainer.losses or ("the default",)) for explainer in explainers]
         # A challenger has importances of its own, and there are their differences.
         times = 3 if settings.challenger.enabled else 1
-        self._columns = times * sum(losses)
+        # A message has one segment of each explainer that keeps them.
+        segmented = [
+            (explainer.by, count) for explainer, count in zip(explainers, losses, strict=True) if explainer.by
+        ]
+        self._columns = times * sum(losses) + sum(count for _, count in segmented)
         about = times * sum(
             ESTIMATOR + 2 * len(orjson.dumps(chosen.name or chosen.kind)) for chosen in explainers
         )
@@ -40,10 +44,14 @@ class ExplanationSize:
             about += len(orjson.dumps(settings.challenger.factory or settings.challenger.uri))
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
-        groups = times * sum(
-            count * _cells(explainer.groups) for count, explainer in zip(losses, explainers, strict=True)
+        segments = sum(
+            ESTIMATOR + 6 * (len(by) + record.max_string) + count * 2 * CELL for by, count in segmented
         )
-        self._rest = HEADROOM + about + identity + groups
+        groups = sum(
+            (times + (explainer.by is not None)) * count * _cells(explainer.groups)
+            for count, explainer in zip(losses, explainers, strict=True)
+        )
+        self._rest = HEADROOM + about + identity + groups + segments
         self._named = record.features or []
         if self.of(()) > settings.emit.max_bytes:
             raise UserError(

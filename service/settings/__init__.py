@@ -158,6 +158,24 @@ class Settings(BaseSettings):
             for feature in features
             if self.record.features is not None and feature not in self.record.features
         ]
+        problems += [
+            (
+                ("explainers", index, "by"),
+                f"{explainer.by!r} is not among record.features; add it there or choose another feature",
+            )
+            for index, explainer in enumerate(self.explainers)
+            if explainer.by is not None
+            and self.record.features is not None
+            and explainer.by not in self.record.features
+        ]
+        segmented = any(explainer.by is not None for explainer in self.explainers)
+        if self.alarms.enabled and "segments" in self.alarms.subjects and not segmented:
+            problems.append(
+                (
+                    ("alarms", "subjects"),
+                    "has segments, and no explainer has any; set explainers.by, or take segments out",
+                )
+            )
         if self.drift.on_alarm and not (self.alarms.enabled and "loss" in self.alarms.subjects):
             problems.append(
                 (

@@ -66,6 +66,17 @@ class ExplainerSettings(Section):
     groups: dict[str, list[str]] = Field(
         default_factory=dict, description="Features that are perturbed together, by name of the group."
     )
+    by: str | None = Field(
+        None,
+        min_length=1,
+        description="A feature: performance and importance are also kept apart for its values. Values then stand in the messages.",
+    )
+    segments: int = Field(
+        20,
+        ge=1,
+        le=1_000,
+        description="Values of `by` that are kept apart, the first ones that come; all others, and records without a value, are one segment.",
+    )
     reservoir: ReservoirSettings = Field(default_factory=ReservoirSettings)
     band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
     confidence: float = Field(0.95, gt=0, lt=1, description="Confidence level of the band.")

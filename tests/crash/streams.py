@@ -79,6 +79,9 @@ ALARMS = {
 }
 """So that alarms come within some hundred records, false ones among them."""
 
+SEGMENTED = [{"kind": "ipfi", "by": "city", "segments": 5}, {"kind": "isage"}]
+"""Five cities of thirty are kept apart, the others are one segment."""
+
 SINGLE, SECOND, LATE = 150, 250, 400
 """Records of a partition until a feature gets its second category, another its late one, and another comes up."""
 
@@ -86,7 +89,8 @@ SINGLE, SECOND, LATE = 150, 250, 400
 def all_models() -> Stream:
     """Mixed features with rare and late categories and gaps, 1 % bad records of all kinds, odd headers, models of all families.
 
-    The slices take turns with classification and regression; in each a partition has a model that its seed draws.
+    With alarms on everything, and segments. The slices take turns with classification and regression, and every two of them with
+    attributions that alarms ask for and drift windows; in each a partition has a model that its seed draws.
     """
 
     def environment(number: int) -> dict[str, str]:
@@ -98,7 +102,9 @@ def all_models() -> Stream:
             "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
             "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
             "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
-            "EXPLAIN_ALARMS": json.dumps(ALARMS),
+            "EXPLAIN_EXPLAINERS": json.dumps(SEGMENTED),
+            "EXPLAIN_ALARMS": json.dumps(ALARMS | {"subjects": [*ALARMS["subjects"], "segments"]}),
+            "EXPLAIN_DRIFT__ON_ALARM": json.dumps(number // len(TASKS) % 2 == 0),
         }
 
     def records(partitions: int, seed: int) -> Iterator[Fed]:
@@ -142,7 +148,10 @@ def features(rng: random.Random, past: int) -> dict[str, Any]:
         x["seldom"] = rng.choice("xyz")
     concept = past // 500 % 2
     score = (
-        x["a"] + (x["colour"] in ("red", "teal")) - concept * (x["alone"] == "other") + 0.3 * rng.gauss(0, 1)
+        (1 - 2 * concept) * x["a"]
+        + (x["colour"] in ("red", "teal"))
+        - concept * (x["alone"] == "other")
+        + 0.3 * rng.gauss(0, 1)
     )
     for name in list(x):
         if rng.random() < 0.06:

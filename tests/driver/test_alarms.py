@@ -28,7 +28,12 @@ def records(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
     rng = random.Random(seed)
-    known = {**TINY, "alarms": ALARMS, "drift": {"enabled": True, "on_alarm": True, "window": 60}}
+    known = {
+        **TINY,
+        "explainers": [{**TINY["explainers"][0], "by": "b", "segments": 1}],
+        "alarms": {**ALARMS, "subjects": [*ALARMS["subjects"], "segments"]},
+        "drift": {"enabled": True, "on_alarm": True, "window": 60},
+    }
     driver = Driver(Settings(**known), partitions=2, tick=1e-3)
     left = {partition: records(10 * seed + partition) for partition in range(2)}
     while any(left.values()):
@@ -48,12 +53,13 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
     for partition in range(2):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]
         assert {alarm["subject"] for alarm in found} >= {"loss", "rejected"}
+        assert any(alarm["segment"] for alarm in found)
         assert [alarm["seq"] for alarm in found] == list(range(len(found)))
         changes = [json.loads(value) for _, value, _ in driver.published(partition)["drift"]]
         assert changes and [change["seq"] for change in changes] == list(range(len(changes)))
         for change in changes:
             asked = found[change["alarm"]["seq"]]
-            assert asked["subject"] == "loss"
+            assert asked["subject"] == "loss" and asked["segment"] is None
             assert change["alarm"] == {name: asked[name] for name in ("seq", "offset", "cause")}
 
 

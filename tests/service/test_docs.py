@@ -201,6 +201,7 @@ SAYS = {
         "the model is a function for binary",
     ],
     "docs/how-to/alarms.md": [],
+    "docs/how-to/segments.md": [],
     "docs/how-to/operate.md": [],
     "docs/how-to/dashboard.md": [],
     "docs/how-to/consume.md": [],

@@ -1,0 +1,162 @@
+"""Segments in the fold: what messages tell of them, alarms about them, and that they survive a restart."""
+
+import io
+import json
+import random
+
+import pytest
+
+from explain_client import newest_segments
+from explain_client.messages import Alarm, Explanation
+from service.commands.tail import view
+from service.errors import SettingsError
+from service.fold.sizes import ExplanationSize
+from service.settings import load_settings
+from service.snapshots.snapshot import encode
+from tests.folds import fold, messages, new_state, restored, settings
+from tests.service.test_alarms import EARLY
+
+BY = [
+    {"kind": "ipfi", "alpha": 0.05, "reservoir": {"size": 20}, "by": "plan", "segments": 2},
+    {"kind": "isage", "alpha": 0.05, "n_samples": 2, "reservoir": {"size": 20}},
+]
+
+
+def stream(n, flips_at=None, seed=1):
+    """y follows a; under plan B from ``flips_at`` on the opposite of it."""
+    rng = random.Random(seed)
+    made = []
+    for i in range(n):
+        a, b, plan = rng.randrange(4), rng.random(), "ABC"[min(rng.randrange(4), 2)]
+        y = (a > 1) != (flips_at is not None and i >= flips_at and plan == "B")
+        made.append({"a": a, "b": b, "plan": plan, "label": int(y if rng.random() < 0.9 else not y)})
+    return made
+
+
+def sections(**others):
+    return {"explainers": BY, "emit": {"every": 20}, **others}
+
+
+def test_each_message_tells_of_one_segment_and_all_are_told_in_turn():
+    outputs = fold(new_state(**sections()), stream(600))
+    explanations = [
+        Explanation.from_json(output.value) for output in outputs if output.destination == "explanations"
+    ]
+    assert all(explanation.segments.keys() <= {"ipfi"} for explanation in explanations)
+    assert explanations[0].segments == {}  # the reservoir was not full
+    told = newest_segments(explanations)
+    assert told.keys() == newest_segments(explanations, "ipfi").keys()
+    # Two values are kept apart, the first to come.
+    assert len(told) == 3 and None in told
+    assert newest_segments(explanations, "isage") == {}
+    assert sum(segment.records for segment in told.values()) == pytest.approx(580, abs=60)
+    for segment in told.values():
+        assert segment.feature == "plan" and segment.importance().keys() == {"a", "b", "plan"}
+        losses = segment.performance["cross_entropy"]
+        assert 0.0 < losses.model < losses.empty and losses.floor is None
+        assert segment.importance()["a"].value > segment.importance("cross_entropy")["b"].value
+
+
+def test_segments_change_nothing_else_and_cost_no_evaluation():
+    rows = stream(400)
+    with_them, without = (
+        messages(fold(new_state(**sections(explainers=explainers)), rows))
+        for explainers in (BY, [{k: v for k, v in one.items() if k not in ("by", "segments")} for one in BY])
+    )
+    for told, plain in zip(with_them, without, strict=True):
+        assert plain["segments"] == {}
+        assert {**told, "segments": {}, "digest": ""} == {**plain, "digest": ""}
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
+    watched = {**EARLY, "one_in": 1_000, "subjects": ["loss", "segments"]}
+    known = sections(alarms=watched, explain={"every": every})
+    rows = stream(1_100, flips_at=700)
+    expected = fold(new_state(**known), rows)
+    state, found, start = new_state(**known), [], 0
+    for cut in (1, 33, 250, 777, 1_100):
+        found += fold(state, rows[start:cut])
+        raw = encode(state)
+        state = restored(raw, settings(**known))
+        assert encode(state) == raw
+        start = cut
+    assert found == expected
+
+
+def test_compiled_and_generic_evaluators_tell_the_same_of_segments():
+    rows = stream(300)
+    arrays, generic = (
+        messages(fold(new_state(**sections(explain={"evaluator": evaluator})), rows))
+        for evaluator in ("arrays", "generic")
+    )
+    assert [m["segments"] for m in arrays] == [m["segments"] for m in generic]
+
+
+def test_an_alarm_names_the_segment_whose_loss_changed():
+    watched = {**EARLY, "warm_up": 50, "baseline": 100, "one_in": 10_000, "subjects": ["segments"]}
+    known = {"alarms": watched, "model": {"factory": "tests.models:fitted", "static": True}}
+    all_three = [{**BY[0], "segments": 3}, BY[1]]
+    known |= {"explainers": all_three, "emit": {"every": 100}}
+    outputs = fold(new_state(**sections(**known)), stream(2_600, flips_at=2_000))
+    found = [Alarm.from_json(output.value) for output in outputs if output.destination == "alarms"]
+    assert found
+    for alarm in found:
+        assert (alarm.subject, alarm.segment.feature, alarm.segment.value) == ("loss", "plan", "B")
+        assert alarm.direction == "up" and alarm.onset.offset >= 1_900
+        assert "the model's loss rose where plan is B: " in alarm.sentence
+    floors = [m["segments"]["ipfi"]["performance"]["cross_entropy"]["floor"] for m in messages(outputs)[5:]]
+    assert any(floor is not None and floor > 0 for floor in floors)
+
+
+def test_tail_shows_the_segments_as_they_were_told_last():
+    from rich.console import Console
+
+    explanations = messages(fold(new_state(**sections()), stream(600)))
+    segments = {}
+    for message in explanations:
+        for name, told in message["segments"].items():
+            segments.setdefault((3, 0, name), {})[told["value"]] = told
+    console = Console(width=140, file=io.StringIO())
+    console.print(view(settings(), {3: explanations[-1]}, segments))
+    text = console.file.getvalue()
+    assert "by plan, ipfi" in text and "others" in text and "what matters most" in text
+
+
+def test_no_message_is_larger_than_was_reckoned():
+    known = sections(explainers=[{**BY[0], "losses": ["cross_entropy", "zero_one"], "by": "a"}, BY[1]])
+    outputs = fold(new_state(**known), stream(200))
+    size = ExplanationSize(settings(**known)).of(["a", "b", "plan"])
+    without = ExplanationSize(settings(**sections(explainers=[{**BY[0], "by": None}, BY[1]]))).of(
+        ["a", "b", "plan"]
+    )
+    largest = max(len(output.value) for output in outputs)
+    assert largest < size and without < size
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"explainers": [{"kind": "ipfi", "by": "c"}], "record": {"features": ["a", "b"]}},
+            "'c' is not among record.features",
+        ),
+        ({"alarms": {"enabled": True, "subjects": ["segments"]}}, "no explainer has any; set explainers.by"),
+        ({"explainers": [{"kind": "ipfi", "by": "a", "segments": 0}]}, "explainers.0.segments"),
+    ],
+)
+def test_settings_of_segments_that_cannot_be_are_refused(given, message):
+    with pytest.raises(SettingsError, match=message):
+        load_settings(overrides=given, environ={})
+
+
+def test_each_message_with_segments_is_of_its_schema():
+    from jsonschema import Draft202012Validator
+
+    from service.wire.schemas import schemas
+
+    validator = Draft202012Validator(json.loads(schemas()["explanation.schema.json"]))
+    found = messages(fold(new_state(**sections()), stream(200)))
+    assert found[-1]["segments"]
+    for message in found:
+        validator.validate(message)
