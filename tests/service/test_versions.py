@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 
+import msgspec
 import pytest
 from pydantic import ValidationError
 
@@ -373,3 +374,29 @@ def test_a_pattern_may_be_one_of_a_registry(tmp_path, monkeypatch):
     assert classes(line.fold(records([7, "7", 8]))) == ["unknown_version"]
     assert line.state.versions.open["7"].explained.records == 2
     assert asked == ["models:/churn/7", "models:/churn/8"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda v: v["open"].append(v["open"][0]), "versions: one twice"),
+        (lambda v: v["pins"].pop("v1"), "versions: one twice, or of no sha256"),
+        (lambda v: v.update(ready="v1"), "versions: one twice"),
+        (lambda v: v.update(kept=["v3"]), "of no sha256"),
+        (lambda v: v["pins"].update({f"x{i}": "0" * 64 for i in range(1_010)}), "too many are remembered"),
+        (lambda v: v["pins"].update(v1="0" * 63), "is no state"),
+        (lambda v: v["open"][0].update(name="x" * 201), "is no state"),
+        (lambda v: v["open"][0]["explained"].update(explainers={}), "explainers: others"),
+        (lambda v: v["open"][0].update(alarms={"detectors": {}, "causes": {}}), "is no state"),
+    ],
+)
+def test_a_stored_state_that_is_not_of_these_versions_is_refused(tmp_path, change, words):
+    line = Line(versioned(write(tmp_path, "v1", "v2"), {"max_open": 2}))
+    line.fold(records(["v1", "v2"] * 5))
+    data = msgspec.msgpack.decode(encode(line.state))
+    change(data["versions"])
+    with pytest.raises(SnapshotError, match=words):
+        restored(msgspec.msgpack.encode(data), line.settings)
+    data = msgspec.msgpack.decode(encode(line.state))
+    with pytest.raises(SnapshotError, match="too many are open"):
+        restored(msgspec.msgpack.encode(data), versioned(line.settings.models.pattern, {"max_open": 1}))
