@@ -15,13 +15,14 @@ from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.late import late_labels
 from tests.crash.report import Report
-from tests.crash.streams import MIXED, Stream, all_models, default_model
+from tests.crash.streams import MIXED, Stream, all_models, default_model, formats
 from tests.crash.versions import versions
 
 FULL_DISK = "full disk"
 
 STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     "all-models": lambda data: all_models(),
+    "formats": lambda data: formats(),
     "mixed": lambda data: MIXED,
     "default-model": default_model,
     "late-labels": lambda data: late_labels(),

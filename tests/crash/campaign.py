@@ -63,9 +63,10 @@ class Campaign(Load):
     def inject(self, kind: str, seed: str) -> str:
         """One fault; returns what it did."""
         rng = random.Random(seed)
+        without = ", without the registry" if self.evolve() else ""
         detail = (SUPERVISED if self._stream.supervised else KINDS)[kind](self, rng)
         self.fleet.wait(rng.uniform(0.3, 2))
-        return detail
+        return detail + without
 
     def start_broker(self) -> None:
         """A machine under load may need more than one try until the broker answers."""

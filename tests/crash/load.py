@@ -22,7 +22,7 @@ from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery
 from tests.crash.fleet import Fleet
 from tests.crash.proxy import SESSION_SECONDS
-from tests.crash.streams import MIXED, Fed, Stream
+from tests.crash.streams import BAD, EVOLVED, MIXED, Fed, Stream
 
 if TYPE_CHECKING:
     from tests.crash.cluster import Cluster
@@ -99,6 +99,8 @@ class Load:
         servers = workers_servers or broker.bootstrap_servers
         at = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": servers}
         self.fleet = Fleet({**self.pipeline.environment, **at}, stream.supervised, stream.stages)
+        if stream.registry is not None:
+            stream.registry.start()
         self._feeding = threading.Event()
         self._feeding.set()
         self._producer = threading.Thread(
@@ -124,6 +126,14 @@ class Load:
         except KafkaException:
             return []
 
+    def evolve(self) -> bool:
+        """Take the registry away once every partition has committed records of all schemas; whether it is away."""
+        registry, committed = self._stream.registry, self.committed()
+        if registry is None or min(committed, default=0) <= EVOLVED + 10:
+            return False
+        registry.stop()
+        return True
+
     def verdict(self, faults: int, seconds: float) -> Verdict:
         """Probe every partition, stop, and compare every byte with the oracle."""
         self._feeding.clear()
@@ -145,6 +155,9 @@ class Load:
         if not self.until(lambda: self._members() == 0, 2 * SESSION_SECONDS):
             problems.append(f"the group still has {self._members()} members after they all left")
         self.fleet.inspect()
+        problems += self._wrong_letters()
+        if self._stream.registry is not None:
+            self._stream.registry.start()  # the oracle remembers no schema
         compared: dict[str, Any] = {"differences": []}
         for module in ("benchmarks.oracle", *self._stream.checks):
             done = subprocess.run(
@@ -181,6 +194,8 @@ class Load:
         self._feeding.clear()
         self.fleet.close()
         self._folder.cleanup()
+        if self._stream.registry is not None:
+            self._stream.registry.stop()
 
     def _feed(self, records_per_second: float, count: int) -> None:
         """Records at an even rate, through every crash of the broker, in order and without doubles."""
@@ -230,6 +245,14 @@ class Load:
         if not self.until(lambda: probes() == PARTITIONS, 30):
             problems.append(f"{probes()} of {PARTITIONS} probes came through within 30 s")
         return time.monotonic() - started
+
+    def _wrong_letters(self) -> list[str]:
+        """Good records among the dead letters, where the stream marks its bad ones."""
+        if not self._stream.marked:
+            return []
+        letters = self.pipeline.read(self.pipeline.topics["dead_letters"])
+        good = [one for one in letters if one.value() != PROBE and BAD not in dict(one.headers() or ())]
+        return [f"{len(good)} good records are dead letters, such as {good[0].headers()}"] if good else []
 
     def _ends(self, name: str) -> list[int]:
         """The offset after the last record of each partition."""

@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 from river import datasets
 
 from service.commands.csv_rows import converters_of, read_rows
+from service.settings import Format
+from tests import evolving
 from tests.broker import raw
 from tests.broker.harness import mixed_records
 from tests.crash.faults import KINDS, SUPERVISED_KINDS
 from tests.crash.models import Task
+from tests.crash.registry import SchemaServer
+from tests.evolving import FORMATS
 
 SLICE = 25
 
@@ -45,6 +49,8 @@ class Stream:
     of faults between two verdicts. ``rate`` is in records a second. ``stages`` take turns with the slots of workers; the first of them
     reads ``inputs``, each other what the one before it writes. ``last`` takes the number of partitions: what is fed at the end.
     ``checks`` are modules that look at the topics after the oracle, and print what they find as it does.
+    ``registry`` goes away once its schemas are known to every partition. With ``marked`` bad records have the header ``BAD``, and no others may
+    become dead letters.
     """
 
     records: Callable[[int, int], Iterator[Fed]]
@@ -57,6 +63,8 @@ class Stream:
     inputs: Sequence[str] = ("records",)
     last: Callable[[int], Sequence[Fed]] = lambda partitions: ()
     checks: Sequence[str] = ()
+    registry: SchemaServer | None = None
+    marked: bool = False
 
 
 def _mixed(partitions: int, seed: int) -> Iterator[Fed]:
@@ -117,6 +125,47 @@ def all_models() -> Stream:
             yield Fed(partition, value, _headers(rng), UNREADABLE if odd else ())
 
     return Stream(records, environment, rate=40)
+
+
+BAD = "bad"
+
+EVOLVED = 90
+"""Records of a partition until all versions of the schema have come."""
+
+
+def formats() -> Stream:
+    """Records in Avro, Protobuf, by a JSON Schema and in JSON, slice by slice, through three versions of their schema; 1 % are bad."""
+    server, given = SchemaServer(), (*FORMATS, "json")
+
+    def environment(number: int) -> dict[str, str]:
+        server.format = given[number % len(given)]
+        return {
+            "EXPLAIN_RECORD__FORMAT": server.format,
+            "EXPLAIN_REGISTRY__URL": server.url,
+            "EXPLAIN_REGISTRY__FORMAT": "none",
+        }
+
+    def records(partitions: int, seed: int) -> Iterator[Fed]:
+        rng = random.Random(seed)
+        for index in count():
+            versions = min(3, 1 + index // partitions // (EVOLVED // 3))
+            value = _encoded(server.format, rng.randrange(versions), evolving.record(rng))
+            if rng.random() < 0.01:
+                broken = [None, b"", value[:-1], value[: rng.randrange(len(value))], b"\xff" + value, b"\0\0"]
+                yield Fed(index % partitions, rng.choice(broken), [(BAD, b"1")])
+            else:
+                yield Fed(index % partitions, value, [])
+
+    return Stream(records, environment, slice=13, registry=server, marked=True)
+
+
+def _encoded(format: Format, version: int, record: dict[str, Any]) -> bytes:
+    """JSON is that of a JSON Schema without its frame."""
+    return (
+        evolving.encoded("json_schema", version, record)[5:]
+        if format == "json"
+        else evolving.encoded(format, version, record)
+    )
 
 
 UNREADABLE = [(b"own", b"1"), (b"\xff\xfebad", b"2"), (b"\xed\xa0\x80", None), (b"", b"no name")]
