@@ -14,6 +14,7 @@ from explain_client.chain import DIGEST_KEY, chained, genesis
 from explain_client.messages import DeadLetterHeaders
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord, Headers
+from service.settings import Settings
 
 Destination = Literal["explanations", "drift", "alarms", "dead_letters"]
 
@@ -82,12 +83,26 @@ def headers_of(event: Event, record: InputRecord) -> Headers:
 
 
 def dead_letter(
-    record: InputRecord, error: BadRecord, app_id: str, topic: str, partition: int, epoch: int, chain: Chain
+    record: InputRecord,
+    error: BadRecord,
+    settings: Settings,
+    topic: str,
+    partition: int,
+    epoch: int,
+    chain: Chain,
 ) -> Output:
-    """The record, with headers that name its error and its origin."""
+    """The record, with headers that name its error and its origin; of one larger than ``emit.max_bytes`` these alone."""
+    most = settings.emit.max_bytes
+    if record.size > most:
+        error = BadRecord(
+            NOT_KEPT,
+            f"the record takes {record.size} bytes and emit.max_bytes is {most}, so that its key, value and headers "
+            f"are left out; {error.error_class}: {error}",
+        )
+        record = record._replace(key=None, value=None, headers=())
     headers = DeadLetterHeaders(
         schema="dead-letter/1",
-        app_id=app_id,
+        app_id=settings.app_id,
         error_class=error.error_class,
         error_message=str(error),
         topic=topic,

@@ -25,7 +25,7 @@ from service.fold.drift_on_alarm import Recent, RecentData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.label_delay import Delays, LabelDelay
-from service.fold.messages import NOT_KEPT, Chain, Destination, Event, Output, dead_letter, headers_of, sealed
+from service.fold.messages import Chain, Destination, Event, Output, dead_letter, headers_of, sealed
 from service.fold.models import load_model, record_settings
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
@@ -92,8 +92,7 @@ class PartitionState:
         self.rejections = Rejections()
         self.label_delay = LabelDelay()
         self.skipped = 0
-        self.key: str | None = None
-        self._key: bytes | None = None  # the key as bytes; None without a key
+        self._key: bytes | None = None
         self.notices: list[str] = []
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
@@ -130,7 +129,6 @@ class PartitionState:
         self._topic = settings.topics.records
         self._emit_every = settings.emit.every
         self._on_bad = settings.record.on_bad
-        self._max_bytes = settings.emit.max_bytes
 
     @property
     def models(self) -> dict[str, ExplainedModel]:
@@ -264,28 +262,18 @@ class PartitionState:
         ]
         if self._on_bad == "skip":
             return outputs
-        if record.size > self._max_bytes:
-            error = BadRecord(
-                NOT_KEPT,
-                f"the record takes {record.size} bytes and emit.max_bytes is {self._max_bytes}, so that its key, value and headers "
-                f"are left out; {error.error_class}: {error}",
-            )
-            record = record._replace(key=None, value=None, headers=())
-        letter = dead_letter(
-            record,
-            error,
-            self._settings.app_id,
-            self._topic,
-            self.partition,
-            self.epoch,
-            self.chains["dead_letters"],
-        )
+        chain = self.chains["dead_letters"]
+        letter = dead_letter(record, error, self._settings, self._topic, self.partition, self.epoch, chain)
         return [letter, *outputs]
 
     def _name(self, key: bytes | None) -> None:
         """Keep the first record's key as the partition's name, if it is suitable; a record with another key clears it."""
-        text = _text(key) if self.records == 1 else None
-        self.key, self._key = text, key if text else None
+        self._key = key if self.records == 1 and _text(key) else None
+
+    @property
+    def key(self) -> str | None:
+        """The key that all records have, as far as it can be shown."""
+        return _text(self._key)
 
     def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
         """What the fold digest covers of a record: offset, prediction and losses."""
@@ -410,7 +398,7 @@ class PartitionState:
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
         self.label_delay.restore(data.label_delay)
-        self.key, self._key = data.key, None if data.key is None else data.key.encode()
+        self._key = None if data.key is None else data.key.encode()
 
 
 def _text(key: bytes | None) -> str | None:

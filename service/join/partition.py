@@ -96,7 +96,6 @@ class JoinPartition:
         self._committed_offsets = [-1, -1]
         self._changes: dict[bytes, bytes | None] = {}
         self._letters = Chain(cluster.settings.app_id, partition, "dead_letters")
-        self._max_bytes = cluster.settings.emit.max_bytes
 
     # --- recovery --------------------------------------------------------------------------------------------------
 
@@ -350,15 +349,8 @@ class JoinPartition:
             joiner.bad_event()
         else:
             joiner.bad_label()
-        if record.size > self._max_bytes:
-            error = BadRecord(
-                "not_kept",
-                f"the record takes {record.size} bytes and emit.max_bytes is {self._max_bytes}, so that its key, value and headers "
-                f"are left out; {error.error_class}: {error}",
-            )
-            record = record._replace(key=None, value=None, headers=())
         topic = self._cluster.topics[which]
-        return dead_letter(record, error, settings.app_id, topic, self.partition, 0, self._letters)
+        return dead_letter(record, error, settings, topic, self.partition, 0, self._letters)
 
     def flow(self) -> None:
         """Hold back an input that is far ahead of the other, and let it go on once it is not."""
