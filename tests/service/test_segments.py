@@ -160,3 +160,11 @@ def test_each_message_with_segments_is_of_its_schema():
     assert found[-1]["segments"]
     for message in found:
         validator.validate(message)
+
+
+def test_a_challenger_has_no_segments_of_its_own():
+    known = sections(challenger={"factory": "river.tree:HoeffdingTreeClassifier"})
+    state = new_state(**known)
+    with_it, without = fold(state, stream(200)), fold(new_state(**sections()), stream(200))
+    assert state.challenger.explained.segments == {}
+    assert [m["segments"] for m in messages(with_it)] == [m["segments"] for m in messages(without)]
