@@ -77,6 +77,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--records", type=int, default=400, help="of a block")
+    parser.add_argument("--every", type=int, default=4, help="challenger.every (default 4)")
     arguments = parser.parse_args()
     x, y = data(WARM_UP + BLOCKS * arguments.records)
     lines = [dict(zip(NAMES, row, strict=True)) for row in x.tolist()]
@@ -87,7 +88,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         for name, model, challenger in pairs(x, y, Path(folder)):
-            ways = (settings(model), settings(challenger), settings(model, challenger))
+            compared = settings(model, {**challenger, "every": arguments.every})
+            ways = (settings(model), settings(challenger), compared)
             found = measured([PartitionState(way, 0) for way in ways], values, arguments.records)
             ratio = statistics.median(
                 2.0 * both / (first + second) for first, second, both in zip(*found, strict=True)

@@ -301,7 +301,7 @@ def sentence(
             f"one of {half:.2g} would have been seen"
         )
     first, second = (challenger, model) if winner == "challenger" else (model, challenger)
-    places = min(max(1 - math.floor(math.log10(half)), 0), 12)
+    places = min(max(1 - math.floor(math.log10(half)), 0), 12) if half > 0.0 else 12
     near, far = sorted((abs(interval.low), abs(interval.high)))
     cut = f"; {interval.clipped:,} differences count as ±{interval.limit:.2g}" if interval.clipped else ""
     return (

@@ -202,3 +202,5 @@ class ConfidenceSequence:
         self._n, self._total, self._variation = state.n, state.total, state.variation
         self._clipped, self._cut, self._doublings = state.clipped, state.cut, state.doublings
         check(math.isfinite(self._reach()), "comparison: an interval without end")
+        most = self._limit * (1.0 + 1e-9)
+        check(abs(self._total) <= self._n * most, "comparison: a mean beyond the limit")

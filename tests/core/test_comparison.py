@@ -128,6 +128,7 @@ def test_a_sequence_goes_on_from_its_state(at: int) -> None:
         {"n": 10_000},
         {"clipped": 10_000},
         {"first": 0.0},
+        {"total": 1e9},
         {"variation": 1e300, "first": 1e-300},
     ],
 )

@@ -145,6 +145,9 @@ def _states() -> dict[str, tuple[Settings, bytes]]:
     for task in ("binary", "multiclass", "regression"):
         used = [*explainers, conditional] if task == "multiclass" else explainers
         sections: dict[str, Any] = {"task": task, "drift": drift, "explainers": used}
+        if task == "binary":
+            tree = "river.tree:HoeffdingTreeClassifier"
+            sections["challenger"] = {"factory": tree, "every": 1, "limits": {"cross_entropy": 5}}
         state = new_state(**sections)
         fold(state, values(50, task))
         found[task] = fold_settings(**sections), encode(state)
