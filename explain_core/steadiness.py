@@ -152,9 +152,10 @@ class Steadiness:
         self.sums[W], self.sums[SHORTEST] = weights, squares
         if self._memory is not None:
             turned = (self.sums[LATE] > 0.0) & (count >= TURNOVER * self._memory)
-            smoother.begin(turned)
-            cells[..., turned] = 0.0
-            self.sums[:, turned] = 0.0
+            if turned.any():
+                smoother.begin(turned)
+                cells[..., turned] = 0.0
+                self.sums[:, turned] = 0.0
 
     def changed(self, smoother: Smoother, row: int, column: int, distance: float, records: int) -> None:
         """Take notice of an alarm: the mean of a cell moved by ``distance``, ``records`` observations ago.

@@ -97,6 +97,7 @@ class Segments:
         self._losses: Array = np.zeros((BATCH, OWN, 0))
         self._increments: Array = np.zeros((BATCH, len(estimator.losses), 0))
         self._places: NDArray[np.int64] = np.zeros(BATCH, np.int64)
+        self._players = -1
         self._waiting = 0
         self._rates = estimator._smoother.rates
 
@@ -108,9 +109,11 @@ class Segments:
         increments = self._estimator.increments
         if increments is None:
             return False
-        if self._increments.shape[1:] != increments.shape or self._losses.shape[1:] != losses.shape:
+        if increments.shape[1] != self._players:
             self._grow(losses.shape[1], increments.shape[1])
-        value = key_of(x.get(self.feature))
+        value = x.get(self.feature)
+        if type(value) is not str:
+            value = key_of(value)
         segment = self._segments.get(value)
         if segment is None:
             known = len(self._segments) - (None in self._segments)
@@ -159,6 +162,7 @@ class Segments:
     def _grow(self, losses: int, players: int) -> None:
         """Append columns for features that were met late."""
         self._settle()
+        self._players = players
         self._losses = np.zeros((*self._losses.shape[:2], losses))
         self._increments = np.zeros((*self._increments.shape[:2], players))
         for segment in self._segments.values():
