@@ -85,6 +85,9 @@ def shown_alarm(alarm: Alarm) -> dict[str, Any]:
         "noticed": alarm.timestamp,
         "cause": alarm.cause,
         "version": alarm.version,
+        "segment": None
+        if alarm.segment is None
+        else {"feature": alarm.segment.feature, "value": alarm.segment.value},
         "one_in": alarm.one_in,
         "sentence": alarm.sentence.partition(" False alarms:")[0].replace(" → ", " to ")[:LONGEST],
     }

@@ -15,11 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
-from explain_client.messages import Alarm, Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation, Segment
 from service.errors import UserError
 from service.fold.messages import app_of, letter_headers
 from service.http.changes import LONGEST, shown_alarm, shown_change
 from service.http.history import MAX_POINTS, History
+from service.http.segments import take_segments
 from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
 from service.kafka.headers import read_headers
@@ -61,6 +62,7 @@ class Told:
     since: int
     newest: Explanation
     history: History = field(default_factory=History)
+    segments: dict[str, dict[str | None, Segment]] = field(default_factory=dict)
 
 
 @dataclass
@@ -96,6 +98,7 @@ class Partition:
         known = self.told.pop(version, None) or Told(explanation.timestamp, explanation)
         known.newest = explanation
         known.history.add(explanation)
+        take_segments(known.segments, explanation.segments)
         self.told[version] = known
         self.recent.append(version)
         if len(self.told) > MAX_VERSIONS:
@@ -271,7 +274,15 @@ class Feed:
         self._verify(partition, "explanations", explanation)
         # A message of the past only tells the traffic.
         self.window.append(
-            replace(explanation, importances={}, performance={}, estimators={}, challenger=None, raw=b"")
+            replace(
+                explanation,
+                importances={},
+                performance={},
+                estimators={},
+                challenger=None,
+                segments={},
+                raw=b"",
+            )
         )
         partition.take(replace(explanation, raw=b""))
 

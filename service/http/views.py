@@ -13,6 +13,7 @@ from service.http.challenger import challenger
 from service.http.comparison import grid, overview
 from service.http.feed import Feed, Partition, Told
 from service.http.history import START, Column, column_of, figures, positive, ranking, rounded
+from service.http.segments import compared_segments
 from service.http.sentences import changes_sentence, integrity_sentence, overview_sentence, sentence
 
 MOST = 50
@@ -119,6 +120,8 @@ class Page:
                 body["challenger"] = challenger(newest, column)
             case "partitions":
                 body["grid"] = grid(feed, known, column, selection.feature)
+                compared = body["grid"]["compared"]
+                body["segments"] = compared_segments(told.segments.get(column[0], {}), column[1], compared)
                 body["sentence"] = _overview_sentence(known, column, names)
             case _:
                 body |= _integrity(feed)

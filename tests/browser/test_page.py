@@ -33,7 +33,7 @@ def settings() -> Settings:
     return load_settings(
         environ={
             "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
-            "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}}]',
+            "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}, "by": "plan"}]',
             "EXPLAIN_EMIT__EVERY": "10",
             "EXPLAIN_DRIFT__ENABLED": "true",
             "EXPLAIN_DRIFT__WINDOW": "100",
@@ -43,7 +43,7 @@ def settings() -> Settings:
             "EXPLAIN_ALARMS__WARM_UP": "100",
             "EXPLAIN_ALARMS__BASELINE": "100",
             "EXPLAIN_HTTP__SHOW_PAYLOADS": "true",
-            "EXPLAIN_CHALLENGER__FACTORY": "river.naive_bayes:GaussianNB",
+            "EXPLAIN_CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier",
         }
     )
 
@@ -55,6 +55,7 @@ def outputs(partition: int) -> list[Any]:
     found: list[Any] = []
     for offset in range(600):
         x: dict[str, Any] = {name: rng.gauss(0, 1) for name in (HOSTILE, FORMULA, "turned", "calm")}
+        x["plan"] = rng.choice([HOSTILE, "gold"])
         x["label"] = int(x[HOSTILE if offset < 300 else "turned"] > 0)
         value = HOSTILE.encode() if offset % 50 == 49 else json.dumps(x).encode()
         found += state.step(InputRecord(offset, START + offset * HOUR, f"<b>{partition}</b>".encode(), value))
@@ -106,7 +107,7 @@ def test_every_view_is_accessible_and_fits(
         "overview": "#multiples tbody tr",
         "changes": "#opened .step",
         "importance": "#challenger tbody tr",
-        "partitions": "#grid td",
+        "partitions": "#segments tbody tr",
         "integrity": "#chains td",
     }
     assert list(shown) == list(VIEWS)

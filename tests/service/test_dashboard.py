@@ -19,6 +19,7 @@ from service.fold.records import InputRecord
 from service.http.changes import shown_change
 from service.http.feed import MAX_CLASSES, MAX_VERSIONS, Feed, Partition, Told
 from service.http.history import MAX_POINTS, History, figures
+from service.http.segments import MAX_SEGMENTS
 from service.http.sentences import overview_sentence, sentence
 from service.http.streams import Streams
 from service.http.views import VIEWS, Page, Selection
@@ -327,6 +328,40 @@ def test_versions_of_the_model_have_each_their_own_course() -> None:
     assert len(feed.partitions[0].told) == MAX_VERSIONS
     feed.explanation(0, json.dumps(body | {"epoch": 1, "seq": 0}).encode())
     assert list(feed.partitions[0].told) == [""]
+
+
+def test_segments_are_compared_by_what_was_told_of_each_last() -> None:
+    feed, body = Feed(settings()), newest()
+    told = [("a", 10, 0.9, 0.6), (None, 300, 0.1, 0.4), ("a", 100, 0.5, 0.5)]
+    for seq, (value, records, importance, model) in enumerate(told):
+        cell = {
+            "value": importance,
+            "std": 0.1,
+            "low": importance - 0.2,
+            "high": importance + 0.2,
+            "settled": True,
+        }
+        segment = {
+            "feature": "plan",
+            "value": value,
+            "records": records,
+            "performance": {"cross_entropy": {"model": model, "empty": 0.7, "floor": None}},
+            "importance": {"cross_entropy": {"signal": cell}},
+        }
+        feed.explanation(0, json.dumps(body | {"seq": seq, "segments": {"ipfi": segment}}).encode())
+    page = Page(feed, Selection("partitions", feature="signal")).next()["segments"]
+    assert (page["by"], page["compared"]) == ("plan", "signal")
+    assert [(row["value"], row["records"], row["importance"], row["losses"]) for row in page["rows"]] == [
+        (None, 300, 0.1, [0.4, 0.7]),
+        ("a", 100, 0.5, [0.5, 0.7]),
+    ]
+    assert [row["half"] for row in page["rows"]] == [pytest.approx(0.2)] * 2
+    assert (page["average"], page["spread"]) == (pytest.approx(0.2), pytest.approx(0.1732, rel=1e-3))
+    assert Page(fed(), Selection("partitions")).next()["segments"] is None
+    for seq in range(3, 3 + 2 * MAX_SEGMENTS):
+        segment = {"feature": "plan", "value": str(seq), "records": 1, "performance": {}, "importance": {}}
+        feed.explanation(0, json.dumps(body | {"seq": seq, "segments": {"ipfi": segment}}).encode())
+    assert len(feed.partitions[0].told[""].segments["ipfi"]) == MAX_SEGMENTS
 
 
 def test_the_overview_has_every_partition_and_the_alarms_of_all() -> None:

@@ -95,9 +95,9 @@ function showOpen(open) {
   place.scrollIntoView({ block: "nearest" });
 }
 
-function windowDetails(one, title = `Window until ${moment(one.target.last_timestamp)}`) {
+function windowDetails(one, heading = element("h3", { id: "opened-title" }, `Window until ${moment(one.target.last_timestamp)}`)) {
   const parts = [
-    element("h3", {}, title),
+    heading,
     element("p", { class: "verdict" }, element("span", { class: `key ${one.cause}` }), `${CAUSES[one.cause][0]}: ${CAUSES[one.cause][1]}`),
     element("p", {}, sentenceOf(one)),
   ];
@@ -115,10 +115,10 @@ function alarmDetails(group) {
   const [from, to] = [Math.min(...group.alarms.map((alarm) => alarm.earliest)), Math.max(...group.alarms.map((alarm) => alarm.latest))];
   const between = from < to ? `, or at any time from ${moment(from)} to ${moment(to)}` : "";
   return [
-    element("h3", {}, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : alarmTitle(first)),
+    element("h3", { id: "opened-title" }, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : alarmTitle(first)),
     element("p", {}, `The change began on ${moment(group.onset)}${between}. It was noticed on ${moment(first.noticed)}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
     element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Under"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows)),
-    ...group.why.flatMap((one) => windowDetails(one, "Why: before and since the onset")),
+    ...group.why.flatMap((one) => windowDetails(one, element("h3", {}, "Why: before and since the onset"))),
   ];
 }
 

@@ -14,7 +14,7 @@ let seen = [];
 
 export function show(body, page) {
   course.take(body);
-  if (body.whole) alarms = body.alarms.filter((alarm) => alarm.subject === "importance" && alarm.estimator === body.chosen.estimator && alarm.loss === body.chosen.loss && (alarm.version ?? "") === body.chosen.version);
+  if (body.whole) alarms = body.alarms.filter((alarm) => alarm.subject === "importance" && alarm.estimator === body.chosen.estimator && alarm.loss === body.chosen.loss && (alarm.version ?? "") === body.chosen.version && !alarm.segment);
   const range = page.range(course.times[0] ?? 0, course.times.at(-1) ?? 1);
   seen = rowsAt(body, range);
   const wanted = page.selection.search.toLowerCase();

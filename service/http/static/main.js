@@ -11,7 +11,7 @@ import { estimatorName, lossName, moment, number } from "./words.js";
 
 const SHOWN = { overview, changes, importance, partitions, integrity };
 // What has no place in a view is not chosen there.
-const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["partition", "version", "loss", "last"], importance: ["partition", "version", "estimator", "loss", "last"], partitions: ["estimator", "loss"], integrity: [] };
+const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["partition", "version", "loss", "last"], importance: ["partition", "version", "estimator", "loss", "last"], partitions: ["partition", "estimator", "loss"], integrity: [] };
 let selection = fromAddress();
 let source = null;
 let shown = null;
@@ -99,6 +99,7 @@ function update(body) {
   updateState(state, one);
   updateChoice(byId("partition"), body.choices.partition, chosen.partition, page.nameOf);
   updateChoice(byId("version"), body.choices.version, chosen.version, (name) => name || "not named");
+  byId("partition").parentElement.hidden = !one && !body.segments;
   byId("version").parentElement.hidden = !one || !body.choices.version.length;
   updateChoice(byId("estimator"), body.choices.estimator, chosen.estimator, estimatorName);
   updateChoice(byId("loss"), body.choices.loss, chosen.loss, lossName);

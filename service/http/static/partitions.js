@@ -1,14 +1,15 @@
 // Partitions side by side: one feature with its bands, and all features as a grid.
 import { byId, colour, element, fill, rowsOf, set, svg } from "./elements.js";
-import { banded, figure, lossName, number } from "./words.js";
+import { banded, figure, lossName, many, number } from "./words.js";
 
 const LONGEST_NAME = 12;
 
-export function show({ grid, chosen }, page) {
+export function show({ grid, segments, chosen }, page) {
   const place = grid.features.indexOf(grid.compared);
   fill(byId("partitions-none"), grid.features.length ? "" : "No partition has an importance yet.");
   byId("comparison").hidden = place < 0;
   if (place >= 0) compare(grid, place, chosen, page);
+  compareSegments(segments, chosen, page);
   drawGrid(grid, page);
 }
 
@@ -17,16 +18,36 @@ function compare(grid, place, chosen, page) {
   fill(byId("compared-title"), `${grid.compared} in each partition`);
   const left = grid.warming ? ` Left out: ${number(grid.warming)} warming up.` : "";
   fill(byId("average"), `The ${grid.label}, by their shares of the newest records, is ${banded(average, error)} (its standard error). The partitions spread by ${figure(spread)} around it.${left}`);
-  const rows = grid.partitions.map((partition, index) => ({ partition, value: grid.values[place][index], half: grid.halves[index], losses: grid.losses[index] }));
+  const rows = grid.partitions.map((partition, index) => ({
+    name: page.nameOf(partition),
+    href: page.link({ view: "importance", partition: String(partition), feature: grid.compared }),
+    value: grid.values[place][index],
+    half: grid.halves[index],
+    losses: grid.losses[index],
+  }));
   rows.sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity));
+  drawComparison(byId("comparison"), rows, average, spread, chosen.loss);
+}
+
+// The records of a partition by the value of a feature, where they are kept apart.
+function compareSegments(segments, chosen, page) {
+  byId("segments").hidden = !segments;
+  if (!segments) return;
+  fill(byId("segments-title"), `${segments.compared} in ${page.nameOf(chosen.partition)}, by ${segments.by}`);
+  fill(byId("segments-average"), segments.average === null ? "" : `The average over the segments, by their records, is ${figure(segments.average)}. They spread by ${figure(segments.spread)} around it.`);
+  const rows = segments.rows.map((row) => ({ name: `${row.value ?? "all others"}, ${many(row.records, "record")}`, href: null, value: row.importance, half: row.half, losses: row.losses }));
+  drawComparison(byId("segments-comparison"), rows, segments.average, segments.spread, chosen.loss);
+}
+
+function drawComparison(table, rows, average, spread, loss) {
   const low = Math.min(0, ...rows.map((row) => (row.value ?? 0) - (row.half ?? 0)));
   const high = 1.02 * Math.max(1e-9, ...rows.map((row) => (row.value ?? 0) + (row.half ?? 0)));
   const at = (x) => (100 * (x - low)) / (high - low);
-  fill(byId("comparison").querySelector(".risk"), `${lossName(chosen.loss)}, against no model`);
-  rowsOf(byId("comparison").tBodies[0], rows, makeCompared, (row, one) => {
+  fill(table.querySelector(".risk"), `${lossName(loss)}, against no model`);
+  rowsOf(table.tBodies[0], rows, makeCompared, (row, one) => {
     const [name, value, bar, risk] = row.children;
-    fill(name.firstChild, page.nameOf(one.partition));
-    name.firstChild.href = page.link({ view: "importance", partition: String(one.partition), feature: grid.compared });
+    fill(name.firstChild, one.name);
+    set(name.firstChild, { href: one.href });
     fill(value, banded(one.value, one.half));
     const [spreads, mean, zero, reach, dot] = bar.firstChild.children;
     set(spreads, average === null ? { width: 0 } : { x: at(Math.max(average - spread, low)), width: at(Math.min(average + spread, high)) - at(Math.max(average - spread, low)) });

@@ -55,7 +55,11 @@ export const SUBJECTS = {
   rejected: ["More records are rejected", "Fewer records are rejected"],
 };
 
+// The records with one value of a feature, or with all those that are not kept apart.
+export const segmentName = (feature, value) => (value === null ? `${feature} is another` : `${feature} is ${value}`);
+
 export function alarmTitle(alarm) {
   const words = (SUBJECTS[alarm.subject] ?? ["changed", "changed"])[alarm.direction === "down" ? 1 : 0];
-  return alarm.feature === null ? words : `${alarm.feature} ${words}`;
+  const where = alarm.segment ? ` where ${segmentName(alarm.segment.feature, alarm.segment.value)}` : "";
+  return alarm.feature === null ? `${words}${where}` : `${alarm.feature} ${words}${where}`;
 }
