@@ -147,3 +147,15 @@ def test_a_state_that_is_none_is_refused():
     ):
         with pytest.raises(StateError):
             Segments(estimated, "plan", 3).restore(wrong)
+
+
+def test_without_compiled_code_the_result_is_the_same(monkeypatch):
+    states = []
+    for available in (True, False):
+        monkeypatch.setattr("explain_core.importance.segments.AVAILABLE", available)
+        estimator, segments = make()
+        for x, y, losses in rows(500, late=200):
+            estimator.explain_one(x, y)
+            segments.add(x, losses)
+        states.append(segments.state())
+    assert states[0] == states[1]
