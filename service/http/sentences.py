@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,11 @@ from service.http.feed import Partition, Told
 from service.http.history import Column, History, ranking
 
 
-def sentence(told: Told, column: Column) -> str:
-    """What drives the model, what it is worth, and what changed: the page in one line."""
+def sentence(told: Told, column: Column, alarms: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """What drives the model, what it is worth, and what changed: the page in one line.
+
+    ``alarms`` are those of the partition, oldest first; None where there can be none. Then points are compared by their bands.
+    """
     newest, history = told.newest, told.history
     cells = newest.importances.get(column[0], {}).get(column[1], {})
     first = next(iter(drivers(cells)), None)
@@ -33,7 +37,8 @@ def sentence(told: Told, column: Column) -> str:
         rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
     if newest.status == "warming":
         return f"{rejecting}Warming up. {driver}{worth}."
-    return f"{rejecting}{driver}{worth}; {_moved(history, column)}."
+    changed = _moved(history, column) if alarms is None else _alarmed(newest, column, alarms)
+    return f"{rejecting}{driver}{worth}; {changed}."
 
 
 def _worth(newest: Explanation, column: Column) -> str:
@@ -43,6 +48,23 @@ def _worth(newest: Explanation, column: Column) -> str:
         return ""
     gain = performance.empty - performance.model
     return f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
+
+
+def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, Any]]) -> str:
+    """The newest alarm on an importance; or from which change on there would be one."""
+    version = newest.version.name if newest.version else None
+    for alarm in reversed(alarms):
+        if (alarm["estimator"], alarm["loss"], alarm["version"]) == (*column, version) and alarm["feature"]:
+            was, now = alarm["before"][0], alarm["after"][0]
+            more = "more" if alarm["direction"] == "up" else "less"
+            since = _moment(alarm["onset"])
+            return f"since {since} {alarm['feature']} matters {more}, {_figure(was)} before and {_figure(now)} after"
+    cells = newest.importances.get(column[0], {}).get(column[1], {})
+    floors = {name: cell.floor for name, cell in cells.items() if cell.floor is not None}
+    if not floors:
+        return "it is too early for an alarm on an importance"
+    largest = max(floors, key=lambda name: cells[name].value or 0.0)
+    return f"no alarm on an importance so far; a lasting change of {largest} by {_figure(floors[largest])} would raise one"
 
 
 def _moved(history: History, column: Column) -> str:

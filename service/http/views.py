@@ -128,7 +128,9 @@ class Page:
                 named = {names[number]: one for number, one in feed.partitions.items()}
                 body["sentence"] = integrity_sentence(named, sum(count for count, _ in feed.foreign.values()))
         body.setdefault("whole", True)
-        body.setdefault("sentence", sentence(told, column))
+        body.setdefault(
+            "sentence", sentence(told, column, partition.alarms if feed.settings.alarms.enabled else None)
+        )
         return body
 
     def _name(self, partition: Partition) -> str:

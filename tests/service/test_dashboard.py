@@ -136,13 +136,18 @@ def test_tail_names_the_version_what_was_served_and_the_skew() -> None:
 
 
 def headline_of(
-    courses: dict[str, list[float]], half: float = 0.01, settled: bool = True, rejected: int = 0
+    courses: dict[str, list[float]],
+    half: float = 0.01,
+    settled: bool = True,
+    rejected: int = 0,
+    floor: float | None = None,
+    alarms: list[dict[str, Any]] | None = None,
 ) -> str:
     """The sentence on features whose values take such courses, a day from point to point."""
     body = newest()
     told = Told(0, Explanation.from_json(json.dumps(body).encode()))
     for i, values in enumerate(zip(*courses.values(), strict=True)):
-        band = {"std": half / 1.96, "settled": settled}
+        band = {"std": half / 1.96, "settled": settled, "floor": floor}
         cells = {
             name: {"value": v, **band}
             | ({"low": v - half, "high": v + half} if settled else {"low": None, "high": None})
@@ -156,7 +161,33 @@ def headline_of(
         }
         told.newest = Explanation.from_json(json.dumps(body).encode())
         told.history.add(told.newest)
-    return sentence(told, ("ipfi", "cross_entropy"))
+    return sentence(told, ("ipfi", "cross_entropy"), alarms)
+
+
+def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or_what_would_raise_one() -> (
+    None
+):
+    course = {"a": [0.1] * 3, "b": [0.2] * 3}
+    alarm = {
+        "estimator": "ipfi",
+        "loss": "cross_entropy",
+        "version": None,
+        "feature": "b",
+        "direction": "up",
+        "before": [0.02, 0.01, 0.03],
+        "after": [0.2, 0.1, 0.3],
+        "onset": 1_700_000_000_000,
+    }
+    others = [{**alarm, key: "other"} for key in ("estimator", "loss", "version")]
+    others.append({**alarm, "feature": None})
+    assert headline_of(course, alarms=[alarm, *others]).endswith(
+        "; since 14 November 2023 22:13 UTC b matters more, 0.020 before and 0.200 after."
+    )
+    assert headline_of(course, alarms=[{**alarm, "direction": "down"}]).count("b matters less") == 1
+    assert headline_of(course, floor=0.03, alarms=others).endswith(
+        "; no alarm on an importance so far; a lasting change of b by 0.030 would raise one."
+    )
+    assert headline_of(course, alarms=[]).endswith("; it is too early for an alarm on an importance.")
 
 
 def test_the_sentence_begins_with_the_records_that_could_not_be_used_if_they_are_many() -> None:
