@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,9 @@ SCALES = (1, 4, 16)
 
 CAUTION = 4.0
 """Standard errors by which the newest mean may be off before that counts as a change."""
+
+WRONG = 0.01
+"""Share of the streams in which a plain mean may be taken for changed by chance; times π²/3, by Chernoff's bound for normal means."""
 
 TOLERANCE = 0.1
 """Standard errors of what is left of an earlier mean, up to which the increments tell of variance and dependence again."""
@@ -58,8 +63,8 @@ class Steadiness:
     """Watches a smoother, block by block, for what its standard error does not know.
 
     - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. Where one differs by more than
-      four standard errors (more for skewed increments, by Cornish and Fisher), each column of that loss gets a *lag*: how far φ
-      is behind, plus one standard error. The lag decays as φ forgets. While it exceeds half the standard error of φ, the band is not
+      four standard errors (more for skewed increments, by Cornish and Fisher, and for a plain mean, which never forgets), each column
+      of that loss gets a *lag*: how far φ is behind, plus one standard error. The lag decays as φ forgets. While it exceeds half the standard error of φ, the band is not
       settled. Below that the band is wider by the lag. While it exceeds a tenth, the covariance term G, which would take the change
       for dependence, keeps its ratio to the variance.
     - **An alarm** (``changed``): what sees slower and smaller changes says how far a mean moved, and when. What φ owes is noted alike,
@@ -183,7 +188,13 @@ class Steadiness:
         known = (ages >= 3.0 * scales) & ((sizes * squares < 0.5) | (scales == 1.0))
         off, error = np.abs(newest - reference), np.sqrt(cells[SPREAD] * shares)
         skew = np.minimum(np.sqrt(cells[SKEWNESS] / sizes), 1.0)
-        beyond = off > (CAUTION + CAUTION * CAUTION / 6.0 * skew) * error
+        caution = CAUTION
+        if (
+            self._decay == 1.0
+        ):  # a plain mean never forgets: of all comparisons so far hardly one may be wrong
+            comparisons = len(SCALES) * value.size * float(ages.max(initial=1.0)) ** 2
+            caution = max(CAUTION, math.sqrt(2.0 * math.log(max(comparisons, 1.0) / WRONG)))
+        beyond = off > (caution + caution * caution / 6.0 * skew) * error
         changed = (known & beyond & (off > 1e-12 * np.abs(cells[LAST]))).any(axis=-1)
         owed = np.where(changed[..., None] & known, np.abs(newest - value) + error, 0.0)
         cells[LAG] = np.maximum(cells[LAG], owed.max(axis=0))

@@ -99,6 +99,20 @@ def test_both_bands_hold_the_truth_where_increments_depend_on_each_other(band, s
     assert (off <= half_width(band, 0.95) * independent).mean() < 0.9
 
 
+def test_a_plain_mean_is_not_taken_for_changed_by_chance_but_by_a_change():
+    """One wrong change would withhold the band for good: nothing is forgotten."""
+    rng = np.random.Generator(np.random.PCG64(1))
+    smoother = Smoother((50, 20), None)
+    steadiness = Steadiness(smoother)
+    for i in range(9_000):
+        smoother.update(rng.normal(0.4 * (i >= 8_000), 1.0, size=(50, 20)))
+        if smoother.n % BLOCK == 0:
+            steadiness.end_block(smoother)
+        if i + 1 == 8_000:
+            assert steadiness.settled(smoother).all(axis=1).mean() >= 0.97
+    assert steadiness.settled(smoother).mean() < 0.01
+
+
 def of_few_rows(seed, n, alpha):
     """The importance of ``a``, truth 2, by a uniform reservoir of 20 rows."""
     rng = np.random.Generator(np.random.PCG64(seed))
