@@ -46,7 +46,7 @@ def run(program: str, installed: Path) -> str:
 
 
 def test_the_readme_s_example_runs_on_the_distribution_alone_and_prints_what_it_says(installed: Path) -> None:
-    program, printed = (
+    program, printed, *_ = (
         block.text
         for block in blocks("explain_core/README.md")
         if block.language in ("python", "") and "pip" not in block.text
