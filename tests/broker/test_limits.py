@@ -118,7 +118,7 @@ def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pip
     assert {letter["__explain.errors.class"] for letter in letters} == {b"names_too_long"}
     assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 15
     largest = max(len(value or b"") for _, value, _ in published["explanations"][0])
-    assert 900_000 < largest < 1_048_588
+    assert 850_000 < largest < 1_048_588  # room is left for the longest numbers
 
 
 def test_times_that_kafka_refuses_stop_the_worker_and_point_to_its_clock(pipeline: Factory) -> None:

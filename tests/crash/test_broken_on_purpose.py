@@ -220,7 +220,7 @@ def test_earliest_jumps_over_deleted_records(broker: Broker) -> None:
         process = line.suspect()
         line.wait_for(line.folded)
         process.signal(signal.SIGSTOP)
-        time.sleep(0.5)  # a fetch that is under way is answered
+        time.sleep(2)  # until the broker has answered the fetch that is under way, with nothing
         line.feed(mixed_records(1, 200, seed=1))
         where = TopicPartition(line.topics["records"], 0, 400)
         line.admin.delete_records([where])[where].result()
