@@ -110,10 +110,10 @@ class Recent:
             if whole and (version, cause) not in self._causes:
                 self._causes = [*self._causes, (version, cause)][-OPEN:]
                 reference = {"seq": number, "offset": offset, "cause": cause}
-                found.append({**self._answer(alarm["onset"]["offset"], version, model), "alarm": reference})
+                found.append(self._answer(reference, alarm["onset"]["offset"], version, model))
         return found
 
-    def _answer(self, onset: int, version: str | None, model: Model) -> dict[str, Any]:
+    def _answer(self, alarm: dict[str, Any], onset: int, version: str | None, model: Model) -> dict[str, Any]:
         rows: list[Kept] = []
         starts: list[tuple[int, ModelData | None]] = []
         for chunk in self._chunks:
@@ -133,6 +133,7 @@ class Recent:
             return {
                 "baseline": self._bounds(rows, number),
                 "target": self._bounds(rows, number + 1),
+                "alarm": alarm,
                 "sentence": f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window",
                 "change": None,
             }
@@ -142,6 +143,7 @@ class Recent:
         sides = {
             "baseline": self._bounds(before, number),
             "target": self._bounds(since, number + 1),
+            "alarm": alarm,
         }
         return {**sides, **content}
 

@@ -138,9 +138,9 @@ class ExplainedModel:
                             ("model", "empty", "mean_prediction"), self.performance.of(loss.name), strict=True
                         )
                     ),
-                    "served": None if served is None else served.performance.of(loss.name)[0],
                     "floor": None,
                     "gain_floor": None,
+                    "served": None if served is None else served.performance.of(loss.name)[0],
                 }
                 for loss in self.performance.losses
             },

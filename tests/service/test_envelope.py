@@ -145,15 +145,27 @@ def test_avro_keeps_every_byte_of_a_messages_json():
     outputs += fold(
         PartitionState(settings(alarms=ALARMS, explainers=SMALL[:1]), 0), stream(400, flips_at=250)
     )
+    whole = {
+        "explainers": [{**SMALL[0], "by": "a", "segments": 3}, SMALL[1]],
+        "challenger": {"factory": "river.tree:HoeffdingTreeClassifier"},
+        "drift": {**QUICK, "on_alarm": True},
+        "record": {"prediction": "served"},
+    }
+    outputs += fold(
+        PartitionState(settings(alarms=ALARMS, **whole), 0),
+        [{**value, "served": 0.5} for value in stream(400, flips_at=250)],
+    )
     names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm"}
-    kinds = set()
+    kinds, told = set(), set()
     for output in outputs:
         assert in_avro(names[output.destination], output.value) == output.value
         message = json.loads(output.value)
         kinds.add((output.destination, message.get("status"), message.get("change", ...) is None))
+        told |= {name for name in ("challenger", "segments", "skew", "alarm") if message.get(name)}
     assert kinds >= {
         ("explanations", "warming", False),
         ("explanations", "ready", False),
         ("drift", None, False),
         ("alarms", None, False),
     }
+    assert told >= {"challenger", "segments", "alarm"}
