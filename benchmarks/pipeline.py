@@ -29,6 +29,7 @@ from service.commands.run import worker_environment
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.fold.version_source import VersionSource
+from service.kafka.clients import NO_COORDINATOR
 from service.settings import Settings, load_settings
 from service.wire.envelope import Envelope
 
@@ -211,7 +212,7 @@ class Pipeline:
                 found = reader.committed(places, timeout=20)
                 break
             except KafkaException as error:  # a broker that has just started moves its coordinators
-                if attempt == 20 or not error.args[0].retriable():
+                if attempt == 50 or error.args[0].code() not in NO_COORDINATOR:
                     raise
                 time.sleep(0.2)
         reader.close()

@@ -18,7 +18,7 @@ from service.commands.sampling import Seen, Tally, look, tally, to_paste
 from service.errors import UserError
 from service.fold.models import described, described_challenger, foreign_code, load_challenger, load_model
 from service.fold.records import InputRecord
-from service.kafka.clients import CONNECT_SECONDS, ErrorLog, admin_client, reading_consumer
+from service.kafka.clients import CONNECT_SECONDS, NO_COORDINATOR, ErrorLog, admin_client, reading_consumer
 from service.kafka.headers import record_of
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
 from service.settings import Settings
@@ -30,12 +30,6 @@ SHOWN_LABELS = 5
 
 _READ = (AclOperation.READ, AclOperation.DESCRIBE)
 _WRITE = (*_READ, AclOperation.WRITE)
-_NO_COORDINATOR = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-"""Errors of a broker that has just started: the groups' coordinator is not there yet."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +207,7 @@ def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
             code = error.args[0].code()
             if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
                 return set(_READ)  # there is no such group yet, and nothing said no
-            if code not in _NO_COORDINATOR or time.monotonic() > deadline:
+            if code not in NO_COORDINATOR or time.monotonic() > deadline:
                 raise
         time.sleep(0.2)
 

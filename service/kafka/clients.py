@@ -19,6 +19,13 @@ from service.errors import UserError
 from service.kafka.clock import Clock
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
+NO_COORDINATOR = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Errors of a broker that has just started: the groups' coordinator is not there yet."""
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
