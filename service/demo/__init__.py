@@ -26,7 +26,7 @@ from service.commands.produce import write
 from service.commands.run import worker_environment
 from service.commands.tail import view
 from service.demo import late
-from service.demo.flights import ORIGINS, flights
+from service.demo.flights import ORIGINS, by_origin, flights
 from service.demo.summary import summary
 from service.errors import UserError
 from service.kafka.stream import messages
@@ -38,7 +38,6 @@ EVERY = 5
 
 WORKERS = len(ORIGINS)
 SERVERS = "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"
-
 
 PLAIN_SECONDS = 10.0
 """Without a terminal, seconds between lines that report the progress."""
@@ -81,11 +80,8 @@ def demo(
             late.feed(settings, records)
             to, run = f"topics {late.DEPARTURES}, in Avro, and {late.ARRIVALS}", [*run, "--with-join"]
         else:
-            keyed = (
-                (record["origin"].encode(), ORIGINS.index(record["origin"]), orjson.dumps(record))
-                for record in records
-            )
-            write(settings, keyed, count=len(records), partitions=len(ORIGINS), progress=False)
+            values = by_origin((record, orjson.dumps(record)) for record in records)
+            write(settings, values, count=len(records), partitions=len(ORIGINS), progress=False)
             to = f"topic {settings.topics.records}"
             run += ["--until-caught-up"] * (not follow)
         steps.done(f"fed to {to}, a partition for each of {', '.join(ORIGINS)}")
@@ -197,19 +193,17 @@ def _watch(
                 live.update(_screen(settings, latest, total), refresh=True)
             elif not console.is_terminal and time.monotonic() - reported > PLAIN_SECONDS:
                 reported = time.monotonic()
-                steps.done(
-                    f"{sum(explanation['records'] for explanation in latest.values()):,} of {total:,} flights folded"
-                )
-            if (
-                follow
-                and sum(explanation["records"] + settings.emit.every for explanation in latest.values())
-                > total
-            ):
+                steps.done(f"{_folded(latest):,} of {total:,} flights folded")
+            if follow and _folded(latest) + settings.emit.every * len(latest) > total:
                 break
         interrupted = False
-    folded = sum(explanation["records"] for explanation in latest.values())
-    steps.done(f"{folded:,} flights folded, {sum(map(len, history.values())):,} explanations")
+    steps.done(f"{_folded(latest):,} flights folded, {sum(map(len, history.values())):,} explanations")
     return interrupted
+
+
+def _folded(latest: dict[int, dict[str, Any]]) -> int:
+    """Records in the newest explanation of each partition."""
+    return sum(explanation["records"] for explanation in latest.values())
 
 
 def _until(settings: Settings, ended: Callable[[], bool]) -> Iterator[bytes | None]:
@@ -238,10 +232,11 @@ def _read(settings: Settings, output: str) -> list[dict[str, Any]]:
 
 
 def _screen(settings: Settings, latest: dict[int, dict[str, Any]], total: int) -> Group:
-    folded = sum(explanation["records"] for explanation in latest.values())
     day = max((explanation["timestamp"] for explanation in latest.values()), default=0)
     date = time.strftime("%d %B %Y", time.gmtime(day / 1000)) if day else "…"
-    return Group(Text(f"\n{folded:,} of {total:,} flights, {date}", style="bold"), view(settings, latest))
+    return Group(
+        Text(f"\n{_folded(latest):,} of {total:,} flights, {date}", style="bold"), view(settings, latest)
+    )
 
 
 def _farewell(console: Console, running: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,12 @@ def flights(every: int, arrivals: bool = False) -> list[dict[str, Any]]:
         )
         columns["arrived"] = (scheduled + took).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     return list(_records({name: column.tolist() for name, column in columns.items()}))
+
+
+def by_origin(values: Iterable[tuple[dict[str, Any], bytes]]) -> Iterator[tuple[bytes, int, bytes]]:
+    """Key, partition and value of each flight's message: a partition for each airport."""
+    for record, value in values:
+        yield record["origin"].encode(), ORIGINS.index(record["origin"]), value
 
 
 def _records(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from service.commands.produce import write
-from service.demo.flights import ORIGINS
+from service.demo.flights import ORIGINS, by_origin
 from service.formats.inferred import kinds_of, schema_of
 from service.formats.writing import value_writer
 from service.settings import Settings
@@ -48,7 +47,7 @@ def feed(settings: Settings, records: list[dict[str, Any]]) -> None:
     for topic, values in ((DEPARTURES, departures), (ARRIVALS, arrivals)):
         write(
             settings,
-            _placed(values),
+            by_origin(values),
             count=len(records),
             topic=topic,
             partitions=len(ORIGINS),
@@ -58,8 +57,3 @@ def feed(settings: Settings, records: list[dict[str, Any]]) -> None:
 
 def _departure(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in AT_ARRIVAL}
-
-
-def _placed(values: Iterator[tuple[dict[str, Any], bytes]]) -> Iterator[tuple[bytes, int, bytes]]:
-    for record, value in values:
-        yield record["origin"].encode(), ORIGINS.index(record["origin"]), value

@@ -20,6 +20,30 @@ Rows = list[tuple[dict[str, Any], Any, float, str | None]]
 """Records, truths, the model's loss on each before it learnt from it, and the version of the model that served it."""
 
 
+def window_content(
+    number: int,
+    records: int,
+    first: tuple[int, int],
+    last: tuple[int, int],
+    *,
+    late: int,
+    version: str | None,
+    of_other_versions: int,
+) -> dict[str, Any]:
+    """``baseline`` or ``target`` of a drift message; ``first`` and ``last`` are offset and event time of its first and last record."""
+    return {
+        "number": number,
+        "records": records,
+        "late": late,
+        "version": version,
+        "of_other_versions": of_other_versions,
+        "first_offset": first[0],
+        "last_offset": last[0],
+        "first_timestamp": first[1],
+        "last_timestamp": last[1],
+    }
+
+
 class Attribution:
     """DBShap as the settings ``drift`` ask for it; ``loss`` is that of the risk."""
 

@@ -16,7 +16,7 @@ from explain_core.alarms.causes import OPEN
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, State, StateError, Unpack, Value, check
-from service.fold.attribution import Attribution, Rows
+from service.fold.attribution import Attribution, Rows, window_content
 from service.fold.drift_windows import check_rows
 from service.fold.models import ModelData
 from service.fold.records import Sample
@@ -115,10 +115,15 @@ class Recent:
 
     def _answer(self, alarm: dict[str, Any], onset: int, version: str | None, model: Model) -> dict[str, Any]:
         rows: list[Kept] = []
+        others: list[int] = []
         starts: list[tuple[int, ModelData | None]] = []
         for chunk in self._chunks:
             starts.append((len(rows), chunk.model))
-            rows += [row for row in chunk.read() if row[5] == version]
+            for row in chunk.read():
+                if row[5] == version:
+                    rows.append(row)
+                else:
+                    others.append(row[0])
         cut = next(at for at, row in enumerate(rows) if row[0] >= onset)
         begin, end = max(0, cut - self._window), min(len(rows), cut + self._window)
         hypothesis: Model | tuple[Model, Model] = model
@@ -131,8 +136,8 @@ class Recent:
         self._attributions += 1
         if cut - begin < 2 or end - cut < 2:
             return {
-                "baseline": self._bounds(rows, number),
-                "target": self._bounds(rows, number + 1),
+                "baseline": _side(number, rows, others),
+                "target": _side(number + 1, rows, others),
                 "alarm": alarm,
                 "sentence": f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window",
                 "change": None,
@@ -141,30 +146,11 @@ class Recent:
         names = f"the {len(before):,} records before offset {onset}", f"the {len(since):,} from there on"
         content = self._attribution.content(_rows(before), _rows(since), hypothesis, names, number + 1)
         sides = {
-            "baseline": self._bounds(before, number),
-            "target": self._bounds(since, number + 1),
+            "baseline": _side(number, before, others),
+            "target": _side(number + 1, since, others),
             "alarm": alarm,
         }
         return {**sides, **content}
-
-    def _bounds(self, rows: list[Kept], number: int) -> dict[str, Any]:
-        first, last = rows[0], rows[-1]
-        between = sum(
-            first[0] <= row[0] <= last[0] and row[5] != first[5]
-            for chunk in (self._chunks if first[5] is not None else ())
-            for row in chunk.read()
-        )
-        return {
-            "number": number,
-            "records": len(rows),
-            "late": 0,
-            "version": first[5],
-            "of_other_versions": between,
-            "first_offset": first[0],
-            "last_offset": last[0],
-            "first_timestamp": first[1],
-            "last_timestamp": last[1],
-        }
 
     def state(self) -> RecentData:
         return RecentData([chunk.state() for chunk in self._chunks], self._attributions, list(self._causes))
@@ -194,6 +180,16 @@ class Recent:
         check(len(data.causes) <= OPEN, f"recent records: more than {OPEN} causes")
         self._fresh = not data.chunks
         self._attributions, self._causes = data.attributions, list(data.causes)
+
+
+def _side(number: int, rows: list[Kept], others: list[int]) -> dict[str, Any]:
+    """One side of the onset in a drift message; ``others`` are offsets of records that other versions of the model served."""
+    first, last = rows[0], rows[-1]
+    between = sum(first[0] <= offset <= last[0] for offset in others)
+    version = first[5]
+    return window_content(
+        number, len(rows), first[:2], last[:2], late=0, version=version, of_other_versions=between
+    )
 
 
 def _rows(kept: list[Kept]) -> Rows:

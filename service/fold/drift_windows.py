@@ -1,10 +1,14 @@
 """Drift windows: the records of a partition in tumbling windows, and why the risk changed from each to the next.
 
 A window ends with its ``drift.window``-th record, and with ``drift.period`` also before the first record whose event time
-is past the next multiple of that period. Where versions of the model take turns, the records that the version of most of them served
-are the window's, each with the loss of that version: the change from one version to another is then the model's part. A record from before the current period is late: it is learnt and explained as
-any other, and counted in the window, but is not one of its records. When more than ``drift.window`` of them have come,
-the leap was the clock's that led to the current period: a new window begins with the next record, wherever it is.
+is past the next multiple of that period.
+
+Where versions of the model take turns, a window has the records of the version that served most of them, each with the loss
+of that version. The change from one version to another is then the model's part.
+
+A record from before the current period is late: it is learnt and explained as any other, and counted in the window, but is
+not one of its records. When more than ``drift.window`` of them have come, the leap was the clock's that led to the current
+period: a new window begins with the next record, wherever it is.
 """
 
 from __future__ import annotations
@@ -20,13 +24,13 @@ import orjson
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, State, StateError, Unpack, Value, check, check_row
-from service.fold.attribution import Attribution, Rows
+from service.fold.attribution import Attribution, Rows, window_content
 from service.fold.models import ModelData
 from service.fold.records import Sample
 from service.settings import Settings
 
 STORED_ROWS = list[tuple[dict[str, Value], Value, float, str | None]]
-"""The same, as JSON may hold them."""
+"""``Rows``, as JSON may hold them."""
 
 
 class WindowData(State, frozen=True):
@@ -108,18 +112,18 @@ class Window:
         rows: Rows = orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
         return rows if len(self.versions) < 2 else [row for row in rows if row[3] == self.version]
 
-    def bounds(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "records": self.versions[self.version],
-            "late": self.late,
-            "version": self.version,
-            "of_other_versions": self.records - self.versions[self.version],
-            "first_offset": self.first[0],
-            "last_offset": self.last[0],
-            "first_timestamp": self.first[1],
-            "last_timestamp": self.last[1],
-        }
+    def content(self) -> dict[str, Any]:
+        """The window in a drift message."""
+        served = self.versions[self.version]
+        return window_content(
+            self.number,
+            served,
+            self.first,
+            self.last,
+            late=self.late,
+            version=self.version,
+            of_other_versions=self.records - served,
+        )
 
 
 def check_rows(rows: Rows, task: str, classes: int) -> None:
@@ -203,8 +207,8 @@ class Windows:
         baseline, content = self.baseline, None
         if baseline is not None and (self._static or baseline.model is not None):
             content = {
-                "baseline": baseline.bounds(),
-                "target": window.bounds(),
+                "baseline": baseline.content(),
+                "target": window.content(),
                 "alarm": None,
                 **self._attribution.content(
                     baseline.read(),

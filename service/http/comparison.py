@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from explain_client.merge import merge
-from explain_client.messages import Explanation, Importance
 from service.headline import drivers
 from service.http.feed import Feed, Partition, Told
-from service.http.history import START, Column, History, column_of, figures, rounded
+from service.http.history import START, Column, History, column_of, figures, half_of, losses_of, rounded
 
 DRIVERS = 3
 COURSE = 60
@@ -40,7 +39,7 @@ def _summary(partition: Partition, told: Told, column: Column) -> dict[str, Any]
     newest = told.newest
     estimator, loss = column
     cells = newest.importances.get(estimator, {}).get(loss, {})
-    performance = newest.performance.get(loss)
+    model, empty = losses_of(newest.performance.get(loss))
     sure = drivers(cells)
     likely = sorted((name for name in cells if cells[name].value is not None and name not in sure), key=lambda name: -(cells[name].value or 0.0))  # fmt: skip
     return {
@@ -52,8 +51,8 @@ def _summary(partition: Partition, told: Told, column: Column) -> dict[str, Any]
         "timestamp": newest.timestamp,
         "broken": partition.broken is not None,
         "loss": loss,
-        "model": None if performance is None else rounded(performance.model),
-        "empty": None if performance is None else rounded(performance.empty),
+        "model": model,
+        "empty": empty,
         "drivers": [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
         "course": _course(told.history, loss),
         "alarms": sorted(alarm["onset"] for alarm in partition.alarms),
@@ -105,15 +104,6 @@ def grid(feed: Feed, known: Mapping[int, Partition], column: Column, feature: st
             for name in features
         ],
         "compared": compared,
-        "halves": [rounded(_half(by_feature.get(compared))) for by_feature in cells],
-        "losses": [_losses(explanation, loss) for explanation in newest],
+        "halves": [rounded(half_of(by_feature.get(compared))) for by_feature in cells],
+        "losses": [losses_of(explanation.performance.get(loss)) for explanation in newest],
     }
-
-
-def _half(cell: Importance | None) -> float | None:
-    return None if cell is None or cell.low is None or cell.high is None else (cell.high - cell.low) / 2
-
-
-def _losses(explanation: Explanation, loss: str) -> list[float | None]:
-    performance = explanation.performance.get(loss)
-    return [None, None] if performance is None else [rounded(performance.model), rounded(performance.empty)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_client.messages import Explanation, is_date
+from explain_client.messages import Explanation, Importance, Losses, SegmentLosses, is_date
 
 MAX_POINTS = 256
 
@@ -102,8 +102,11 @@ class History:
         for number, (estimator, loss) in enumerate(self.columns):
             for name, cell in message.importances.get(estimator, {}).get(loss, {}).items():
                 if cell.value is not None:
-                    half = math.nan if cell.low is None or cell.high is None else (cell.high - cell.low) / 2
-                    self._cells[row, number, self._known[name]] = cell.value, half
+                    half = half_of(cell)
+                    self._cells[row, number, self._known[name]] = (
+                        cell.value,
+                        math.nan if half is None else half,
+                    )
         for number, loss in enumerate(self.losses):
             known = message.performance.get(loss)
             if known is not None:
@@ -155,6 +158,16 @@ def figures(values: NDArray[Any]) -> NDArray[Any]:
 def rounded(value: float | None) -> float | None:
     """Four significant digits."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
+
+
+def half_of(cell: Importance | None) -> float | None:
+    """Half of the band's width; None without a band."""
+    return None if cell is None or cell.low is None or cell.high is None else (cell.high - cell.low) / 2
+
+
+def losses_of(known: Losses | SegmentLosses | None) -> list[float | None]:
+    """The losses of the model and of no model, to four significant digits; None where there is none yet."""
+    return [None, None] if known is None else [rounded(known.model), rounded(known.empty)]
 
 
 def positive(value: object, default: float) -> float:

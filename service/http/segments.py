@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explain_client.messages import Segment
-from service.http.history import rounded
+from service.http.history import half_of, losses_of, rounded
 
 MAX_SEGMENTS = 100
 
@@ -48,14 +48,9 @@ def compared_segments(known: Mapping[str | None, Segment], loss: str, feature: s
                 "value": segment.value,
                 "records": segment.records,
                 "importance": None if cell is None else rounded(cell.value),
-                "half": None if cell is None or cell.low is None or cell.high is None else rounded((cell.high - cell.low) / 2),
-                "losses": _losses(segment, loss),
+                "half": rounded(half_of(cell)),
+                "losses": losses_of(segment.performance.get(loss)),
             }
             for segment, cell in zip(segments, cells, strict=True)
         ],
     }  # fmt: skip
-
-
-def _losses(segment: Segment, loss: str) -> list[float | None]:
-    known = segment.performance.get(loss)
-    return [None, None] if known is None else [rounded(known.model), rounded(known.empty)]

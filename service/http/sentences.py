@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from explain_client.messages import Explanation, utc
+from service.fold.alarm_words import what
 from service.fold.rejections import LAST, MANY
 from service.headline import detectable, drivers, moved
 from service.http.feed import Partition, Told
@@ -56,9 +57,8 @@ def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, 
     for alarm in reversed(alarms):
         if (alarm["estimator"], alarm["loss"], alarm["version"]) == (*column, version) and alarm["feature"]:
             was, now = alarm["before"][0], alarm["after"][0]
-            more = "more" if alarm["direction"] == "up" else "less"
             since = _moment(alarm["onset"])
-            return f"since {since} {alarm['feature']} matters {more}, {_figure(was)} before and {_figure(now)} after"
+            return f"since {since} {what(alarm)}, {_figure(was)} before and {_figure(now)} after"
     cells = newest.importances.get(column[0], {}).get(column[1], {})
     floors = {name: cell.floor for name, cell in cells.items() if cell.floor is not None}
     if not floors:

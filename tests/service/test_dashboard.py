@@ -176,6 +176,7 @@ def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or
         "direction": "up",
         "before": [0.02, 0.01, 0.03],
         "after": [0.2, 0.1, 0.3],
+        "subject": "importance",
         "onset": 1_700_000_000_000,
     }
     others = [{**alarm, key: "other"} for key in ("estimator", "loss", "version")]
