@@ -4,10 +4,12 @@ import itertools
 import json
 from functools import partial
 
+import msgspec
+
 from service.fold.models import all_trusted_modules
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.pickles.codec import loads
+from service.pickles.codec import dumps, loads
 from service.settings import Settings
 from service.snapshots.snapshot import decode
 from tests.streams import mixed_stream
@@ -17,6 +19,9 @@ SMALL = [
     {"kind": "isage", "alpha": 0.05, "n_samples": 2, "reservoir": {"size": 20}},
 ]
 FIRST_TIMESTAMP = 1_700_000_000_000
+TASKS = ("binary", "multiclass", "regression")
+GOOD = {"time": 10, "a": 0.5, "b": 1, "colour": "red", "label": True}
+NAMED = {"weight": "weight", "timestamp": "time", "id": "id"}
 
 
 def settings(task="binary", model=None, **sections):
@@ -58,3 +63,24 @@ def restored(raw, known):
 
 def messages(outputs, destination="explanations"):
     return [json.loads(output.value) for output in outputs if output.destination == destination]
+
+
+def without_position(state):
+    """Everything in the state but what a dead letter may move: offset, count and its own chain."""
+    data = state.state(dumps)
+    chains = {name: chain for name, chain in data.chains.items() if name != "dead_letters"}
+    return msgspec.structs.replace(data, next_offset=0, rejected=0, recently=b"", chains=chains)
+
+
+def size(output):
+    """Bytes of a message without Kafka's frame."""
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in output.headers)
+    return len(output.key or b"") + len(output.value or b"") + headers
+
+
+def grouped(**sections):
+    """A state whose explainers have a group, and 50 records for it with a weight, a time and an id."""
+    explainers = [{**explainer, "groups": {"look": ["colour", "flag"]}} for explainer in SMALL]
+    given = [{**value, "weight": 1.5, "time": 10, "id": "x"} for value in values(50)]
+    state = new_state(explainers=explainers, record={**NAMED, **sections.pop("record", {})}, **sections)
+    return state, given

@@ -16,7 +16,12 @@ from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.random import derive_seed
 from service.fold.explained_model import ExplainedModel
+from service.fold.models import forget_artefacts
+from service.fold.partition import PartitionState
+from service.fold.version_source import VersionSource
 from service.settings import Settings
+from service.snapshots.snapshot import encode
+from tests.folds import record, restored
 
 COLUMNS = ("a", "b", "c")
 
@@ -162,3 +167,43 @@ class Alone:
         if model.records % self._settings.emit.every:
             return None
         return said(orjson.loads(orjson.dumps({"version": name, **model.content()})))
+
+
+def versioned(pattern, models=None, record=None, **sections):
+    return Settings(
+        **{
+            "record": {"model_version": "served_by", **(record or {})},
+            "models": {"pattern": pattern, **(models or {})},
+            "explainers": EXPLAINERS,
+            "emit": {"every": 5},
+            **sections,
+        }
+    )
+
+
+class Line:
+    """A partition with its source of models; ``fold`` returns what it publishes."""
+
+    def __init__(self, known, state=None):
+        self.settings = known
+        self.state = state or PartitionState(known, 3)
+        self.now = 0.0
+        self.source = VersionSource(known, lambda: self.now)
+
+    def fold(self, objects):
+        return [output for value in objects for output in self.send(record(self.state.next_offset, value))]
+
+    def send(self, given):
+        return self.state.supplied(given, lambda key: None, self.source.find)
+
+    def restart(self):
+        forget_artefacts()
+        return Line(self.settings, restored(encode(self.state), self.settings))
+
+
+def classes(outputs):
+    return [
+        dict(output.headers)["__explain.errors.class"].decode()
+        for output in outputs
+        if output.destination == "dead_letters"
+    ]

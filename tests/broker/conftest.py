@@ -13,7 +13,7 @@ from explain_core.models import wrap
 from service.broker.embedded import Broker
 from service.fold.default_models import default_model
 from tests.broker.apicurio import Apicurio
-from tests.broker.harness import Factory, Pipeline, Process
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 
 # So that a test that forces compaction or retention waits milliseconds and not minutes.
 CONFIG = {
@@ -75,3 +75,12 @@ def pipeline(broker: Broker, unique_name: Callable[[str], str]) -> Factory:
         return Pipeline(broker, unique_name("app"), partitions, dict(environment))
 
     return make
+
+
+@pytest.fixture
+def line(pipeline: Factory) -> Pipeline:
+    """A pipeline of one partition that has folded 300 records and was stopped in order."""
+    line = pipeline(1)
+    line.feed(mixed_records(1, 300))
+    line.run_to_end()
+    return line

@@ -5,9 +5,21 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import ConsumerGroupDescription
+
 from benchmarks.pipeline import SMALL, Pipeline, Process, Published
 
-__all__ = ["SMALL", "Factory", "Pipeline", "Process", "Published", "mixed_records"]
+__all__ = [
+    "SMALL",
+    "Factory",
+    "Pipeline",
+    "Process",
+    "Published",
+    "delete_before",
+    "group_of",
+    "mixed_records",
+]
 
 Factory = Callable[..., Pipeline]
 
@@ -38,3 +50,14 @@ def mixed_records(
             x["late"] = rng.random() < 0.5
         x["label"] = int(x["a"] + (x["color"] == "red") + 0.3 * rng.gauss(0, 1) > 0.3)
         yield partition, json.dumps(x).encode()
+
+
+def delete_before(line: Pipeline, offset: int) -> None:
+    """Delete the records before this offset, as retention does."""
+    where = TopicPartition(line.topics["records"], 0, offset)
+    line.admin.delete_records([where])[where].result()
+
+
+def group_of(line: Pipeline) -> ConsumerGroupDescription:
+    """The state and the members of the pipeline's consumer group."""
+    return line.admin.describe_consumer_groups([line.name])[line.name].result()

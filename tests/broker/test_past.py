@@ -2,36 +2,14 @@
 
 import hashlib
 import json
-import signal
 import time
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, ConsumerGroupState, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConsumerGroupDescription,
-    NewPartitions,
-)
+from confluent_kafka import OFFSET_INVALID, Producer
 
 from service.kafka.checkpoints import Pointer
 from service.kafka.recovery import SUPERSEDED_SECONDS
-from tests.broker.harness import Factory, Pipeline, Process, mixed_records
-
-
-@pytest.fixture
-def line(pipeline: Factory) -> Pipeline:
-    """A pipeline of one partition that has folded 300 records and was stopped in order."""
-    line = pipeline(1)
-    line.feed(mixed_records(1, 300))
-    line.run_to_end()
-    return line
-
-
-def delete_before(line: Pipeline, offset: int) -> None:
-    where = TopicPartition(line.topics["records"], 0, offset)
-    line.admin.delete_records([where])[where].result()
+from tests.broker.harness import Factory, Pipeline, delete_before, group_of, mixed_records
 
 
 def rewind_snapshot(line: Pipeline, records: int = 200) -> None:
@@ -58,89 +36,6 @@ def test_records_deleted_before_they_were_folded_fail(line: Pipeline) -> None:
     line.feed(mixed_records(1, 100, seed=1))
     delete_before(line, 350)
     assert "records 300 to 349, which were never folded," in line.fails()
-
-
-def test_a_reset_after_the_loss_begins_a_new_epoch_from_what_is_there(line: Pipeline) -> None:
-    line.feed(mixed_records(1, 100, seed=1))
-    delete_before(line, 350)
-    before = line.oracle()["explanations"][0][:30]
-    refused = line.cli("reset", "--partition", "0", status=1)
-    assert "the model and its explanations after 300 records" in refused.stdout
-    assert "nothing was done" in refused.stderr
-    assert (
-        "epoch 1 with a new model, from offset 350" in line.cli("reset", "--partition", "0", "--yes").stdout
-    )
-    line.run_to_end()
-    assert line.published()["explanations"][0] == before + line.oracle(epoch=1, start=350)["explanations"][0]
-
-
-def test_reset_is_refused_while_the_sidecar_runs(line: Pipeline) -> None:
-    process = line.worker()
-    line.wait_for(lambda: "running from" in process.log())
-    assert "stop the sidecar first" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
-    process.stop()
-
-
-def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
-    first = _held_reset(line, 120)
-    assert "or another reset" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
-    first.signal(signal.SIGUSR2)
-    assert first.wait() == 0, first.log()
-    before = len(line.explanations())
-    line.feed(mixed_records(1, 20, seed=1))
-    line.run_to_end()
-    assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
-
-
-def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
-    reset = _held_reset(line, 120)
-    worker = line.worker()
-    line.wait_for(lambda: _described(line).state == ConsumerGroupState.STABLE and _members(line) == 2, 120)
-    reset.signal(signal.SIGUSR2)
-    assert reset.wait() == 1, reset.log()
-    assert "the reset was aborted and nothing was changed" in reset.log()
-    line.feed(mixed_records(1, 100, seed=1))
-    line.wait_for(line.folded)
-    assert worker.stop() == 0, worker.log()
-    line.verify()
-
-
-def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> None:
-    """They stop a worker that needs one, and a reset is the remedy that its message names."""
-    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
-    key = f"{line.name}/{line.topic_id}/0/manifest"
-    for value in (b"\xff", b"[" * 100_000, b'{"schema": "checkpoint/2", "epoch": 1e300}'):
-        producer.produce(line.topics["checkpoints"], value, key, partition=0)
-    assert producer.flush(30) == 0
-    for future in line.admin.delete_consumer_groups([line.name]).values():
-        future.result()
-    log = line.fails()
-    assert "checkpoint manifest: " in log and "explain-sidecar reset --partition 0 --yes" in log
-    before = len(line.explanations())
-    done = line.cli("reset", "--partition", "0", "--yes").stdout
-    assert "the newest manifest on" in done and "cannot be used and counts as none" in done
-    line.feed(mixed_records(1, 20, seed=1))
-    line.run_to_end()
-    assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
-
-
-def _held_reset(line: Pipeline, seconds: int) -> Process:
-    """A reset that holds before it commits, so long or until SIGUSR2."""
-    hold = {"SIDECAR_CRASH_POINT": f"reset.before:1:stall={seconds}"}
-    process = Process(["-m", "service.cli", "reset", "--partition", "0", "--yes"], line.environment | hold)
-    line.wait_for(lambda: "crash point" in process.log())
-    return process
-
-
-def test_reset_can_fold_the_whole_topic_again(line: Pipeline) -> None:
-    assert (
-        "records 0 to 299 are explained again"
-        in line.cli("reset", "--partition", "0", "--yes", "--from", "earliest").stdout
-    )
-    line.run_to_end()
-    assert line.published()["explanations"][0] == (
-        line.oracle()["explanations"][0] + line.oracle(epoch=1)["explanations"][0]
-    )
 
 
 def test_a_topic_deleted_and_created_again_fails(line: Pipeline) -> None:
@@ -219,21 +114,13 @@ def test_an_expired_group_goes_on_after_the_last_published_message(line: Pipelin
     total = len(line.inputs[0])
     line.wait_for(lambda: line.committed()[0].offset == total)
     process.kill()
-    line.wait_for(lambda: not _members(line), 30)
+    line.wait_for(lambda: not group_of(line).members, 30)
     for future in line.admin.delete_consumer_groups([line.name]).values():
         future.result()
     assert line.committed()[0].offset == OFFSET_INVALID
     line.feed(mixed_records(1, 100, seed=3))
     assert "no committed offset: recovering" in line.run_to_end().log()
     line.verify()
-
-
-def _described(line: Pipeline) -> ConsumerGroupDescription:
-    return line.admin.describe_consumer_groups([line.name])[line.name].result()
-
-
-def _members(line: Pipeline) -> int:
-    return len(_described(line).members)
 
 
 def test_explanations_without_offset_and_snapshot_fail(line: Pipeline) -> None:
@@ -427,64 +314,4 @@ def test_a_sidecar_without_a_key_gets_one(pipeline: Factory, tmp_path) -> None:
     line.run_to_end(EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true")
     line.feed(mixed_records(1, 100, seed=2))
     line.run_to_end()
-    line.verify()
-
-
-def test_a_compacted_input_is_refused(pipeline: Factory) -> None:
-    line = pipeline(1)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])
-    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
-    resource.add_incremental_config(entry)
-    for future in line.admin.incremental_alter_configs([resource]).values():
-        future.result()
-    assert "is compacted" in line.fails()
-
-
-def test_a_short_retention_is_warned_about(pipeline: Factory) -> None:
-    line = pipeline(1, EXPLAIN_CHECKPOINT__MAX_AGE="100000000000")
-    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])
-    resource.add_incremental_config(
-        ConfigEntry("retention.ms", "3600000000000", incremental_operation=AlterConfigOpType.SET)
-    )
-    for future in line.admin.incremental_alter_configs([resource]).values():
-        future.result()
-    line.feed(mixed_records(1, 10))
-    assert "10 × checkpoint.max_age" in line.run_to_end().log()
-
-
-def test_unequal_partition_counts_are_an_error_and_missing_topics_can_be_forbidden(pipeline: Factory) -> None:
-    line = pipeline(2, EXPLAIN_TOPICS__CREATE="false")
-    assert "topics.create is false" in line.fails()
-    for topic in ("explanations", "drift", "dead_letters"):
-        line.create(line.topics[topic], 2)
-    line.create(line.topics["checkpoints"], 3, cleanup_policy="compact")
-    assert (
-        f"{line.topics['checkpoints']!r} has 3 partitions and {line.topics['records']!r} has 2"
-        in line.fails()
-    )
-
-
-def test_an_input_that_gains_partitions_while_running_has_them_folded_from_their_start(
-    pipeline: Factory,
-) -> None:
-    line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"topic.metadata.refresh.interval.ms": 500}')
-    line.feed(mixed_records(1, 100))
-    process = line.worker()
-    line.wait_for(lambda: line.committed()[0].offset == 100)
-    for future in line.admin.create_partitions([NewPartitions(line.topics["records"], 2)]).values():
-        future.result()
-    line.partitions, line.inputs[1] = 2, []
-    line.wait_for(
-        lambda: (
-            len(
-                line.admin.list_topics(line.topics["records"], timeout=5)
-                .topics[line.topics["records"]]
-                .partitions
-            )
-            == 2
-        )
-    )
-    line.feed(mixed_records(2, 200, seed=1))
-    line.wait_for(lambda: line.committed()[1].offset == 100)
-    assert process.stop() == 0, process.log()
     line.verify()

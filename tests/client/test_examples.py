@@ -7,7 +7,7 @@ import numpy as np
 
 from explain_client import Drift
 from explain_client.messages import Importance, Importances
-from tests.service.test_dashboard import outputs
+from tests.feeds import outputs
 
 alert = import_module("explain_client.examples.alert_on_change")
 retrain = import_module("explain_client.examples.retrain_on_drift")

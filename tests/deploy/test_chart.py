@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.conftest import ROOT, run
-from tests.service.test_http import complete_exposition
+from tests.reports import complete_exposition
 
 CHART = "deploy/chart"
 KUBERNETES = "1.31"

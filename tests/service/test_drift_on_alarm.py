@@ -11,9 +11,8 @@ from service.settings import load_settings
 from service.snapshots.snapshot import encode
 from tests.folds import fold, new_state, restored, settings
 from tests.service.test_alarms import EARLY, ONE, STATIC
-from tests.service.test_versions import Line, versioned
 from tests.service.test_windows import stream
-from tests.versions import EXPLAINERS, records, write
+from tests.versions import EXPLAINERS, Line, records, versioned, write
 
 ASKED = {"enabled": True, "on_alarm": True, "window": 400}
 WATCHED = {**EARLY, "subjects": ["loss", "gain"]}

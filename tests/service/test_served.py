@@ -9,8 +9,7 @@ from service.fold.metrics import measure
 from service.settings import Settings
 from service.snapshots.snapshot import encode
 from tests.folds import fold, messages, restored, settings, values
-from tests.service.test_versions import Line, classes, versioned
-from tests.versions import COLUMNS, EXPLAINERS, content, records, write
+from tests.versions import COLUMNS, EXPLAINERS, Line, classes, content, records, versioned, write
 
 
 @pytest.fixture

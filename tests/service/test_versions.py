@@ -16,59 +16,30 @@ from service.errors import SettingsError, SnapshotError, UserError
 from service.fold.identity import fold_settings
 from service.fold.metrics import measure
 from service.fold.models import forget_artefacts, version_artefact
-from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.fold.version_source import ABSENT_SECONDS, VersionSource
+from service.fold.version_source import ABSENT_SECONDS
 from service.settings import Settings, load_settings
 from service.snapshots.snapshot import encode
 from tests.folds import FIRST_TIMESTAMP, messages, record, restored
-from tests.versions import COLUMNS, EXPLAINERS, Alone, content, feature_of, records, said, write
+from tests.versions import (
+    COLUMNS,
+    EXPLAINERS,
+    Alone,
+    Line,
+    classes,
+    content,
+    feature_of,
+    records,
+    said,
+    versioned,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
 def _fresh():
     """Files are read once a process."""
     forget_artefacts()
-
-
-def versioned(pattern, models=None, record=None, **sections):
-    return Settings(
-        **{
-            "record": {"model_version": "served_by", **(record or {})},
-            "models": {"pattern": pattern, **(models or {})},
-            "explainers": EXPLAINERS,
-            "emit": {"every": 5},
-            **sections,
-        }
-    )
-
-
-class Line:
-    """A partition with its source of models; ``fold`` returns what it publishes."""
-
-    def __init__(self, known, state=None):
-        self.settings = known
-        self.state = state or PartitionState(known, 3)
-        self.now = 0.0
-        self.source = VersionSource(known, lambda: self.now)
-
-    def fold(self, objects):
-        return [output for value in objects for output in self.send(record(self.state.next_offset, value))]
-
-    def send(self, given):
-        return self.state.supplied(given, lambda key: None, self.source.find)
-
-    def restart(self):
-        forget_artefacts()
-        return Line(self.settings, restored(encode(self.state), self.settings))
-
-
-def classes(outputs):
-    return [
-        dict(output.headers)["__explain.errors.class"].decode()
-        for output in outputs
-        if output.destination == "dead_letters"
-    ]
 
 
 def test_each_version_is_explained_as_if_it_were_alone(tmp_path):

@@ -1,0 +1,92 @@
+"""`reset` begins a new epoch, and refuses to where anything else is at work."""
+
+import signal
+
+from confluent_kafka import ConsumerGroupState, Producer
+
+from tests.broker.harness import Pipeline, Process, delete_before, group_of, mixed_records
+
+
+def test_a_reset_after_the_loss_begins_a_new_epoch_from_what_is_there(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    delete_before(line, 350)
+    before = line.oracle()["explanations"][0][:30]
+    refused = line.cli("reset", "--partition", "0", status=1)
+    assert "the model and its explanations after 300 records" in refused.stdout
+    assert "nothing was done" in refused.stderr
+    assert (
+        "epoch 1 with a new model, from offset 350" in line.cli("reset", "--partition", "0", "--yes").stdout
+    )
+    line.run_to_end()
+    assert line.published()["explanations"][0] == before + line.oracle(epoch=1, start=350)["explanations"][0]
+
+
+def test_reset_is_refused_while_the_sidecar_runs(line: Pipeline) -> None:
+    process = line.worker()
+    line.wait_for(lambda: "running from" in process.log())
+    assert "stop the sidecar first" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
+    process.stop()
+
+
+def test_a_second_reset_at_the_same_time_is_refused(line: Pipeline) -> None:
+    first = _held_reset(line, 120)
+    assert "or another reset" in line.cli("reset", "--partition", "0", "--yes", status=1).stderr
+    first.signal(signal.SIGUSR2)
+    assert first.wait() == 0, first.log()
+    before = len(line.explanations())
+    line.feed(mixed_records(1, 20, seed=1))
+    line.run_to_end()
+    assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
+
+
+def test_a_worker_that_joins_during_a_reset_makes_it_fail(line: Pipeline) -> None:
+    reset = _held_reset(line, 120)
+    worker = line.worker()
+    line.wait_for(
+        lambda: group_of(line).state == ConsumerGroupState.STABLE and len(group_of(line).members) == 2, 120
+    )
+    reset.signal(signal.SIGUSR2)
+    assert reset.wait() == 1, reset.log()
+    assert "the reset was aborted and nothing was changed" in reset.log()
+    line.feed(mixed_records(1, 100, seed=1))
+    line.wait_for(line.folded)
+    assert worker.stop() == 0, worker.log()
+    line.verify()
+
+
+def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> None:
+    """They stop a worker that needs one, and a reset is the remedy that its message names."""
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    key = f"{line.name}/{line.topic_id}/0/manifest"
+    for value in (b"\xff", b"[" * 100_000, b'{"schema": "checkpoint/2", "epoch": 1e300}'):
+        producer.produce(line.topics["checkpoints"], value, key, partition=0)
+    assert producer.flush(30) == 0
+    for future in line.admin.delete_consumer_groups([line.name]).values():
+        future.result()
+    log = line.fails()
+    assert "checkpoint manifest: " in log and "explain-sidecar reset --partition 0 --yes" in log
+    before = len(line.explanations())
+    done = line.cli("reset", "--partition", "0", "--yes").stdout
+    assert "the newest manifest on" in done and "cannot be used and counts as none" in done
+    line.feed(mixed_records(1, 20, seed=1))
+    line.run_to_end()
+    assert [(m["epoch"], m["seq"]) for m in line.explanations()[before:]] == [(1, 0), (1, 1)]
+
+
+def _held_reset(line: Pipeline, seconds: int) -> Process:
+    """A reset that holds before it commits, so long or until SIGUSR2."""
+    hold = {"SIDECAR_CRASH_POINT": f"reset.before:1:stall={seconds}"}
+    process = Process(["-m", "service.cli", "reset", "--partition", "0", "--yes"], line.environment | hold)
+    line.wait_for(lambda: "crash point" in process.log())
+    return process
+
+
+def test_reset_can_fold_the_whole_topic_again(line: Pipeline) -> None:
+    assert (
+        "records 0 to 299 are explained again"
+        in line.cli("reset", "--partition", "0", "--yes", "--from", "earliest").stdout
+    )
+    line.run_to_end()
+    assert line.published()["explanations"][0] == (
+        line.oracle()["explanations"][0] + line.oracle(epoch=1)["explanations"][0]
+    )

@@ -1,0 +1,70 @@
+"""Topics whose settings do not suit the sidecar, and topics that gain partitions."""
+
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+)
+
+from tests.broker.harness import Factory, mixed_records
+
+
+def test_a_compacted_input_is_refused(pipeline: Factory) -> None:
+    line = pipeline(1)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource.add_incremental_config(entry)
+    for future in line.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    assert "is compacted" in line.fails()
+
+
+def test_a_short_retention_is_warned_about(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_CHECKPOINT__MAX_AGE="100000000000")
+    resource = ConfigResource(ConfigResource.Type.TOPIC, line.topics["records"])
+    resource.add_incremental_config(
+        ConfigEntry("retention.ms", "3600000000000", incremental_operation=AlterConfigOpType.SET)
+    )
+    for future in line.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    line.feed(mixed_records(1, 10))
+    assert "10 × checkpoint.max_age" in line.run_to_end().log()
+
+
+def test_unequal_partition_counts_are_an_error_and_missing_topics_can_be_forbidden(pipeline: Factory) -> None:
+    line = pipeline(2, EXPLAIN_TOPICS__CREATE="false")
+    assert "topics.create is false" in line.fails()
+    for topic in ("explanations", "drift", "dead_letters"):
+        line.create(line.topics[topic], 2)
+    line.create(line.topics["checkpoints"], 3, cleanup_policy="compact")
+    assert (
+        f"{line.topics['checkpoints']!r} has 3 partitions and {line.topics['records']!r} has 2"
+        in line.fails()
+    )
+
+
+def test_an_input_that_gains_partitions_while_running_has_them_folded_from_their_start(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"topic.metadata.refresh.interval.ms": 500}')
+    line.feed(mixed_records(1, 100))
+    process = line.worker()
+    line.wait_for(lambda: line.committed()[0].offset == 100)
+    for future in line.admin.create_partitions([NewPartitions(line.topics["records"], 2)]).values():
+        future.result()
+    line.partitions, line.inputs[1] = 2, []
+    line.wait_for(
+        lambda: (
+            len(
+                line.admin.list_topics(line.topics["records"], timeout=5)
+                .topics[line.topics["records"]]
+                .partitions
+            )
+            == 2
+        )
+    )
+    line.feed(mixed_records(2, 200, seed=1))
+    line.wait_for(lambda: line.committed()[1].offset == 100)
+    assert process.stop() == 0, process.log()
+    line.verify()

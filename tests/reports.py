@@ -1,0 +1,77 @@
+"""Reports of workers, and the exposition of every metric."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from service.http.metrics import exposition
+from service.join.entries import Counts
+from service.kafka.report import Buckets, JoinReport, PartitionReport, Report
+from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
+
+
+def message(features: int) -> dict[str, Any]:
+    cells = {f"feature{n}": {"value": n / 10, "std": 0.1, "low": 0.0, "high": 1.0} for n in range(features)}
+    return {
+        "importance": {name: {"cross_entropy": cells} for name in ("ipfi", "isage")},
+        "estimators": {name: {"evaluator": "generic"} for name in ("ipfi", "isage")},
+    }
+
+
+def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionReport:
+    return PartitionReport(
+        partition=number,
+        since=since,
+        phase="running",
+        position=90,
+        replay_left=0,
+        metrics={
+            "records_total": [([], 80)],
+            "explanations_total": [([], 8)],
+            "rejected_recently": [([], 70)],
+            "alarms_total": [([], 2)],
+            "skipped_records": [([], 3)],
+            "evaluator_fallbacks_total": [([], 3)],
+            "smoothed_loss": [
+                (["cross_entropy", "model", ""], 0.4),
+                (["cross_entropy", "empty", ""], 0.7),
+                (["cross_entropy", "mean_prediction", ""], 0.75),
+            ],
+            "version_records_total": [([""], 80)],
+            "predictions_checked_total": [([""], 80)],
+            "predictions_skewed_total": [([""], 2)],
+        },
+        state_bytes=1000,
+        snapshot_bytes=100,
+        snapshot_at=1.7e9,
+        explanation=message(features) if features else None,
+        drift=None,
+    )
+
+
+def histogram(bounds: tuple[float, ...], *values: float) -> Buckets:
+    made = Histogram(bounds)
+    for value in values:
+        made.observe(value)
+    return Buckets(made.bounds, made.counts, made.seconds)
+
+
+def report(*partitions: PartitionReport, **changes: Any) -> Report:
+    made = Report(
+        alive_at=time.monotonic(),
+        joined=True,
+        rebalances=1,
+        transactions={"committed": 5, "aborted": 1},
+        dead_letters={"not_json": 2},
+        steps={"replaying": histogram(STEP_SECONDS), "running": histogram(STEP_SECONDS, 0.003, 0.0001, 9.0)},
+        commits=histogram(COMMIT_SECONDS, 0.02),
+        partitions=list(partitions),
+    )
+    return replace(made, **changes)
+
+
+def complete_exposition() -> bytes:
+    """Every metric there is, of two partitions."""
+    partitions = {number: partition(number, features=50) for number in range(2)}
+    joins = [JoinReport(0, "running", 0, Counts().by_name())]
+    return exposition([report(*partitions.values(), join=joins)], partitions, {0: 100}, importance=True)
