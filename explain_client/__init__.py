@@ -9,7 +9,7 @@ with Explanations("127.0.0.1:9092", "explanations") as stream:
 
 from explain_client.errors import ChainError, ClientError, SchemaError
 from explain_client.frames import to_pandas
-from explain_client.latest import latest, recent
+from explain_client.latest import latest, newest_segments, recent
 from explain_client.merge import Merged, MergedImportance, merge
 from explain_client.messages import (
     Alarm,
@@ -32,8 +32,7 @@ from explain_client.messages import (
     Skew,
     Window,
 )
-from explain_client.position import Place, Position
-from explain_client.segments import newest_segments
+from explain_client.position import PartitionPosition, Position
 from explain_client.stream import Alarms, Drifts, Explanations, Start
 
 __all__ = [
@@ -57,7 +56,7 @@ __all__ = [
     "MergedImportance",
     "ModelVersion",
     "Moment",
-    "Place",
+    "PartitionPosition",
     "Position",
     "SchemaError",
     "Segment",

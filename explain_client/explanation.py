@@ -6,76 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from explain_client.challenger import DIFFERENCE, Challenger, challenger_of
 from explain_client.errors import SchemaError
 from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
-
-_IMPORTANCE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True, "floor": 0.031}
-_DIFFERENCE = {
-    "value": -0.021,
-    "low": -0.031,
-    "high": -0.012,
-    "records": 5650,
-    "clipped": 0,
-    "limit": 1.6,
-    "better": "challenger",
-    "sentence": "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Importance:
-    """Importance of one feature under one loss, in units of that loss; null (``None``) where nothing is known yet."""
-
-    value: float | None = described("Estimated importance.", 0.042, unit="loss")
-    std: float | None = described("Standard error of the value.", 0.008, unit="loss")
-    low: float | None = described(
-        "Lower end of the confidence band, null until it is settled.", 0.026, unit="loss"
-    )
-    high: float | None = described(
-        "Upper end of the confidence band, null until it is settled.", 0.057, unit="loss"
-    )
-    settled: bool = described(
-        "Whether the band may be believed: enough informative records since the feature came and since the last change.",
-        True,
-    )
-    floor: float | None = described(
-        "Smallest lasting change of the importance that an alarm could notice now; null without alarms, and while they warm up.",
-        0.031,
-        unit="loss",
-        default=None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Smoothed prequential loss: of the model, and of two that know no feature."""
-
-    model: float | None = described(
-        "Smoothed loss of the model on records it had not learnt from.", 0.502, unit="loss"
-    )
-    empty: float | None = described(
-        "Smoothed loss of the frequencies of the labels before, of their mean for numbers.",
-        0.555,
-        unit="loss",
-    )
-    mean_prediction: float | None = described(
-        "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.", 0.561, unit="loss"
-    )
-    floor: float | None = described(
-        "Smallest lasting change of the model's loss that an alarm could notice now; null without alarms, and while they warm up.",
-        0.058,
-        unit="loss",
-        default=None,
-    )
-    gain_floor: float | None = described(
-        "The same of the model's gain over no model.", 0.047, unit="loss", default=None
-    )
-    served: float | None = described(
-        "Smoothed loss of the predictions that were served; null where records have none.",
-        0.504,
-        unit="loss",
-        default=None,
-    )
+from explain_client.importance import (
+    EXAMPLE,
+    Importance,
+    Importances,
+    Losses,
+    importances_of,
+    losses_of,
+    pick,
+)
+from explain_client.segments import Segment, segment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,124 +58,6 @@ class ModelVersion:
     name: str = described("Its name, as in the records that it served.", "7")
     sha256: str = described("SHA-256 of its file.", "9f2a" * 16)
     records: int = described("Records that it served, since it was opened.", 1200, ge=1, unit="records")
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentLosses:
-    """Smoothed prequential loss of the records of a segment."""
-
-    model: float | None = described("Smoothed loss of the model.", 0.502, unit="loss")
-    empty: float | None = described(
-        "Smoothed loss of the frequencies of the labels before, of all records.", 0.555, unit="loss"
-    )
-    floor: float | None = described(
-        "Smallest lasting change of the model's loss that an alarm on the segment could notice now; null without alarms on segments, and while they warm up.",
-        0.058,
-        unit="loss",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """What is known of the records that have one value of a feature."""
-
-    feature: str = described("The feature, the setting `by` of the explainer.", "carrier")
-    value: str | None = described(
-        "Its value: a string as it is, else as JSON; null for all values that are not kept apart, and for none.",
-        "AA",
-    )
-    records: int = described("Explained records in the segment.", 1200, ge=1, unit="records")
-    performance: Mapping[str, SegmentLosses] = described(
-        "By loss.", {"cross_entropy": {"model": 0.502, "empty": 0.555, "floor": None}}
-    )
-    importances: Mapping[str, Mapping[str, Importance]] = described(
-        "By loss and feature.", {"cross_entropy": {"dep_hour": _IMPORTANCE}}, alias="importance"
-    )
-
-    def importance(self, loss: str | None = None) -> Importances:
-        """Importance by feature under a loss, by default the first one. ``KeyError`` names those known."""
-        return Importances(_pick(self.importances, loss, "loss"))
-
-
-class Importances(dict[str, Importance]):
-    """Importance by feature."""
-
-    def top(self, k: int) -> list[tuple[str, Importance]]:
-        """The k features of largest value, the largest first; unknown ones last."""
-        known = sorted(self.items(), key=lambda cell: (cell[1].value is None, -(cell[1].value or 0.0)))
-        return known[:k]
-
-
-@dataclass(frozen=True, slots=True)
-class LossDifference:
-    """The mean difference of a loss, challenger minus model, with an interval that holds at every time one looks; null until it is known."""
-
-    value: float | None = described(
-        "Mean over the records of the challenger's loss minus the model's; below 0 the challenger loses less.",
-        -0.021,
-        unit="loss",
-    )
-    low: float | None = described(
-        "Lower end of the interval, which holds at all times together with the probability `challenger.confidence`.",
-        -0.031,
-        unit="loss",
-    )
-    high: float | None = described("Upper end of the interval.", -0.012, unit="loss")
-    records: int = described(
-        "Records that count. Where a loss has no largest value, the first ones only say how large differences are.",
-        5650,
-        ge=0,
-        unit="records",
-    )
-    clipped: int = described(
-        "Records of these whose difference is beyond the limit, and counts as it.", 3, ge=0, unit="records"
-    )
-    limit: float | None = described("The limit, which was fixed before the record.", 1.6, unit="loss")
-    better: Literal["model", "challenger"] | None = described(
-        "Which of them loses less; null while the interval holds 0.", "challenger"
-    )
-    sentence: str = described(
-        "The difference in words.",
-        "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks; 3 differences count as ±1.6",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Challenger:
-    """The second model, and how it differs from the first one on the same records."""
-
-    name: str = described("Its factory, or the address of its file.", "models/next.ubj")
-    performance: Mapping[str, Losses] = described(
-        "By loss, as that of the model.",
-        {"cross_entropy": {"model": 0.481, "empty": 0.555, "mean_prediction": 0.561}},
-    )
-    difference: Mapping[str, LossDifference] = described(
-        "By loss: which of the two loses less, and by how much?",
-        {"cross_entropy": _DIFFERENCE},
-    )
-    importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
-        "By estimator, loss and feature: what drives the challenger.",
-        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
-        alias="importance",
-    )
-    importance_differences: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
-        "By estimator, loss and feature: the challenger's importance minus the model's, by the same draws; its band holds where one looks once.",
-        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
-        alias="importance_difference",
-    )
-
-    def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
-        """As ``Explanation.importance``."""
-        return Importances(_pick(_pick(self.importances, estimator, "estimator"), loss, "loss"))
-
-    def importance_difference(self, estimator: str | None = None, loss: str | None = None) -> Importances:
-        """The same of the differences."""
-        return Importances(_pick(_pick(self.importance_differences, estimator, "estimator"), loss, "loss"))
-
-    def loss_difference(self, loss: str | None = None) -> LossDifference:
-        """The difference of a loss, by default the first one. ``KeyError`` names those known."""
-        found: LossDifference = _pick(self.difference, loss, "loss")
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +107,7 @@ class Explanation(Message):
     )
     importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
         "By estimator, loss and feature.",
-        {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+        {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
         alias="importance",
     )
     estimators: Mapping[str, Mapping[str, Any]] = described(
@@ -293,9 +118,9 @@ class Explanation(Message):
         {
             "name": "models/next.ubj",
             "performance": {"cross_entropy": {"model": 0.481, "empty": 0.555, "mean_prediction": 0.561}},
-            "difference": {"cross_entropy": _DIFFERENCE},
-            "importance": {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
-            "importance_difference": {"ipfi": {"cross_entropy": {"dep_hour": _IMPORTANCE}}},
+            "difference": {"cross_entropy": DIFFERENCE},
+            "importance": {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
+            "importance_difference": {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
         },
     )
     segments: Mapping[str, Segment] = described(
@@ -314,7 +139,7 @@ class Explanation(Message):
 
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
-        return Importances(_pick(_pick(self.importances, estimator, "estimator"), loss, "loss"))
+        return Importances(pick(pick(self.importances, estimator, "estimator"), loss, "loss"))
 
     @classmethod
     def from_json(cls, value: bytes) -> Explanation:
@@ -333,7 +158,7 @@ class Explanation(Message):
                 require(version, str, "name", "sha256")
                 require(version, int, "records")
                 data["version"] = ModelVersion(**{name: version[name] for name in _VERSION})
-            data["performance"] = _performance(data["performance"])
+            data["performance"] = losses_of(data["performance"])
             skew = data.setdefault("skew", None)
             if skew is not None:
                 require(skew, int, "checked", "differing")
@@ -344,11 +169,11 @@ class Explanation(Message):
                 require(delay, int, "labels", "implied")
                 require(delay, int, *(name for name in _PERCENTILES if delay[name] is not None))
                 data["label_delay"] = LabelDelay(**{name: delay[name] for name in _DELAY})
-            data["importances"] = _importances(data["importance"])
+            data["importances"] = importances_of(data["importance"])
             if data.setdefault("challenger", None) is not None:
-                data["challenger"] = _challenger(data["challenger"])
+                data["challenger"] = challenger_of(data["challenger"])
             data["segments"] = {
-                estimator: _segment(segment) for estimator, segment in data.get("segments", {}).items()
+                estimator: segment_of(segment) for estimator, segment in data.get("segments", {}).items()
             }
             require(data, dict, "estimators")
             require(data["estimators"], dict, *data["estimators"])
@@ -366,75 +191,3 @@ _SKEW = tuple(field.name for field in fields(Skew))
 _VERSION = tuple(field.name for field in fields(ModelVersion))
 _PERCENTILES = _DELAY[2:]
 _COUNTS = ("records", "explained", "rejected", "rejected_recently")
-
-
-def _segment(data: Mapping[str, Any]) -> Segment:
-    require(dict(data), int, "records")
-    require({"feature": data["feature"], "value": data["value"] or ""}, str, "feature", "value")
-    losses = {
-        loss: SegmentLosses(*figures(known["model"], known["empty"], known["floor"]))
-        for loss, known in data["performance"].items()
-    }
-    return Segment(data["feature"], data["value"], data["records"], losses, _by_loss(data["importance"]))
-
-
-def _importance(cell: Mapping[str, Any]) -> Importance:
-    """Messages of earlier versions, whose bands were always there, do not say whether they are settled: they are not."""
-    value, std, low, high, floor = figures(
-        cell["value"], cell["std"], cell["low"], cell["high"], cell.get("floor")
-    )
-    return Importance(value, std, low, high, cell.get("settled") is True, floor)
-
-
-def _performance(data: Mapping[str, Any]) -> dict[str, Losses]:
-    return {
-        loss: Losses(
-            *figures(
-                performance["model"],
-                performance["empty"],
-                *map(performance.get, ("mean_prediction", "floor", "gain_floor", "served")),
-            )
-        )
-        for loss, performance in data.items()
-    }
-
-
-def _importances(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Importance]]]:
-    return {estimator: _by_loss(importances) for estimator, importances in data.items()}
-
-
-def _by_loss(data: Mapping[str, Any]) -> dict[str, dict[str, Importance]]:
-    return {
-        loss: {feature: _importance(cell) for feature, cell in features.items()}
-        for loss, features in data.items()
-    }
-
-
-def _challenger(data: Mapping[str, Any]) -> Challenger:
-    require(data, str, "name")
-    return Challenger(
-        data["name"],
-        _performance(data["performance"]),
-        {loss: _loss_difference(cell) for loss, cell in data["difference"].items()},
-        _importances(data["importance"]),
-        _importances(data["importance_difference"]),
-    )
-
-
-def _loss_difference(data: Mapping[str, Any]) -> LossDifference:
-    require(data, int, "records", "clipped")
-    require(data, str, "sentence")
-    if data["better"] not in (None, "model", "challenger"):
-        raise TypeError(f"better is {data['better']!r:.60}, and has to be model, challenger or null")
-    value, low, high, limit = figures(data["value"], data["low"], data["high"], data["limit"])
-    return LossDifference(
-        value, low, high, data["records"], data["clipped"], limit, data["better"], data["sentence"]
-    )
-
-
-def _pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:
-    if name is None:
-        return next(iter(known.values()), {})
-    if name not in known:
-        raise KeyError(f"{kind} {name!r} is not in this explanation, which has {', '.join(known) or 'none'}")
-    return known[name]

@@ -1,15 +1,15 @@
-"""The newest explanations of every partition, without reading the topic from its beginning."""
+"""The newest explanations of every partition, without reading the topic from its beginning; the newest of each segment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_client.errors import ClientError
 from explain_client.kafka import CONNECT_SECONDS, connect, reached_end, reason
-from explain_client.messages import Explanation
+from explain_client.messages import Explanation, Segment
 
 FIRST_STEP = 64
 """Offsets that the search goes back at first; four times as many at each further step."""
@@ -42,6 +42,22 @@ def recent(
         for found in _newest(servers, topic, window, app_id, config).values()
         for explanation in found
     ]
+
+
+def newest_segments(
+    explanations: Iterable[Explanation], estimator: str | None = None
+) -> dict[str | None, Segment]:
+    """What was told last of each segment of an estimator, by value, by default of the first that has any.
+
+    The explanations are those of one partition and epoch, in their order, such as of ``Explanations`` with ``follow=False``.
+    """
+    found: dict[str | None, Segment] = {}
+    for explanation in explanations:
+        segments = explanation.segments
+        segment = next(iter(segments.values()), None) if estimator is None else segments.get(estimator)
+        if segment is not None:
+            found[segment.value] = segment
+    return found
 
 
 def _newest(

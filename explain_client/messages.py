@@ -5,22 +5,13 @@ generated from their metadata: description, unit (``x-unit``), examples and boun
 """
 
 from explain_client.alarm import Alarm, Moment, SegmentName, Side
+from explain_client.challenger import Challenger, LossDifference
 from explain_client.dead_letter import DeadLetterHeaders
 from explain_client.drift import AlarmReference, Drift, Window
-from explain_client.explanation import (
-    Challenger,
-    Explanation,
-    Importance,
-    Importances,
-    LabelDelay,
-    LossDifference,
-    Losses,
-    ModelVersion,
-    Segment,
-    SegmentLosses,
-    Skew,
-)
+from explain_client.explanation import Explanation, LabelDelay, ModelVersion, Skew
 from explain_client.fields import is_date, unframed, utc
+from explain_client.importance import Importance, Importances, Losses
+from explain_client.segments import Segment, SegmentLosses
 
 __all__ = [
     "Alarm",

@@ -13,7 +13,7 @@ from explain_client.errors import ClientError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionPosition:
     """The next offset of a partition of the explanations topic, and the chains seen up to it, by what they belong to."""
 
     offset: int
@@ -23,25 +23,28 @@ class Place:
         return {"offset": self.offset, "chains": {name: list(link) for name, link in self.chains.items()}}
 
     @classmethod
-    def from_dict(cls, data: Any) -> Place:
+    def from_dict(cls, data: Any) -> PartitionPosition:
         return cls(int(data["offset"]), {name: Link(*link) for name, link in data["chains"].items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place of each partition; a partition without one is read from its beginning."""
+    """The position in each partition; a partition without one is read from its beginning."""
 
-    places: Mapping[int, Place]
+    partitions: Mapping[int, PartitionPosition]
 
     def to_json(self) -> str:
         """For a file or a database: ``Position.from_json`` reads it."""
-        return orjson.dumps({str(number): place.to_dict() for number, place in self.places.items()}).decode()
+        return orjson.dumps(
+            {str(number): partition.to_dict() for number, partition in self.partitions.items()}
+        ).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Position:
         """Raises ``ClientError`` for what is no position."""
         try:
-            return cls({int(number): Place.from_dict(place) for number, place in orjson.loads(text).items()})
+            partitions = orjson.loads(text).items()
+            return cls({int(number): PartitionPosition.from_dict(data) for number, data in partitions})
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClientError(
                 f"not a position: {text[:60]!r}; give what Position.to_json() returned"

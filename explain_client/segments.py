@@ -1,23 +1,57 @@
-"""Segments of several explanations: each explanation tells of one of an estimator's segments."""
+"""Segments: the records that have one value of a feature."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from explain_client.explanation import Explanation, Segment
+from explain_client.fields import described, figures, require
+from explain_client.importance import EXAMPLE, Importance, Importances, by_loss, pick
 
 
-def newest_segments(
-    explanations: Iterable[Explanation], estimator: str | None = None
-) -> dict[str | None, Segment]:
-    """What was told last of each segment of an estimator, by value, by default of the first that has any.
+@dataclass(frozen=True, slots=True)
+class SegmentLosses:
+    """Smoothed prequential loss of the records of a segment."""
 
-    The explanations are those of one partition and epoch, in their order, such as of ``Explanations`` with ``follow=False``.
-    """
-    found: dict[str | None, Segment] = {}
-    for explanation in explanations:
-        segments = explanation.segments
-        segment = next(iter(segments.values()), None) if estimator is None else segments.get(estimator)
-        if segment is not None:
-            found[segment.value] = segment
-    return found
+    model: float | None = described("Smoothed loss of the model.", 0.502, unit="loss")
+    empty: float | None = described(
+        "Smoothed loss of the frequencies of the labels before, of all records.", 0.555, unit="loss"
+    )
+    floor: float | None = described(
+        "Smallest lasting change of the model's loss that an alarm on the segment could notice now; null without alarms on segments, and while they warm up.",
+        0.058,
+        unit="loss",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is known of the records that have one value of a feature."""
+
+    feature: str = described("The feature, the setting `by` of the explainer.", "carrier")
+    value: str | None = described(
+        "Its value: a string as it is, else as JSON; null for all values that are not kept apart, and for none.",
+        "AA",
+    )
+    records: int = described("Explained records in the segment.", 1200, ge=1, unit="records")
+    performance: Mapping[str, SegmentLosses] = described(
+        "By loss.", {"cross_entropy": {"model": 0.502, "empty": 0.555, "floor": None}}
+    )
+    importances: Mapping[str, Mapping[str, Importance]] = described(
+        "By loss and feature.", {"cross_entropy": {"dep_hour": EXAMPLE}}, alias="importance"
+    )
+
+    def importance(self, loss: str | None = None) -> Importances:
+        """Importance by feature under a loss, by default the first one. ``KeyError`` names those known."""
+        return Importances(pick(self.importances, loss, "loss"))
+
+
+def segment_of(data: Mapping[str, Any]) -> Segment:
+    require(dict(data), int, "records")
+    require({"feature": data["feature"], "value": data["value"] or ""}, str, "feature", "value")
+    losses = {
+        loss: SegmentLosses(*figures(known["model"], known["empty"], known["floor"]))
+        for loss, known in data["performance"].items()
+    }
+    return Segment(data["feature"], data["value"], data["records"], losses, by_loss(data["importance"]))

@@ -23,7 +23,7 @@ from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, ClientError
 from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
 from explain_client.messages import Alarm, Drift, Explanation
-from explain_client.position import Place, Position
+from explain_client.position import PartitionPosition, Position
 
 Start = Literal["earliest", "latest"] | datetime | timedelta | Position
 Verify = Literal["raise", "warn", "off"]
@@ -73,16 +73,16 @@ class Stream(Generic[M]):
         self._app_id = app_id
         self._group, self._servers, self._config = group_id, servers, dict(config or {})
         self._consumer: Consumer | None = None
-        self._places: dict[int, Place] = {}
+        self._positions: dict[int, PartitionPosition] = {}
         self._left: set[int] = set()
         self._open = False
         self._uncommitted: int | None = None
-        self._polling: asyncio.Future[tuple[M, int, Place] | None] | None = None
+        self._polling: asyncio.Future[tuple[M, int, PartitionPosition] | None] | None = None
 
     @property
     def position(self) -> Position:
         """Where to go on after the message that came last: a ``start`` for another reader."""
-        return Position(dict(self._places))
+        return Position(dict(self._positions))
 
     def __enter__(self) -> Self:
         consumer, partitions = connect(self._servers, self._topic, self._group, self._config)
@@ -146,7 +146,7 @@ class Stream(Generic[M]):
             raise StopAsyncIteration
         return self._taken(found)
 
-    def _next(self) -> tuple[M, int, Place] | None:
+    def _next(self) -> tuple[M, int, PartitionPosition] | None:
         if self._consumer is None:
             raise ClientError("the stream is not open; use it in a with block")
         try:
@@ -165,14 +165,14 @@ class Stream(Generic[M]):
             raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
         return None
 
-    def _verified(self, message: Message, found: M) -> tuple[M, int, Place]:
-        """The message, its partition, and the place after it."""
+    def _verified(self, message: Message, found: M) -> tuple[M, int, PartitionPosition]:
+        """The message, its partition, and the position after it."""
         number = message.partition() or 0
         chains: dict[str, Link] = {}
-        place = self._places.get(number)
+        before = self._positions.get(number)
         if self._verify != "off":
             name = f"{found.app_id}/{found.topic}/{found.partition}"
-            chains = dict(place.chains) if place else {}
+            chains = dict(before.chains) if before else {}
             try:
                 chains[name] = next_link(chains.get(name), found)
             except ChainError as error:
@@ -180,10 +180,10 @@ class Stream(Generic[M]):
                     raise
                 log.warning("%s", error)
                 chains[name] = Link(found.epoch, found.seq, found.digest)
-        return found, number, Place((message.offset() or 0) + 1, chains)
+        return found, number, PartitionPosition((message.offset() or 0) + 1, chains)
 
-    def _taken(self, found: tuple[M, int, Place]) -> M:
-        message, number, self._places[number] = found
+    def _taken(self, found: tuple[M, int, PartitionPosition]) -> M:
+        message, number, self._positions[number] = found
         self._uncommitted = number
         return message
 
@@ -193,10 +193,10 @@ class Stream(Generic[M]):
         """The offsets that ``start`` means; positions are kept, so that they are known before the first message."""
         consumer, start = self._reader, self._start
         if isinstance(start, Position):
-            self._places |= {number: place for number, place in start.places.items() if number in partitions}
+            self._positions |= {number: at for number, at in start.partitions.items() if number in partitions}
             return [
-                TopicPartition(self._topic, number, self._places[number].offset)
-                if number in self._places
+                TopicPartition(self._topic, number, self._positions[number].offset)
+                if number in self._positions
                 else TopicPartition(self._topic, number, OFFSET_BEGINNING)
                 for number in partitions
             ]
@@ -210,12 +210,12 @@ class Stream(Generic[M]):
                 starts = {}
             for number in partitions:
                 if number not in starts:
-                    place = TopicPartition(self._topic, number)
-                    low, high = consumer.get_watermark_offsets(place, timeout=CONNECT_SECONDS)
+                    partition = TopicPartition(self._topic, number)
+                    low, high = consumer.get_watermark_offsets(partition, timeout=CONNECT_SECONDS)
                     starts[number] = low if start == "earliest" else high
         except KafkaException as error:
             raise ClientError(f"topic {self._topic!r}: {reason(error)}") from None
-        self._places |= {number: Place(offset) for number, offset in starts.items()}
+        self._positions |= {number: PartitionPosition(offset) for number, offset in starts.items()}
         return [TopicPartition(self._topic, number, offset) for number, offset in starts.items()]
 
     # --- as a member of a group
@@ -224,28 +224,32 @@ class Stream(Generic[M]):
         known: list[TopicPartition] = []
         for committed in consumer.committed(given, timeout=CONNECT_SECONDS):
             if committed.offset >= 0:
-                self._places[committed.partition] = Place(committed.offset, _chains(committed.metadata))
+                self._positions[committed.partition] = PartitionPosition(
+                    committed.offset, _chains(committed.metadata)
+                )
                 known.append(TopicPartition(self._topic, committed.partition, committed.offset))
-        fresh = sorted({place.partition for place in given} - {place.partition for place in known})
-        self._left = {place.partition for place in given}
+        fresh = sorted(
+            {assigned.partition for assigned in given} - {committed.partition for committed in known}
+        )
+        self._left = {assigned.partition for assigned in given}
         consumer.assign(known + self._begin(fresh))
 
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         # What the loop's body was done with is committed before each poll, and this runs within one.
-        for place in taken:
-            self._places.pop(place.partition, None)
-            self._left.discard(place.partition)
+        for revoked in taken:
+            self._positions.pop(revoked.partition, None)
+            self._left.discard(revoked.partition)
 
     def _commit(self) -> None:
         """Commit the message that the loop's body is done with; the chain goes along in the metadata."""
         number, self._uncommitted = self._uncommitted, None
         if self._group is None or number is None:
             return
-        place = self._places[number]
-        metadata = orjson.dumps(place.to_dict()).decode()
+        position = self._positions[number]
+        metadata = orjson.dumps(position.to_dict()).decode()
         try:
             self._reader.commit(
-                offsets=[TopicPartition(self._topic, number, place.offset, metadata=metadata)],
+                offsets=[TopicPartition(self._topic, number, position.offset, metadata=metadata)],
                 asynchronous=False,
             )
         except KafkaException as error:
@@ -295,7 +299,7 @@ class Alarms(Stream[Alarm]):
 def _chains(metadata: str | None) -> Mapping[str, Link]:
     """The chains that came with a committed offset; none where something else committed it."""
     try:
-        return Place.from_dict(orjson.loads(metadata or "")).chains
+        return PartitionPosition.from_dict(orjson.loads(metadata or "")).chains
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
 

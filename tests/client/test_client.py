@@ -13,7 +13,7 @@ from explain_client import (
     Explanation,
     Explanations,
     Importance,
-    Place,
+    PartitionPosition,
     Position,
     SchemaError,
     merge,
@@ -175,7 +175,7 @@ def test_a_single_altered_byte_breaks_the_chain(index):
 
 
 def test_a_position_survives_json():
-    position = Position({0: Place(7), 3: Place(12, {"app/t/3": Link(1, 4, "00ff")})})
+    position = Position({0: PartitionPosition(7), 3: PartitionPosition(12, {"app/t/3": Link(1, 4, "00ff")})})
     assert Position.from_json(position.to_json()) == position
 
 

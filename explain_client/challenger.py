@@ -1,0 +1,123 @@
+"""The challenger: a second model, compared with the first one on the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from explain_client.fields import described, figures, require
+from explain_client.importance import (
+    EXAMPLE,
+    Importance,
+    Importances,
+    Losses,
+    importances_of,
+    losses_of,
+    pick,
+)
+
+DIFFERENCE = {
+    "value": -0.021,
+    "low": -0.031,
+    "high": -0.012,
+    "records": 5650,
+    "clipped": 0,
+    "limit": 1.6,
+    "better": "challenger",
+    "sentence": "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LossDifference:
+    """The mean difference of a loss, challenger minus model, with an interval that holds at every time one looks; null until it is known."""
+
+    value: float | None = described(
+        "Mean over the records of the challenger's loss minus the model's; below 0 the challenger loses less.",
+        -0.021,
+        unit="loss",
+    )
+    low: float | None = described(
+        "Lower end of the interval, which holds at all times together with the probability `challenger.confidence`.",
+        -0.031,
+        unit="loss",
+    )
+    high: float | None = described("Upper end of the interval.", -0.012, unit="loss")
+    records: int = described(
+        "Records that count. Where a loss has no largest value, the first ones only say how large differences are.",
+        5650,
+        ge=0,
+        unit="records",
+    )
+    clipped: int = described(
+        "Records of these whose difference is beyond the limit, and counts as it.", 3, ge=0, unit="records"
+    )
+    limit: float | None = described("The limit, which was fixed before the record.", 1.6, unit="loss")
+    better: Literal["model", "challenger"] | None = described(
+        "Which of them loses less; null while the interval holds 0.", "challenger"
+    )
+    sentence: str = described(
+        "The difference in words.",
+        "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks; 3 differences count as ±1.6",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Challenger:
+    """The second model, and how it differs from the first one on the same records."""
+
+    name: str = described("Its factory, or the address of its file.", "models/next.ubj")
+    performance: Mapping[str, Losses] = described(
+        "By loss, as that of the model.",
+        {"cross_entropy": {"model": 0.481, "empty": 0.555, "mean_prediction": 0.561}},
+    )
+    difference: Mapping[str, LossDifference] = described(
+        "By loss: which of the two loses less, and by how much?",
+        {"cross_entropy": DIFFERENCE},
+    )
+    importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
+        "By estimator, loss and feature: what drives the challenger.",
+        {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
+        alias="importance",
+    )
+    importance_differences: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
+        "By estimator, loss and feature: the challenger's importance minus the model's, by the same draws; its band holds where one looks once.",
+        {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
+        alias="importance_difference",
+    )
+
+    def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
+        """As ``Explanation.importance``."""
+        return Importances(pick(pick(self.importances, estimator, "estimator"), loss, "loss"))
+
+    def importance_difference(self, estimator: str | None = None, loss: str | None = None) -> Importances:
+        """The same of the differences."""
+        return Importances(pick(pick(self.importance_differences, estimator, "estimator"), loss, "loss"))
+
+    def loss_difference(self, loss: str | None = None) -> LossDifference:
+        """The difference of a loss, by default the first one. ``KeyError`` names those known."""
+        found: LossDifference = pick(self.difference, loss, "loss")
+        return found
+
+
+def challenger_of(data: Mapping[str, Any]) -> Challenger:
+    require(data, str, "name")
+    return Challenger(
+        data["name"],
+        losses_of(data["performance"]),
+        {loss: _difference(cell) for loss, cell in data["difference"].items()},
+        importances_of(data["importance"]),
+        importances_of(data["importance_difference"]),
+    )
+
+
+def _difference(data: Mapping[str, Any]) -> LossDifference:
+    require(data, int, "records", "clipped")
+    require(data, str, "sentence")
+    if data["better"] not in (None, "model", "challenger"):
+        raise TypeError(f"better is {data['better']!r:.60}, and has to be model, challenger or null")
+    value, low, high, limit = figures(data["value"], data["low"], data["high"], data["limit"])
+    return LossDifference(
+        value, low, high, data["records"], data["clipped"], limit, data["better"], data["sentence"]
+    )

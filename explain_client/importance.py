@@ -1,0 +1,116 @@
+"""Importances and losses, as explanations, segments and challengers have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explain_client.fields import described, figures
+
+EXAMPLE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True, "floor": 0.031}
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """Importance of one feature under one loss, in units of that loss; null (``None``) where nothing is known yet."""
+
+    value: float | None = described("Estimated importance.", 0.042, unit="loss")
+    std: float | None = described("Standard error of the value.", 0.008, unit="loss")
+    low: float | None = described(
+        "Lower end of the confidence band, null until it is settled.", 0.026, unit="loss"
+    )
+    high: float | None = described(
+        "Upper end of the confidence band, null until it is settled.", 0.057, unit="loss"
+    )
+    settled: bool = described(
+        "Whether the band may be believed: enough informative records since the feature came and since the last change.",
+        True,
+    )
+    floor: float | None = described(
+        "Smallest lasting change of the importance that an alarm could notice now; null without alarms, and while they warm up.",
+        0.031,
+        unit="loss",
+        default=None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Smoothed prequential loss: of the model, and of two that know no feature."""
+
+    model: float | None = described(
+        "Smoothed loss of the model on records it had not learnt from.", 0.502, unit="loss"
+    )
+    empty: float | None = described(
+        "Smoothed loss of the frequencies of the labels before, of their mean for numbers.",
+        0.555,
+        unit="loss",
+    )
+    mean_prediction: float | None = described(
+        "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.", 0.561, unit="loss"
+    )
+    floor: float | None = described(
+        "Smallest lasting change of the model's loss that an alarm could notice now; null without alarms, and while they warm up.",
+        0.058,
+        unit="loss",
+        default=None,
+    )
+    gain_floor: float | None = described(
+        "The same of the model's gain over no model.", 0.047, unit="loss", default=None
+    )
+    served: float | None = described(
+        "Smoothed loss of the predictions that were served; null where records have none.",
+        0.504,
+        unit="loss",
+        default=None,
+    )
+
+
+class Importances(dict[str, Importance]):
+    """Importance by feature."""
+
+    def top(self, k: int) -> list[tuple[str, Importance]]:
+        """The k features of largest value, the largest first; unknown ones last."""
+        known = sorted(self.items(), key=lambda cell: (cell[1].value is None, -(cell[1].value or 0.0)))
+        return known[:k]
+
+
+def _importance(cell: Mapping[str, Any]) -> Importance:
+    """Messages of earlier versions, whose bands were always there, do not say whether they are settled: they are not."""
+    value, std, low, high, floor = figures(
+        cell["value"], cell["std"], cell["low"], cell["high"], cell.get("floor")
+    )
+    return Importance(value, std, low, high, cell.get("settled") is True, floor)
+
+
+def losses_of(data: Mapping[str, Any]) -> dict[str, Losses]:
+    return {
+        loss: Losses(
+            *figures(
+                performance["model"],
+                performance["empty"],
+                *map(performance.get, ("mean_prediction", "floor", "gain_floor", "served")),
+            )
+        )
+        for loss, performance in data.items()
+    }
+
+
+def importances_of(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Importance]]]:
+    return {estimator: by_loss(importances) for estimator, importances in data.items()}
+
+
+def by_loss(data: Mapping[str, Any]) -> dict[str, dict[str, Importance]]:
+    return {
+        loss: {feature: _importance(cell) for feature, cell in features.items()}
+        for loss, features in data.items()
+    }
+
+
+def pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:
+    if name is None:
+        return next(iter(known.values()), {})
+    if name not in known:
+        raise KeyError(f"{kind} {name!r} is not in this explanation, which has {', '.join(known) or 'none'}")
+    return known[name]
