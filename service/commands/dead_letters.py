@@ -16,10 +16,11 @@ from service.crash_points import reach
 from service.errors import UserError
 from service.fold.messages import LETTER_PREFIX, NOT_KEPT, letter_headers
 from service.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
+from service.kafka.errors import Aborted, Fenced
 from service.kafka.headers import read_headers
 from service.kafka.stream import messages
 from service.kafka.topics import Topics
-from service.kafka.transaction import Aborted, Fenced, Sent, Transaction
+from service.kafka.transaction import Sent, Transaction
 from service.settings import Settings
 
 BATCH = 1_000

@@ -13,9 +13,10 @@ from service.errors import SnapshotError, UserError
 from service.fold.identity import fold_settings
 from service.kafka.checkpoints import Location, Pointer, Undecided, point, to_records
 from service.kafka.clients import ErrorLog, admin_client, reading_consumer
+from service.kafka.errors import Aborted, Fenced
 from service.kafka.past import Past, Published
 from service.kafka.topics import Topics
-from service.kafka.transaction import Aborted, Fenced, Transaction
+from service.kafka.transaction import Transaction
 from service.settings import Settings
 from service.snapshots.signatures import Keys, read_keys
 from service.snapshots.snapshot import Manifest, begin, take

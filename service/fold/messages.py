@@ -5,6 +5,7 @@ Each output topic carries a chain per partition, which ``explain_client.chain`` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +32,11 @@ NOT_KEPT = "not_kept"
 
 LETTER_PREFIX = "__explain."
 """Prefix of the headers that the sidecar adds to a dead letter."""
+
+MAX_KEY = 200
+"""Characters of a key that is taken for the name of its partition."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class Event(NamedTuple):
@@ -136,6 +142,15 @@ def app_of(message: bytes) -> str | None:
     except orjson.JSONDecodeError:
         return None
     return data.get("app_id") if isinstance(data, dict) else None
+
+
+def key_text(key: bytes | None) -> str | None:
+    """A key as a name; None where it is not text, such as a key with a schema's id, or is too long."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if 0 < len(text) <= MAX_KEY and not _CONTROL.search(text) else None
 
 
 def _hex(value: bytes | None) -> str | None:

@@ -7,7 +7,6 @@ random generator and no thread in it; that is what makes recovery exact.
 from __future__ import annotations
 
 import hashlib
-import re
 import struct
 from typing import Annotated, Any, Literal
 
@@ -25,7 +24,17 @@ from service.fold.drift_on_alarm import Recent, RecentData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.label_delay import Delays, LabelDelay
-from service.fold.messages import Chain, Destination, Event, Output, dead_letter, headers_of, sealed
+from service.fold.messages import (
+    MAX_KEY,
+    Chain,
+    Destination,
+    Event,
+    Output,
+    dead_letter,
+    headers_of,
+    key_text,
+    sealed,
+)
 from service.fold.models import load_model, record_settings
 from service.fold.records import Decoder, InputRecord, Sample
 from service.fold.rejections import Bits, Rejections
@@ -35,11 +44,6 @@ from service.fold.vocabulary import Vocabulary
 from service.formats.errors import BadRecord
 from service.formats.schemas import Fetch, Schemas, StoredSchema
 from service.settings import Settings
-
-MAX_KEY = 200
-"""Characters of a key that is taken for the name of its partition."""
-
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 Content = tuple[Destination, str, dict[str, Any]]
 """The content of a message without the fields that identify its source, with its destination and schema."""
@@ -203,7 +207,8 @@ class PartitionState:
         self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
         if record.key != self._key:
-            self._name(record.key)
+            # The first record's key names the partition until another key comes.
+            self._key = record.key if self.records == 1 and key_text(record.key) else None
         outputs = [self._message(*result, record, sample.timestamp, sample.id) for result in found]
         if self.explained.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
@@ -266,14 +271,10 @@ class PartitionState:
         letter = dead_letter(record, error, self._settings, self._topic, self.partition, self.epoch, chain)
         return [letter, *outputs]
 
-    def _name(self, key: bytes | None) -> None:
-        """Keep the first record's key as the partition's name, if it is suitable; a record with another key clears it."""
-        self._key = key if self.records == 1 and _text(key) else None
-
     @property
     def key(self) -> str | None:
         """The key that all records have, as far as it can be shown."""
-        return _text(self._key)
+        return key_text(self._key)
 
     def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
         """What the fold digest covers of a record: offset, prediction and losses."""
@@ -368,13 +369,10 @@ class PartitionState:
         object is then unusable.
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
-        check((data.windows is None) == (self.windows is None), "windows: with drift, or without")
-        check(
-            (data.versions is None) == (self.versions is None) == (data.explained is not None),
-            "versions: with them, or without",
-        )
-        check((data.alarms is None) == (self.alarms is None), "alarms: with them, or without")
-        check((data.recent is None) == (self.recent is None), "recent records: with them, or without")
+        for name in ("windows", "versions", "alarms", "recent"):
+            same = (getattr(data, name) is None) == (getattr(self, name) is None)
+            check(same, f"{name}: with them, or without")
+        check((data.versions is None) == (data.explained is not None), "explained: with versions, or without")
         check((data.challenger is None) == (self.challenger is None), "challenger: with one, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.records, self.notices = data.records, list(data.notices)
@@ -399,12 +397,3 @@ class PartitionState:
         self.skipped = data.skipped
         self.label_delay.restore(data.label_delay)
         self._key = None if data.key is None else data.key.encode()
-
-
-def _text(key: bytes | None) -> str | None:
-    """A key as a name; None where it is not text, such as a key with a schema's id, or is too long."""
-    try:
-        text = (key or b"").decode()
-    except UnicodeDecodeError:
-        return None
-    return text if 0 < len(text) <= MAX_KEY and not _CONTROL.search(text) else None

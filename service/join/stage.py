@@ -30,12 +30,13 @@ from service.kafka.clients import (
 )
 from service.kafka.clock import Clock
 from service.kafka.commits import Timing
+from service.kafka.errors import Aborted
 from service.kafka.member import Member
 from service.kafka.recovery import SLICE_SECONDS
 from service.kafka.report import JoinReport, Report, buckets
 from service.kafka.topics import Topics
 from service.kafka.totals import Totals
-from service.kafka.transaction import Aborted, Sent, Transaction
+from service.kafka.transaction import Sent, Transaction
 from service.kafka.watch import TopicWatch
 from service.settings import JoinSettings, Settings
 

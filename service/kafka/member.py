@@ -17,9 +17,10 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from service.crash_points import reach
 from service.errors import UserError
 from service.kafka.clock import Clock
+from service.kafka.errors import Aborted
 from service.kafka.recovery import SLICE_SECONDS
 from service.kafka.totals import Phase, Totals
-from service.kafka.transaction import Aborted, Transaction
+from service.kafka.transaction import Transaction
 
 MAX_BATCH = 1_000
 JOIN_GRACE_SECONDS = 5.0

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, NoReturn
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
-from service.errors import UserError
 from service.fold.messages import Output
 from service.kafka.clients import KAFKA, ErrorLog, Kafka, transactional_producer
+from service.kafka.errors import REMEDIES, Aborted, Fatal, Fenced
 from service.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 CALL_SECONDS = 5.0
@@ -38,31 +38,7 @@ MAX_KEPT_BYTES = 64 * 2**20
 
 METADATA_TRIES = 20
 
-_REFUSALS = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic to emit.max_bytes, for dead letters to 16,384 more",
-    KafkaError.INVALID_TIMESTAMP: "set this machine's clock: messages bear its time, and Kafka refuses those that are too far from the broker's "
-    "(message.timestamp.after.max.ms, an hour by default)",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant this user WRITE on the transactional ids that begin with app_id",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; create it again",
-    KafkaError._UNKNOWN_TOPIC: "the topic was deleted; create it again",
-    KafkaError._UNKNOWN_PARTITION: "the topic has fewer partitions than the records topic; give it as many",
-}
-"""Errors that a retry cannot cure, and the remedy of each."""
-
 log = logging.getLogger(__name__)
-
-
-class Aborted(Exception):
-    """The transaction was aborted; its outputs are kept."""
-
-
-class Fatal(UserError):
-    """The producer cannot go on; the process must end and start again."""
-
-
-class Fenced(Fatal):
-    """Another producer has begun under the same transactional id."""
 
 
 class Sent(NamedTuple):
@@ -220,7 +196,7 @@ class Transaction:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         self._undelivered = self._undelivered or error is not None
-        if error is not None and error.code() in _REFUSALS:
+        if error is not None and error.code() in REMEDIES:
             self._refused = self._refused or (error, f" to topic {message.topic()!r}")
 
     def _failure(self) -> KafkaError | None:
@@ -237,7 +213,7 @@ class Transaction:
         if self._refused is not None:
             error, where = self._refused
             raise Fatal(
-                f"Kafka refuses what is to be published{where}: {error.str()}; {_REFUSALS[error.code()]}"
+                f"Kafka refuses what is to be published{where}: {error.str()}; {REMEDIES[error.code()]}"
             )
 
     def flush(self) -> None:

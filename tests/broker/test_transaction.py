@@ -8,7 +8,8 @@ from service.broker.embedded import Broker
 from service.fold.messages import Output
 from service.kafka import transaction as transaction_module
 from service.kafka.clients import ErrorLog
-from service.kafka.transaction import Aborted, Fatal, Transaction
+from service.kafka.errors import Aborted, Fatal
+from service.kafka.transaction import Transaction
 from tests.broker.harness import Pipeline
 from tests.crash.proxy import proxied_broker
 
