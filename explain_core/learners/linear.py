@@ -2,149 +2,22 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import compose, linear_model, optim, preprocessing
+from river import optim
 
 from explain_core.learners import linear_kernels as kernels
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
+from explain_core.learners.linear_plan import LINKS, LOSSES, Plan, plan_of
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
 from explain_core.state import Block, array, check, finite, within
 
-_LINKS: dict[type, int] = {
-    linear_model.LogisticRegression: kernels.SIGMOID,
-    linear_model.LinearRegression: kernels.IDENTITY,
-    linear_model.SoftmaxRegression: kernels.SOFTMAX,
-}
-_LOSSES: dict[type, tuple[int, int]] = {
-    optim.losses.Log: (kernels.SIGMOID, kernels.LOG),
-    optim.losses.Squared: (kernels.IDENTITY, kernels.SQUARED),
-    optim.losses.Absolute: (kernels.IDENTITY, kernels.ABSOLUTE),
-    optim.losses.CrossEntropy: (kernels.SOFTMAX, kernels.LOG),
-}
 _ROOM = 8
 """Keys and labels that arrays have room for at first; doubled when it is used up."""
-
-
-class Branch(NamedTuple):
-    """A way of features to the model: which it takes, and what becomes of them."""
-
-    selectors: tuple[Any, ...] = ()
-    scaler: Any = None
-    encoder: Any = None
-
-    def takes(self, name: str, nominal: bool) -> bool:
-        for selector in self.selectors:
-            if type(selector) is compose.Discard:
-                taken = name not in selector.keys
-            else:
-                taken = (str if nominal else numbers.Number) in selector.types
-            if not taken:
-                return False
-        return True
-
-
-class Plan(NamedTuple):
-    """What a river pipeline is made of; ``branches`` in the order in which their features reach the model."""
-
-    model: Any
-    branches: tuple[Branch, ...]
-    target: bool
-
-
-def plan_of(model: Any) -> Plan | None:
-    """The plan of a river model that has learnt nothing; None where it is none of those known here."""
-    steps: list[Any] = list(model.steps.values()) if type(model) is compose.Pipeline else [model]
-    last: Any = steps.pop()
-    target = type(last) is preprocessing.TargetStandardScaler
-    if target:
-        if last.var.n:
-            return None
-        last = last.regressor
-    link = _LINKS.get(type(last))
-    if link is None or (target and link != kernels.IDENTITY) or not known(last, link):
-        return None
-    branches = _branches(steps, Branch())
-    if branches is None or not all(map(_fresh, branches)) or not _disjoint(branches):
-        return None
-    return Plan(last, tuple(branches), target)
-
-
-def known(model: Any, link: int) -> bool:
-    """Whether the model has learnt nothing, and its parameters are those that the kernels know."""
-    if (
-        _LOSSES.get(type(model.loss), (None, None))[0] != link
-        or model.weights
-        or not _constant(model.optimizer)
-    ):
-        return False
-    if link == kernels.SOFTMAX:
-        return not model.loss.class_weight
-    return (
-        model.l1 == 0
-        and type(model.intercept_lr) is optim.schedulers.Constant
-        and type(model.initializer) is optim.initializers.Zeros
-        and model.intercept == model.intercept_init
-    )
-
-
-def _constant(optimizer: Any) -> bool:
-    """Whether it is stochastic gradient descent at a constant rate that has taken no step."""
-    return (
-        type(optimizer) is optim.SGD
-        and type(optimizer.lr) is optim.schedulers.Constant
-        and optimizer.n_iterations == 0
-    )
-
-
-def _fresh(branch: Branch) -> bool:
-    scaler, encoder = branch.scaler, branch.encoder
-    return not (scaler and scaler.counts) and not (encoder and encoder.values)
-
-
-def _disjoint(branches: list[Branch]) -> bool:
-    """Whether no feature can take two ways, and each way gets what it can take."""
-    if len(branches) == 1:
-        return branches[0].encoder is None or not branches[0].takes("", False)
-    kinds = [(branch.takes("", True), branch.takes("", False)) for branch in branches]
-    names = any(type(selector) is compose.Discard for branch in branches for selector in branch.selectors)
-    encoders = [branch for branch in branches if branch.encoder is not None]
-    return (
-        not names
-        and all(sum(column) <= 1 for column in zip(*kinds, strict=True))
-        and all(not encoder.takes("", False) for encoder in encoders)
-    )
-
-
-def _branches(steps: Iterable[Any], branch: Branch) -> list[Branch] | None:
-    """The ways through transformers after what the branch has been through; None where one is not known."""
-    steps = list(steps)
-    if not steps:
-        return [branch]
-    step, rest = steps[0], steps[1:]
-    if type(step) is compose.Pipeline:
-        return _branches([*step.steps.values(), *rest], branch)
-    if branch.scaler is not None or branch.encoder is not None:
-        return None
-    if type(step) is compose.TransformerUnion and not rest:
-        # The last transformer's features come first: river packs their results from behind.
-        ways = [_branches([transformer], branch) for transformer in reversed(step.transformers.values())]
-        return None if None in ways else [way for several in ways for way in several or []]
-    if type(step) is compose.SelectType and set(step.types) <= {str, numbers.Number}:
-        return _branches(rest, branch._replace(selectors=(*branch.selectors, step)))
-    if type(step) is compose.Discard:
-        return _branches(rest, branch._replace(selectors=(*branch.selectors, step)))
-    if type(step) is preprocessing.StandardScaler and step.window_size is None:
-        return _branches(rest, branch._replace(scaler=step))
-    if type(step) is preprocessing.OneHotEncoder and not step.drop_first and step.categories is None:
-        return _branches(rest, branch._replace(encoder=step))
-    return None
 
 
 class LinearLearner(Learner):
@@ -160,7 +33,7 @@ class LinearLearner(Learner):
         super().__init__(model, task)
         self._plan = plan
         last = plan.model
-        self._link = _LINKS[type(last)]
+        self._link = LINKS[type(last)]
         self._regression = self._link == kernels.IDENTITY
         if self._link == kernels.SIGMOID:
             self.labels, self.codes = [False, True], {False: 0, True: 1}
@@ -169,7 +42,7 @@ class LinearLearner(Learner):
         softmax = self._link == kernels.SOFTMAX
         ranked = bool(encoders) and not encoders[0].drop_zeros
         head = np.zeros(9, np.int64)
-        head[kernels.LINK], head[kernels.LOSS] = self._link, _LOSSES[type(last.loss)][1]
+        head[kernels.LINK], head[kernels.LOSS] = self._link, LOSSES[type(last.loss)][1]
         head[kernels.RANKED], head[kernels.ZEROS] = ranked, ranked and (softmax or last.l2 != 0)
         head[kernels.WITH_STD] = bool(scalers) and scalers[0].with_std
         head[kernels.HAS_TARGET] = plan.target
@@ -404,6 +277,6 @@ def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
 def linear_learner(model: Any, task: Task) -> LinearLearner | None:
     """The learner for a river model that has learnt nothing; None where river itself must learn."""
     plan = plan_of(model)
-    if plan is None or (_LINKS[type(plan.model)] == kernels.IDENTITY) != (task == "regression"):
+    if plan is None or (LINKS[type(plan.model)] == kernels.IDENTITY) != (task == "regression"):
         return None
     return LinearLearner(model, task, plan)

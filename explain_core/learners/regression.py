@@ -47,7 +47,7 @@ def regression_repeatable(model: Any) -> bool:
     from river.linear_model import LinearRegression
     from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
-    from explain_core.learners.linear import known
+    from explain_core.learners.linear_plan import is_new
 
     leaf, splitter = model.leaf_model, model.splitter
     return (
@@ -57,7 +57,7 @@ def regression_repeatable(model: Any) -> bool:
             leaf is None
             or (
                 type(leaf) is LinearRegression
-                and known(leaf, linear_kernels.IDENTITY)
+                and is_new(leaf, linear_kernels.IDENTITY)
                 and leaf.intercept_init == 0
             )
         )
