@@ -27,7 +27,6 @@ from benchmarks.browser import launch
 from explain_client.chain import chained, genesis
 from explain_core.drift import dbshap
 from service.broker.embedded import Broker
-from service.http.app import make_app
 from service.http.dashboard import Dashboard
 from service.http.feed import Feed
 from service.http.history import MAX_POINTS
@@ -76,11 +75,6 @@ class Writer:
         self._change = dbshap(rows[:100], rows[100:], hypothesis=lambda _: {0: 0.5, 1: 0.5}).to_dict()
 
     def next(self, partition: int) -> bytes:
-        values = np.sort(self._rng.random(self._features))[::-1] / 10
-        cells = {
-            f"feature_{n}": {"value": v, "std": 0.01, "low": v - 0.02, "high": v + 0.02}
-            for n, v in enumerate(values.tolist())
-        }
         seq = self._seq[partition]
         self._seq[partition] += 1
         return self._chained("explanations", partition, HEAD | {
@@ -88,9 +82,17 @@ class Writer:
             "timestamp": moment(seq), "seq": seq, "records": 100 * (seq + 1),
             "explained": 100 * (seq + 1), "rejected": 0, "status": "ready",
             "performance": {"cross_entropy": {"model": 0.4 + 0.1 * self._rng.random(), "empty": 0.6}},
-            "importance": {name: {"cross_entropy": cells} for name in ("ipfi", "isage")},
+            "importance": {name: {"cross_entropy": self._cells()} for name in ("ipfi", "isage")},
             "estimators": {name: {"alpha": 0.001, "size": 100} for name in ("ipfi", "isage")}, "notices": [],
         })  # fmt: skip
+
+    def _cells(self) -> dict[str, Any]:
+        values = np.sort(self._rng.random(self._features))[::-1] / 10
+        halves = self._rng.uniform(0.01, 0.03, self._features)
+        return {
+            f"feature_{n}": {"value": v, "std": half / 2, "low": v - half, "high": v + half, "settled": True}
+            for n, (v, half) in enumerate(zip(values.tolist(), halves.tolist(), strict=True))
+        }
 
     def alarm(self, partition: int, seq: int, at: int) -> bytes:
         """An alarm on a feature at so many explanations after the first."""
@@ -234,7 +236,7 @@ def main(partitions: int, features: int, messages: int) -> None:
             print(f"server, {view}: {1e3 * median(times):.1f} ms an update; {sizes[0]:,} bytes at first, then {sizes[-1]:,}")  # fmt: skip
         http = HttpSettings(port=0)
         sock = bind(http)
-        with serving(make_app(http, site.routes), sock, http), sync_playwright() as playwright:
+        with serving(site.routes, sock, http), sync_playwright() as playwright:
             browser = launch(playwright)
             for view in VIEWS:
                 # Each tab is one of its own, with nothing in its cache.

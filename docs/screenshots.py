@@ -13,7 +13,6 @@ from service.demo import EVERY, settings_of
 from service.demo.flights import ORIGINS, flights
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.http.app import make_app
 from service.http.dashboard import Dashboard
 from service.http.server import address, bind, serving
 from service.settings import Settings
@@ -34,7 +33,7 @@ def main() -> None:
         settings = settings_of("127.0.0.1:1", Path(folder) / "demo.yaml")
     site, http = read_dashboard(settings), HttpSettings(port=0)
     sock = bind(http)
-    with serving(make_app(http, site.routes), sock, http), sync_playwright() as playwright:
+    with serving(site.routes, sock, http), sync_playwright() as playwright:
         browser = launch(playwright)
         for name, (shown, scheme, width, height) in PICTURES.items():
             take(browser, f"{address(sock)}#{shown}", scheme, (width, height), IMAGES / f"{name}.png")

@@ -119,16 +119,18 @@ def growing(growth: float, streams: int, n: int) -> tuple[int, int, float]:
         if t % EMIT == 0:
             values.append(smoother.value.copy())
             halves.append(smoother.std * steadiness.widths(smoother, WIDTH))
-    V, H = np.array(values), np.array(halves)  # looks × streams × features
+    V, H = np.array(values), np.array(halves, dtype=object)  # looks × streams × features
+    H[np.isnan(halves)] = None
     right = wrong = 0
     for stream in range(streams):
+        courses = [(V[:, stream, j].tolist(), H[:, stream, j].tolist()) for j in range(V.shape[2])]
         found = {
             change.feature
             for last in range(2, len(V) + 1)
-            if (change := moved(V[:last, stream], H[:last, stream])) is not None
+            if (change := moved([(points[:last], bands[:last]) for points, bands in courses])) is not None
         }
         right, wrong = right + (1 in found), wrong + bool(found - {1})
-    least = [detectable(H[:, stream, 1]) for stream in range(streams)]
+    least = [detectable(H[:, stream, 1].tolist()) for stream in range(streams)]
     return right, wrong, float(np.nanmedian(least)) / 2.0
 
 

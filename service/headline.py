@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 LEVEL = 0.05
 """Probability that a feature of no importance is said to drive the model, over all features of an explanation."""
 
 MARGIN = 1.5
 """Two values differ where their distance is beyond so many times the sum of both halves of their bands: many pairs are looked at."""
+
+Points = Sequence[float | None]
+"""A number at each of several points; None where it is unknown."""
 
 
 class Moved(NamedTuple):
@@ -75,34 +76,42 @@ def differing(cells: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     return drivers(cells), drivers(less)
 
 
-def moved(values: NDArray[Any], halves: NDArray[Any]) -> Moved | None:
+def moved(courses: Sequence[Sequence[Points]]) -> Moved | None:
     """The feature that clearly moved between two points, by the largest distance relative to the bands; None where none did.
 
-    Both are points × features; half a band is NaN where it is not settled.
+    ``courses`` has of each feature the values, and half of each one's band, which is None where it is not settled.
 
-    >>> values = np.array([[0.01], [0.108], [0.042]])
-    >>> moved(values, np.full((3, 1), 0.01)), moved(values, np.full((3, 1), 0.04))
+    >>> course = [0.01, 0.108, 0.042]
+    >>> moved([[course, [0.01] * 3]]), moved([[course, [0.04] * 3]])
     (Moved(feature=0, first=0, last=1), None)
     """
     best, found = 0.0, None
     for sign in (1.0, -1.0):
-        lower = np.where(np.isnan(halves), -np.inf, sign * values - MARGIN * halves)
-        upper = np.where(np.isnan(halves), np.inf, sign * values + MARGIN * halves)
-        lowest = np.minimum.accumulate(upper, axis=0)
-        clear = lower[1:] - lowest[:-1]
-        if not clear.size or not clear.max() > 0.0:
-            continue
-        for feature in np.flatnonzero(clear.max(axis=0) > 0.0).tolist():
-            last = int(clear[:, feature].argmax()) + 1
-            first = int(upper[:last, feature].argmin())
-            reach = max(float(halves[first, feature] + halves[last, feature]), 1e-300)
-            ratio = abs(float(values[last, feature] - values[first, feature])) / reach
+        for feature, (values, halves) in enumerate(courses):
+            span = _clearest(values, halves, sign)
+            if span is None:
+                continue
+            first, last = ((values[point] or 0.0, halves[point] or 0.0) for point in span)
+            ratio = abs(last[0] - first[0]) / max(first[1] + last[1], 1e-300)
             if ratio > best:
-                best, found = ratio, Moved(feature, first, last)
+                best, found = ratio, Moved(feature, *span)
     return found
 
 
-def detectable(halves: NDArray[Any]) -> float:
-    """The change of a feature, points, between its first and last settled point that would have been said; NaN where there are none."""
-    settled = halves[~np.isnan(halves)]
-    return float(MARGIN * (settled[0] + settled[-1])) if len(settled) > 1 else float("nan")
+def _clearest(values: Points, halves: Points, sign: float) -> tuple[int, int] | None:
+    """The two points between which the bands are farthest apart, the later one above (``sign`` 1) or below; None where all overlap."""
+    lowest, lowest_at, clear, found = math.inf, 0, 0.0, None
+    for point, (value, half) in enumerate(zip(values, halves, strict=True)):
+        if value is None or half is None:
+            continue
+        if sign * value - MARGIN * half - lowest > clear:
+            clear, found = sign * value - MARGIN * half - lowest, (lowest_at, point)
+        if sign * value + MARGIN * half < lowest:
+            lowest, lowest_at = sign * value + MARGIN * half, point
+    return found
+
+
+def detectable(halves: Points) -> float:
+    """The change of a feature between its first and last settled point that would have been said; NaN where there are none."""
+    settled = [half for half in halves if half is not None]
+    return MARGIN * (settled[0] + settled[-1]) if len(settled) > 1 else math.nan

@@ -19,7 +19,7 @@ from service.errors import UserError
 from service.fold.models import described, described_challenger, foreign_code, load_challenger, load_model
 from service.fold.records import InputRecord
 from service.kafka.clients import CONNECT_SECONDS, NO_COORDINATOR, ErrorLog, admin_client, reading_consumer
-from service.kafka.headers import record_of
+from service.kafka.input import record_of
 from service.kafka.topics import Topic, Topics, retention_warning, too_small
 from service.settings import Settings
 from service.snapshots.signatures import RISK, check_trust, read_keys

@@ -145,7 +145,6 @@ def _spawn(stack: ExitStack, module: str, *arguments: str) -> Popen[bytes]:
 @contextmanager
 def _dashboard(settings: Settings) -> Iterator[str]:
     """Serve the dashboard on its usual port where that is free, else on another; gives its address."""
-    from service.http.app import make_app
     from service.http.dashboard import Dashboard
     from service.http.server import address, bind, serving
 
@@ -154,7 +153,7 @@ def _dashboard(settings: Settings) -> Iterator[str]:
     except UserError:
         sock = bind(settings.http.model_copy(update={"port": 0}))
     site = Dashboard(settings)
-    with site.following(), serving(make_app(settings.http, site.routes), sock, settings.http):
+    with site.following(), serving(site.routes, sock, settings.http):
         try:
             yield address(sock)
         finally:

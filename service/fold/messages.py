@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
 from explain_client.chain import DIGEST_KEY, chained, genesis
 from explain_client.messages import DeadLetterHeaders
-from service.fold.records import InputRecord
 from service.formats.errors import BadRecord, Headers
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.fold.records import InputRecord
 
 Destination = Literal["explanations", "drift", "alarms", "dead_letters"]
 

@@ -1,4 +1,4 @@
-"""The routes: metrics and health beside the workers of ``run``, the dashboard where it is wanted."""
+"""The routes for operators: metrics and health of the workers of ``run``."""
 
 from __future__ import annotations
 
@@ -8,27 +8,20 @@ import time
 from collections.abc import Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
-from service.http.guard import Guard
 from service.http.metrics import exposition
 from service.http.workers import Workers
 from service.kafka.clients import admin_client
 from service.kafka.ends import last_stable_offsets
-from service.settings import HttpSettings, Settings
+from service.settings import Settings
 
 ENDS_SECONDS = 1.0
 """The ends of the input are asked for no more often, however many scrape."""
 
 log = logging.getLogger(__name__)
-
-
-def make_app(settings: HttpSettings, routes: Sequence[BaseRoute]) -> Starlette:
-    return Starlette(routes=list(routes), middleware=[Middleware(Guard, settings=settings)])
 
 
 class Operations:

@@ -9,8 +9,9 @@ from typing import Any
 
 from explain_client.merge import merge
 from service.headline import drivers
-from service.http.feed import Feed, Partition, Told
-from service.http.history import START, Column, History, column_of, figures, half_of, losses_of, rounded
+from service.http.feed import Feed
+from service.http.history import START, Column, History, column_of, half_of, losses_of, rounded
+from service.http.partition import Partition, Told
 
 DRIVERS = 3
 COURSE = 60
@@ -64,7 +65,7 @@ def _course(history: History, loss: str) -> dict[str, Any]:
     points = history.charted()
     step = max(-(-len(points) // COURSE), 1)
     points = points[(len(points) - 1) % step :: step] if points else []
-    model, empty = figures(history.risks(loss)[points]).T.tolist()
+    model, empty = history.risks(loss, points)
     return {"times": history.times(points), "model": model, "empty": empty}
 
 

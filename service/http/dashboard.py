@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from service.http.app import make_app
 from service.http.feed import Feed
 from service.http.server import address, bind, serving
 from service.http.streams import Streams
@@ -72,11 +70,13 @@ def dashboard(settings: Settings, *, browser: bool = False) -> None:
         ended.set()
 
     before = signal.signal(signal.SIGTERM, stop)
-    with site.following(), serving(make_app(settings.http, site.routes), sock, settings.http):
+    with site.following(), serving(site.routes, sock, settings.http):
         where = address(sock)
         sys.stdout.write(f"dashboard on {where}\n")
         sys.stdout.flush()
         if browser:
+            import webbrowser
+
             webbrowser.open(where)
         try:
             ended.wait()

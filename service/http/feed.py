@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
-from explain_client.messages import Alarm, Drift, Explanation, Segment
+from explain_client.messages import Alarm, Drift, Explanation
 from service.errors import UserError
 from service.fold.messages import app_of, letter_headers
 from service.http.changes import LONGEST, shown_alarm, shown_change
-from service.http.history import MAX_POINTS, History
-from service.http.segments import take_segments
+from service.http.history import MAX_POINTS, packed, release
+from service.http.partition import Partition
 from service.kafka.clients import admin_client, reading_consumer
 from service.kafka.ends import committed_offsets, last_stable_offsets
 from service.kafka.headers import read_headers
@@ -34,16 +34,13 @@ MAX_BACKLOG = 20_000
 MAX_WINDOW = 1_000
 """Explanations whose records an average is weighted by, at the most."""
 
-MAX_CHANGES = 20
-MAX_ALARMS = 100
 MAX_LETTERS = 20
 MAX_PROBLEMS = 20
-MAX_VERSIONS = 8
-RECENT = 20
-"""The newest explanations of a partition, most of which are about the version that is shown unless another is chosen."""
-
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
+
+MANY = 1_000
+"""After so many messages memory is given back, once there is nothing to read."""
 
 FETCH_BYTES = 2 * 2**20
 LAG_SECONDS = 2.0
@@ -53,56 +50,6 @@ LOOK_SECONDS = 15.0
 log = logging.getLogger(__name__)
 
 _Kind = TypeVar("_Kind", Drift, Alarm)
-
-
-@dataclass
-class Told:
-    """What the explanations of one version of the model tell; ``since`` is the event time of the first."""
-
-    since: int
-    newest: Explanation
-    history: History = field(default_factory=History)
-    segments: dict[str, dict[str | None, Segment]] = field(default_factory=dict)
-
-
-@dataclass
-class Partition:
-    """One partition, by its newest messages; ``told`` is by the name of the model's version, "" where records name none."""
-
-    number: int
-    told: dict[str, Told] = field(default_factory=dict)
-    recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT))
-    links: dict[str, Link] = field(default_factory=dict)
-    verified: int = 0
-    broken: str | None = None
-    changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
-    alarms: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_ALARMS))
-    lag: int | None = None
-
-    @property
-    def version(self) -> str:
-        """The version of the model that most of the newest explanations are about; of equally many the newest."""
-        return max(reversed(self.recent), key=self.recent.count, default="")
-
-    @property
-    def shown(self) -> Told | None:
-        """What is told of that version; None before the first explanation."""
-        return self.told.get(self.version)
-
-    def take(self, explanation: Explanation) -> None:
-        """Take in an explanation of ours."""
-        version = explanation.version.name if explanation.version else ""
-        if any(told.newest.epoch != explanation.epoch for told in self.told.values()):
-            self.told.clear()  # another epoch has other models
-            self.recent.clear()
-        known = self.told.pop(version, None) or Told(explanation.timestamp, explanation)
-        known.newest = explanation
-        known.history.add(explanation)
-        take_segments(known.segments, explanation.segments)
-        self.told[version] = known
-        self.recent.append(version)
-        if len(self.told) > MAX_VERSIONS:
-            del self.told[next(iter(self.told))]  # that of which nothing came for the longest
 
 
 @dataclass(frozen=True)
@@ -195,18 +142,23 @@ class Feed:
                 self.letter_classes.clear()
                 self.foreign.clear()
             self._say(None)
-            asked, looked = 0.0, time.monotonic()
+            taken, asked, looked = 0, 0.0, time.monotonic()
             while not self.stopping:
                 first = consumer.poll(0.1)
                 if first is not None:
                     with self.lock:
-                        for message in [first, *consumer.consume(200, 0.0)]:
+                        messages = [first, *consumer.consume(200, 0.0)]
+                        for message in messages:
                             self._take(message)
+                        taken += len(messages)
                         self.version += 1
                 now = time.monotonic()
                 if now - asked > LAG_SECONDS:
                     asked = now
                     self._ask_for_lag(admin)
+                if first is None and taken > MANY:
+                    taken = 0
+                    release()
                 if now - looked > LOOK_SECONDS:
                     looked = now
                     found = admin.list_topics(timeout=5.0).topics
@@ -290,7 +242,7 @@ class Feed:
         """Take a message of the drift topic in."""
         found = self._verified(number, "drift", value, Drift)
         if found is not None:
-            found[0].changes.append(shown_change(dict(orjson.loads(found[1].raw))))
+            found[0].changes.append(packed(shown_change(dict(orjson.loads(found[1].raw)))))
 
     def alarm(self, number: int, value: bytes) -> None:
         """Take a message of the alarms topic in."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Sequence
+import sys
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import orjson
 
 from explain_client.messages import Explanation, Importance, Losses, SegmentLosses, is_date
 
@@ -19,11 +21,15 @@ START = (-1, -1)
 Column = tuple[str, str]
 """Estimator and loss."""
 
+Course = list[list[float | None]]
+"""Two numbers at each of several points: the first of all points, then the second; None where there is none yet."""
+
 
 class History:
     """Points in the order of the messages; every second one is dropped whenever there are too many.
 
     ``positions`` has epoch and seq of each, ``timestamps`` None where the event time is no date: there is no place for it in a chart.
+    The numbers of a point have four significant digits, and are kept compressed: a page asks for them seldom, and there are many.
     """
 
     def __init__(self) -> None:
@@ -32,9 +38,9 @@ class History:
         self.losses: list[str] = []
         self.positions: list[tuple[int, int]] = []
         self.timestamps: list[int | None] = []
-        self._known: dict[str, int] = {}
-        self._cells: NDArray[np.float32] = np.empty((0, 0, 0, 2), np.float32)
-        self._risks: NDArray[np.float32] = np.empty((0, 0, 2), np.float32)
+        self._known: set[str] = set()
+        self._places: dict[tuple[str, ...], int] = {}
+        self._rows: list[bytes] = []
         self._stride = 1
         self._last_is_kept = False
 
@@ -43,25 +49,14 @@ class History:
         if self.positions and position[0] != self.positions[-1][0]:
             self.__init__()  # type: ignore[misc]  # another epoch is another model
         if self.positions and not self._last_is_kept:
-            self.positions.pop()
-            self.timestamps.pop()
+            for kept in (self.positions, self.timestamps, self._rows):
+                kept.pop()
         self._last_is_kept = message.seq % self._stride == 0
-        self._grow(message)
-        self._write(len(self.positions), message)
+        self._rows.append(self._row(message))
         self.timestamps.append(self._moment(message))
         self.positions.append(position)
         if len(self.positions) >= MAX_POINTS:
             self._thin()
-
-    def cells(self, column: Column) -> NDArray[np.float32]:
-        """Values and halves of their bands, points × features × 2; NaN where there is none yet."""
-        return self._cells[: len(self.positions), self.columns.index(column)]
-
-    def risks(self, loss: str) -> NDArray[np.float32]:
-        """The losses of the model and of no model, points × 2; NaN where there is none yet."""
-        if loss not in self.losses:
-            return np.full((len(self.positions), 2), np.nan, np.float32)
-        return self._risks[: len(self.positions), self.losses.index(loss)]
 
     def charted(self, after: tuple[int, int] = START) -> list[int]:
         """The points after a position that have a place in a chart."""
@@ -71,46 +66,56 @@ class History:
             if position > after and timestamp is not None
         ]
 
-    def times(self, points: Sequence[int]) -> list[float]:
+    def times(self, points: Iterable[int]) -> list[float]:
         """Seconds since 1970 of charted points."""
         return [(self.timestamps[point] or 0) / 1000 for point in points]
 
-    def courses(self, column: Column, features: Sequence[str], points: Sequence[int]) -> list[list[Any]]:
-        """Of each feature the values and the halves of their bands at the points."""
-        numbers = figures(self.cells(column)[points])
-        return [numbers[:, self._known[feature]].T.tolist() for feature in features]
+    def courses(self, column: Column, features: Sequence[str], points: Iterable[int]) -> list[Course]:
+        """Of each feature the values and the halves of their bands at the points; None where there is none yet."""
+        return self._pairs([(*column, feature) for feature in features], points)
 
-    def _grow(self, message: Explanation) -> None:
-        """Make room for a point, and for what the message is the first to name."""
+    def risks(self, loss: str, points: Iterable[int]) -> Course:
+        """The losses of the model and of no model at the points; None where there is none yet."""
+        return self._pairs([(loss,)], points)[0]
+
+    def newest(self, column: Column) -> list[tuple[float | None, float | None]]:
+        """The last value of every feature, and half of its band."""
+        last = [len(self.positions) - 1]
+        return [(values[0], halves[0]) for values, halves in self.courses(column, self.features, last)]
+
+    def _pairs(self, names: Sequence[tuple[str, ...]], points: Iterable[int]) -> list[Course]:
+        """What two numbers each the points have under these names."""
+        rows = [unpacked(self._rows[point]) for point in points]
+        courses: list[Course] = []
+        for name in names:
+            place = self._places.get(name, sys.maxsize)
+            pairs = [row[place : place + 2] or (None, None) for row in rows]
+            courses.append([[pair[0] for pair in pairs], [pair[1] for pair in pairs]])
+        return courses
+
+    def _row(self, message: Explanation) -> bytes:
+        """The numbers of a message, each pair in the place of its name; a new name has the next place."""
+        pairs: dict[int, tuple[float | None, float | None]] = {}
+        for loss, losses in message.performance.items():
+            if (loss,) not in self._places:
+                self.losses.append(loss)
+            pairs[self._place((loss,))] = losses.model, losses.empty
         for estimator, by_loss in message.importances.items():
-            for loss, features in by_loss.items():
+            for loss, cells in by_loss.items():
                 if (estimator, loss) not in self.columns:
                     self.columns.append((estimator, loss))
-                for name in features:
+                for name, cell in cells.items():
                     if name not in self._known:
-                        self._known[name] = len(self.features)
+                        self._known.add(name)
                         self.features.append(name)
-        self.losses += [loss for loss in message.performance if loss not in self.losses]
-        room = len(self._cells)
-        if len(self.positions) == room:
-            room = min(max(16, 2 * room), MAX_POINTS)
-        self._cells = _widened(self._cells, (room, len(self.columns), len(self.features), 2))
-        self._risks = _widened(self._risks, (room, len(self.losses), 2))
+                    pairs[self._place((estimator, loss, name))] = cell.value, half_of(cell)
+        row: list[float | None] = [None] * (2 * len(self._places))
+        for place, (first, second) in pairs.items():
+            row[place : place + 2] = rounded(first), rounded(second)
+        return packed(row)
 
-    def _write(self, row: int, message: Explanation) -> None:
-        self._cells[row], self._risks[row] = np.nan, np.nan
-        for number, (estimator, loss) in enumerate(self.columns):
-            for name, cell in message.importances.get(estimator, {}).get(loss, {}).items():
-                if cell.value is not None:
-                    half = half_of(cell)
-                    self._cells[row, number, self._known[name]] = (
-                        cell.value,
-                        math.nan if half is None else half,
-                    )
-        for number, loss in enumerate(self.losses):
-            known = message.performance.get(loss)
-            if known is not None:
-                self._risks[row, number] = [math.nan if value is None else value for value in (known.model, known.empty)]  # fmt: skip
+    def _place(self, name: tuple[str, ...]) -> int:
+        return self._places.setdefault(name, 2 * len(self._places))
 
     def _moment(self, message: Explanation) -> int | None:
         if not is_date(message.timestamp):
@@ -127,8 +132,7 @@ class History:
             rows.append(last)
         self.positions = [self.positions[row] for row in rows]
         self.timestamps = [self.timestamps[row] for row in rows]
-        self._cells[: len(rows)] = self._cells[rows]
-        self._risks[: len(rows)] = self._risks[rows]
+        self._rows = [self._rows[row] for row in rows]
 
 
 def column_of(history: History, wanted: Column) -> Column:
@@ -137,26 +141,17 @@ def column_of(history: History, wanted: Column) -> Column:
     return wanted if wanted in history.columns else (same or history.columns or [("", "")])[0]
 
 
-def ranking(cells: NDArray[np.float32]) -> list[int]:
+def ranking(cells: Sequence[tuple[float | None, float | None]]) -> list[int]:
     """Features by importance, the largest first, unknown ones last; equal ones in their order."""
-    return sorted(range(len(cells)), key=lambda i: -cells[i][0] if not math.isnan(cells[i][0]) else math.inf)
-
-
-def figures(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers of four significant digits; None for what is no finite number.
-
-    >>> figures(np.array([0.0123456, -98765.4, 0.0, np.nan, np.inf])).tolist()
-    [0.01235, -98770.0, 0.0, None, None]
-    """
-    values = np.where(np.isfinite(values), values, np.nan).astype(float)
-    size = np.log10(np.abs(values), where=(values != 0.0) & ~np.isnan(values), out=np.zeros_like(values))
-    scale = 10.0 ** np.clip(3.0 - np.floor(size), -300.0, 300.0)
-    found = np.round(values * scale) / scale
-    return np.where(np.isnan(found), None, found)  # type: ignore[return-value]
+    return sorted(range(len(cells)), key=lambda i: math.inf if (value := cells[i][0]) is None else -value)
 
 
 def rounded(value: float | None) -> float | None:
-    """Four significant digits."""
+    """Four significant digits; None for what is no finite number.
+
+    >>> [rounded(value) for value in (0.0123456, -98765.4, 0.0, math.nan, math.inf)]
+    [0.01235, -98770.0, 0.0, None, None]
+    """
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 
 
@@ -170,15 +165,22 @@ def losses_of(known: Losses | SegmentLosses | None) -> list[float | None]:
     return [None, None] if known is None else [rounded(known.model), rounded(known.empty)]
 
 
+def packed(value: Any) -> bytes:
+    """What a page seldom asks for, in little memory: compressed JSON."""
+    return zlib.compress(orjson.dumps(value))
+
+
+def unpacked(value: bytes) -> Any:
+    return orjson.loads(zlib.decompress(value))
+
+
+def release() -> None:
+    """Give back the memory that reading a backlog took: glibc keeps it, with a heap for each thread."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
 def positive(value: object, default: float) -> float:
     """A setting of an estimator as the topic has it; the default where that is no positive number."""
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else default
-
-
-def _widened(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """The array with room for more, NaN there."""
-    if array.shape == shape:
-        return array
-    wider = np.full(shape, np.nan, np.float32)
-    wider[tuple(slice(length) for length in array.shape)] = array
-    return wider

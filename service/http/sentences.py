@@ -7,14 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from explain_client.messages import Explanation, utc
 from service.fold.alarm_words import what
 from service.fold.rejections import LAST, MANY
 from service.headline import detectable, drivers, moved
-from service.http.feed import Partition, Told
 from service.http.history import Column, History, ranking
+from service.http.partition import Partition, Told
 
 
 def sentence(told: Told, column: Column, alarms: Sequence[Mapping[str, Any]] | None = None) -> str:
@@ -69,27 +67,28 @@ def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, 
 
 def _moved(history: History, column: Column) -> str:
     """What clearly changed between any two points; or what would have been seen."""
-    cells = history.cells(column).astype(float)
-    settled = ~np.isnan(cells[:, :, 1])
-    if settled.sum(axis=0).max(initial=0) < 2:
+    courses = history.courses(column, history.features, range(len(history.positions)))
+    settled = [[point for point, half in enumerate(halves) if half is not None] for _, halves in courses]
+    if max(map(len, settled), default=0) < 2:
         return "it is too early to say what changed"
-    found = moved(cells[:, :, 0], cells[:, :, 1])
+    found = moved(courses)
     if found is None:
-        feature = next(i for i in ranking(history.cells(column)[-1]) if settled[:, i].sum() > 1)
-        least = detectable(cells[:, feature, 1])
-        since = _moment(history.timestamps[int(settled[:, feature].argmax())])
+        feature = next(i for i in ranking(history.newest(column)) if len(settled[i]) > 1)
+        least = detectable(courses[feature][1])
+        since = _moment(history.timestamps[settled[feature][0]])
         return f"no change detected since {since}; one of {history.features[feature]} by {_figure(least)} would have been"
-    feature, first, last = found
-    was, value = cells[first, feature, 0], cells[last, feature, 0]
-    text = f"{history.features[feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)}"
-    since = _moment(history.timestamps[first])
-    if last == len(cells) - 1:
+    values = courses[found.feature][0]
+    was, value, now = (values[point] or 0.0 for point in (found.first, found.last, -1))
+    text = f"{history.features[found.feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)}"
+    since = _moment(history.timestamps[found.first])
+    if found.last == len(values) - 1:
         return f"{text} since {since}"
-    now = cells[-1, feature, 0]
-    return f"{text} between {since} and {_moment(history.timestamps[last])}, now {_figure(now)}"
+    return f"{text} between {since} and {_moment(history.timestamps[found.last])}, now {_figure(now)}"
 
 
 def _figure(value: float) -> str:
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}"
     return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 from service.errors import UserError
 from service.http.connections import BACKLOG, OTHERS, LimitedConnection
+from service.http.guard import Guard
 from service.settings import HttpSettings
 
 STOP_SECONDS = 1
@@ -43,12 +46,14 @@ def address(sock: socket.socket) -> str:
 
 
 @contextmanager
-def serving(app: ASGIApp, sock: socket.socket, settings: HttpSettings) -> Iterator[uvicorn.Server]:
-    """Serve until the end of the block, which takes ``STOP_SECONDS`` at the most."""
+def serving(
+    routes: Sequence[BaseRoute], sock: socket.socket, settings: HttpSettings
+) -> Iterator[uvicorn.Server]:
+    """Serve the routes until the end of the block, which takes ``STOP_SECONDS`` at the most."""
     connection: Any = partial(LimitedConnection, settings.max_streams + OTHERS)
     server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            Starlette(routes=routes, middleware=[Middleware(Guard, settings=settings)]),
             http=connection,
             backlog=BACKLOG,
             log_config=None,

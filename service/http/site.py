@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from service.http.app import Operations, make_app
+from service.http.app import Operations
 from service.http.dashboard import Dashboard
 from service.http.server import address, bind, serving
 from service.http.workers import Workers
@@ -50,7 +50,7 @@ class Site:
 def beside_workers(settings: Settings, workers: int) -> Iterator[Site]:
     sock = bind(settings.http)
     site = Site(settings, workers)
-    with site.following(), serving(make_app(settings.http, site.routes), sock, settings.http):
+    with site.following(), serving(site.routes, sock, settings.http):
         log.info("metrics, health%s on %s", " and the dashboard" * settings.http.dashboard, address(sock))
         try:
             yield site

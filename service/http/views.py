@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -11,8 +10,9 @@ from typing import Any
 from explain_client.messages import Explanation, is_date
 from service.http.challenger import challenger
 from service.http.comparison import grid, overview
-from service.http.feed import Feed, Partition, Told
-from service.http.history import START, Column, column_of, figures, positive, ranking, rounded
+from service.http.feed import Feed
+from service.http.history import START, Column, column_of, losses_of, positive, ranking, rounded, unpacked
+from service.http.partition import Partition, Told
 from service.http.segments import compared_segments
 from service.http.sentences import changes_sentence, integrity_sentence, overview_sentence, sentence
 
@@ -139,7 +139,7 @@ class Page:
 
     def _importance(self, partition: Partition, told: Told, column: Column) -> dict[str, Any]:
         selection, history = self._selection, told.history
-        cells = history.cells(column)[-1]
+        cells = history.newest(column)
         order = ranking(cells)
         wanted = selection.search.lower()
         found = [i for i in order[MOST:] if wanted and wanted in history.features[i].lower()][:FOUND]
@@ -149,13 +149,13 @@ class Page:
         lines = [history.features[i] for i in shown]
         newest = told.newest.importances.get(column[0], {}).get(column[1], {})
         floors = {name: rounded(cell.floor) for name, cell in newest.items()}
-        rest = [float(cells[i][0]) for i in order[MOST:] if not math.isnan(cells[i][0])]
+        rest = [value for i in order[MOST:] if (value := cells[i][0]) is not None]
         return {
             "rows": [
                 {
                     "feature": (name := history.features[i]),
-                    "value": _number(cells[i][0]),
-                    "half": _number(cells[i][1]),
+                    "value": cells[i][0],
+                    "half": cells[i][1],
                     "floor": floors.get(name),
                 }
                 for i in shown
@@ -171,12 +171,12 @@ class Page:
         history, loss = told.history, column[1]
         return {
             "versions": [{"name": name, "since": one.since} for name, one in partition.told.items() if name],
-            "losses": {name: figures(history.risks(name)[-1]).tolist() for name in history.losses},
+            "losses": {name: losses_of(told.newest.performance.get(name)) for name in history.losses},
             **self._since(
                 partition,
                 told,
                 ("performance", loss),
-                lambda points: figures(history.risks(loss)[points]).T.tolist(),
+                lambda points: history.risks(loss, points),
             ),
         }
 
@@ -184,7 +184,7 @@ class Page:
         self, partition: Partition, told: Told, lines: tuple[str, ...], series: Callable[[list[int]], Any]
     ) -> dict[str, Any]:
         """The series after what this visitor has, or all and what marks them where there are other lines or marks, or another epoch."""
-        history, marks = told.history, (partition.alarms, partition.changes)
+        history, marks = told.history, (partition.alarms, [unpacked(one) for one in partition.changes])
         version = told.newest.version
         known = (version.name if version else None, *lines, *(mark[-1]["id"] for mark in marks if mark))
         name = f"{zlib.crc32(repr(known).encode()):08x}"
@@ -263,7 +263,3 @@ def _integrity(feed: Feed) -> dict[str, Any]:
         },
         "problems": [asdict(problem) for problem in reversed(feed.problems)],
     }  # fmt: skip
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

@@ -16,7 +16,8 @@ from service.join.topics import join_settings, prepare
 from service.kafka.clients import KAFKA, ErrorLog, Kafka, group_consumer, reading_consumer, worker_name
 from service.kafka.clock import Clock
 from service.kafka.commits import Timing
-from service.kafka.headers import offset_of, record_of
+from service.kafka.headers import offset_of
+from service.kafka.input import record_of
 from service.kafka.member import Member
 from service.kafka.recovery import SLICE_SECONDS
 from service.kafka.report import Report

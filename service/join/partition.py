@@ -23,7 +23,8 @@ from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
 from service.join.store import LocalStore, Store, restore
 from service.kafka.checkpoints import Superseded, read
 from service.kafka.clock import Clock
-from service.kafka.headers import offset_of, record_of
+from service.kafka.headers import offset_of
+from service.kafka.input import record_of
 from service.kafka.recovery import BEHIND_SECONDS, SLICE_SECONDS, RecoveryError
 from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from service.fold.records import InputRecord
 from service.formats.errors import Headers
 
 
@@ -43,9 +42,3 @@ def offset_of(message: Message) -> int:
     """The offset of a message that was read, or of the end of a partition; either always has an offset."""
     offset: int = message.offset()  # type: ignore[assignment]
     return offset
-
-
-def record_of(message: Message) -> InputRecord:
-    """An input message, as the fold and the join read it."""
-    timestamp = message.timestamp()[1]
-    return InputRecord(offset_of(message), timestamp, message.key(), message.value(), *read_headers(message))

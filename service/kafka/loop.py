@@ -26,7 +26,7 @@ from service.kafka.clients import (
     worker_name,
 )
 from service.kafka.commits import Commits
-from service.kafka.headers import record_of
+from service.kafka.input import record_of
 from service.kafka.lifecycle import Held, OwnedPartition
 from service.kafka.member import Member
 from service.kafka.recovery import Cluster

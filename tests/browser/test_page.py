@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from benchmarks.browser import launch
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
-from service.http.app import make_app
 from service.http.dashboard import Dashboard
 from service.http.server import address, bind, serving
 from service.http.views import VIEWS
@@ -90,7 +89,7 @@ def site() -> Iterator[tuple[Dashboard, str]]:
     for partition in (0, 1):
         take(made, partition, outputs(partition))
     sock = bind(http)
-    with serving(make_app(http, made.routes), sock, http):
+    with serving(made.routes, sock, http):
         yield made, address(sock)
         made.stop()
 
@@ -288,7 +287,7 @@ def test_before_there_is_anything_the_page_says_so_and_then_begins(browser: Brow
     made, http = Dashboard(settings()), HttpSettings(port=0)
     made.feed.problem = None
     sock = bind(http)
-    with serving(make_app(http, made.routes), sock, http):
+    with serving(made.routes, sock, http):
         page = browser.new_page()
         page.goto(address(sock))
         page.wait_for_selector("#nothing")

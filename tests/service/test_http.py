@@ -19,7 +19,6 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from service.errors import SettingsError, UserError
-from service.http.app import make_app
 from service.http.metrics import exposition
 from service.http.server import bind, serving
 from service.http.site import beside_workers
@@ -124,9 +123,7 @@ def served(**settings: Any) -> Iterator[Any]:
         connection.request("GET", path, headers={"Host": f"127.0.0.1:{port}", **headers})
         return connection.getresponse()
 
-    with serving(
-        make_app(http_settings, [Route(path, _hello) for path in paths]), sock, http_settings
-    ) as server:
+    with serving([Route(path, _hello) for path in paths], sock, http_settings) as server:
         while not server.started:
             time.sleep(0.01)
         yield get

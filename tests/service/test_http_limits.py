@@ -16,7 +16,6 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
 
 from service.http import connections
-from service.http.app import make_app
 from service.http.dashboard import Dashboard
 from service.http.server import bind, serving
 from service.http.views import Page
@@ -53,7 +52,7 @@ def served(*routes: BaseRoute, max_streams: int = 100) -> Iterator[int]:
     """The port of a server of ``/healthz`` and these routes."""
     settings = HttpSettings(port=0, max_streams=max_streams)
     sock = bind(settings)
-    with serving(make_app(settings, [Route("/healthz", _hello), *routes]), sock, settings) as server:
+    with serving([Route("/healthz", _hello), *routes], sock, settings) as server:
         while not server.started:
             time.sleep(0.01)
         yield sock.getsockname()[1]

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from explain_client import Explanation
-from service.http.feed import Told
+from service.http.partition import Told
 from service.http.sentences import overview_sentence, sentence
 from service.http.views import Page, Selection
 from tests.feeds import IMPORTANCE, fed, newest
