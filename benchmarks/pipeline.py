@@ -24,6 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.forks import Fork, forkable
 from service.broker.embedded import Broker
 from service.commands.run import worker_environment
 from service.fold.partition import PartitionState
@@ -270,13 +271,14 @@ class Pipeline:
     def cli(self, *arguments: str, status: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the command line with this pipeline's settings."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
-        done = subprocess.run(
-            [sys.executable, "-m", "service.cli", *arguments],
-            env={**clean, **self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        stdout, stderr = _new_file(), _new_file()
+        command = ["-m", "service.cli", *arguments]
+        process = _start(command, {**clean, **self.environment, **environment}, stdout, stderr)
+        try:
+            code = process.wait(120)
+        finally:
+            process.kill()
+        done = subprocess.CompletedProcess(command, code, stdout.read_text(), stderr.read_text())
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
@@ -297,18 +299,11 @@ class Process:
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
         self.started.append(self)
-        self._log = Path(tempfile.mkstemp(prefix="explain-test-")[1])
+        self._log = _new_file()
         clean = {
             name: value for name, value in worker_environment().items() if not name.startswith("EXPLAIN_")
         }
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, *arguments],
-                env={**clean, **environment},
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = _start(arguments, {**clean, **environment}, self._log, self._log)
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
@@ -339,3 +334,19 @@ class Process:
         """SIGTERM, and the exit status."""
         self.signal(signal.SIGTERM)
         return self.wait()
+
+
+def _start(
+    arguments: Sequence[str], environment: dict[str, str], stdout: Path, stderr: Path
+) -> "Fork | subprocess.Popen[bytes]":
+    """``python ARGUMENTS``, as a fork where that does the same."""
+    if arguments[0] == "-m" and forkable(environment):
+        return Fork(arguments[1], arguments[2:], environment, stdout, stderr)
+    with stdout.open("ab") as out, stderr.open("ab") as err:
+        return subprocess.Popen(
+            [sys.executable, *arguments], env=environment, stdin=subprocess.PIPE, stdout=out, stderr=err
+        )
+
+
+def _new_file() -> Path:
+    return Path(tempfile.mkstemp(prefix="explain-test-")[1])
