@@ -26,14 +26,14 @@ def audit(lock: str, options: Sequence[str] = ()) -> tuple[int, str]:
     except (ValueError, KeyError):
         why = (done.stderr.strip() or f"pip-audit ended with status {done.returncode}").splitlines()[-1]
         return NOT_AUDITED, f"NOT AUDITED: {lock}: {why}"
-    skipped = [one["name"] for one in packages if "vulns" not in one]
+    skipped = [package["name"] for package in packages if "vulns" not in package]
     if skipped or not packages:
         return NOT_AUDITED, f"NOT AUDITED: {lock}: {', '.join(skipped) or 'no package in it'}"
     found = [
-        f"{one['name']} {one['version']}: {vulnerability['id']}, "
+        f"{package['name']} {package['version']}: {vulnerability['id']}, "
         f"corrected in {', '.join(vulnerability['fix_versions']) or 'no release'}"
-        for one in packages
-        for vulnerability in one["vulns"]
+        for package in packages
+        for vulnerability in package["vulns"]
     ]
     if found:
         return VULNERABLE, "\n".join([f"VULNERABLE: {lock}", *found])

@@ -111,8 +111,8 @@ def build(number: str, folder: Path) -> None:
     ]
     (folder / "SHA256SUMS").write_text("\n".join(sums) + "\n")
     click.echo("\n".join(sums))
-    for one in missing:
-        click.echo(f"not built: {one}", err=True)
+    for name in missing:
+        click.echo(f"not built: {name}", err=True)
     sys.exit(3 if missing else 0)
 
 

@@ -116,7 +116,7 @@ def _code(value: object) -> str:
 def _kind(schema: Mapping[str, Any]) -> str:
     """What values a JSON Schema allows, in words."""
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(_kind(option) for option in schema["anyOf"]))
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
         return f"[{name}](#{name.lower()})"
@@ -155,13 +155,13 @@ def _settings() -> Iterator[str]:
 def _section(path: str, section: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
     """The settings of a section, then the sections in it."""
     rows, inner = [("setting", "values", "default", "meaning")], []
-    for name, one in section["properties"].items():
-        reference = one.get("$ref") or one.get("items", {}).get("$ref")
+    for name, setting in section["properties"].items():
+        reference = setting.get("$ref") or setting.get("items", {}).get("$ref")
         if reference:
-            inner.append((name + ("[]" if "items" in one else ""), known[reference.rsplit("/", 1)[-1]]))
-        if not reference or "items" in one:
-            values = f"list, see [{name}](#{name})" if reference else _kind(one)
-            rows.append((_code(path + name), values, _default(one), one["description"]))
+            inner.append((name + ("[]" if "items" in setting else ""), known[reference.rsplit("/", 1)[-1]]))
+        if not reference or "items" in setting:
+            values = f"list, see [{name}](#{name})" if reference else _kind(setting)
+            rows.append((_code(path + name), values, _default(setting), setting["description"]))
     yield from _table(*rows)
     for name, part in inner:
         yield f"## {(path + name).removesuffix('[]')}\n"
@@ -182,11 +182,11 @@ def _messages() -> Iterator[str]:
     yield document["info"]["description"] + "\n"
     operations = [
         (
-            one["action"] + "s",
-            _code(document["channels"][one["channel"]["$ref"].rsplit("/", 1)[-1]]["address"]),
-            one["summary"],
+            operation["action"] + "s",
+            _code(document["channels"][operation["channel"]["$ref"].rsplit("/", 1)[-1]]["address"]),
+            operation["summary"],
         )
-        for one in document["operations"].values()
+        for operation in document["operations"].values()
     ]
     yield from _table(("the sidecar", "topic, by default", "what for"), *operations)
     yield "The JSON Schemas and the AsyncAPI document are in schemas/ of the repository; this page is made from them.\n"
@@ -207,11 +207,11 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         (
             _code(name),
-            _kind(one),
-            one.get("x-unit", ""),
-            one["description"],
+            _kind(field),
+            field.get("x-unit", ""),
+            field["description"],
         )
-        for name, one in schema.get("properties", {}).items()
+        for name, field in schema.get("properties", {}).items()
     ]
     if rows:
         yield from _table(("field", "values", "unit", "meaning"), *rows)
@@ -232,7 +232,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"## {context.command_path}\n"
     yield f"```text\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
     yield inspect.cleandoc(command.help or "") + "\n"
-    records = [one.get_help_record(context) for one in command.get_params(context)]
+    records = [option.get_help_record(context) for option in command.get_params(context)]
     yield from _table(("option", ""), *((_code(names), text) for names, text in filter(None, records)))
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
@@ -242,17 +242,17 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 def _metrics() -> Iterator[str]:
     yield "# Metrics\n"
     yield "`/metrics` of `run` with `http.enabled`, in Prometheus' text format. The series of a partition end when the worker gives it away.\n"
-    families = sorted(Workers([], {}, {}, importance=True).collect(), key=lambda one: one.name)
+    families = sorted(Workers([], {}, {}, importance=True).collect(), key=lambda family: family.name)
     yield from _table(
         ("metric", "kind", "labels", "meaning"),
         *(
             (
-                _code(one.name + ("_total" if one.type == "counter" else "")),
-                one.type,
-                ", ".join(map(_code, one._labelnames)),
-                one.documentation,
+                _code(family.name + ("_total" if family.type == "counter" else "")),
+                family.type,
+                ", ".join(map(_code, family._labelnames)),
+                family.documentation,
             )
-            for one in families
+            for family in families
         ),
     )
 

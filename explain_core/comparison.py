@@ -301,10 +301,10 @@ def sentence(
             f"one of {half:.2g} would have been seen"
         )
     first, second = (challenger, model) if winner == "challenger" else (model, challenger)
-    places = min(max(1 - math.floor(math.log10(half)), 0), 12) if half > 0.0 else 12
+    decimals = min(max(1 - math.floor(math.log10(half)), 0), 12) if half > 0.0 else 12
     near, far = sorted((abs(interval.low), abs(interval.high)))
     cut = f"; {interval.clipped:,} differences count as ±{interval.limit:.2g}" if interval.clipped else ""
     return (
-        f"{first} loses less than {second}, by {abs(interval.value):.{places}f} ({near:.{places}f} to {far:.{places}f}) in {loss}: "
+        f"{first} loses less than {second}, by {abs(interval.value):.{decimals}f} ({near:.{decimals}f} to {far:.{decimals}f}) in {loss}: "
         f"mean of {interval.n:,} records, an interval that holds at every time one looks{cut}"
     )

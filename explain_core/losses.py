@@ -214,8 +214,8 @@ def get(
     return found
 
 
-def _imported(place: str) -> Loss | Callable[[Any, Any], float]:
+def _imported(path: str) -> Loss | Callable[[Any, Any], float]:
     try:
-        return resolve_name(place)  # type: ignore[no-any-return]
+        return resolve_name(path)  # type: ignore[no-any-return]
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"loss: {place!r} cannot be imported: {error}") from None
+        raise ValueError(f"loss: {path!r} cannot be imported: {error}") from None

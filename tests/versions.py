@@ -94,7 +94,7 @@ def predicted(version: str, x: dict[str, Any]) -> float:
     return 1 / (1 + math.exp(logit if x[feature_of(version)] < 0.5 else -1.5 * logit))
 
 
-def said(message: dict[str, Any]) -> dict[str, Any]:
+def figures_of(message: dict[str, Any]) -> dict[str, Any]:
     """What an explanation says about its version, but for what alarms add to it."""
     losses = ("model", "empty", "mean_prediction", "served")
     return {
@@ -116,13 +116,13 @@ def misattributed(
     settings: Settings, partition: int, values: Iterable[bytes | None], explanations: Iterable[bytes | None]
 ) -> list[str]:
     """The explanations of a partition that are not what the model of their version says of its own records, in words."""
-    alone = Alone(settings, partition)
+    alone = SeparateVersions(settings, partition)
     expected = [
         (offset, told)
         for offset, x in enumerate(map(accepted, values))
         if x is not None and (told := alone.take(x)) is not None
     ]
-    published = [(message["offset"], said(message)) for message in map(json.loads, explanations)]  # type: ignore[arg-type]
+    published = [(message["offset"], figures_of(message)) for message in map(json.loads, explanations)]  # type: ignore[arg-type]
     return [
         f"explanations {partition}: {b} instead of {a}"
         for a, b in itertools.zip_longest(expected, published)
@@ -130,7 +130,7 @@ def misattributed(
     ]
 
 
-class Alone:
+class SeparateVersions:
     """The versions of a partition as if each were alone: the model of its file, on the records that it served, in order.
 
     ``take`` returns what a message about the record's version has to say, where one is due.
@@ -166,7 +166,7 @@ class Alone:
             del self._open[first]
         if model.records % self._settings.emit.every:
             return None
-        return said(orjson.loads(orjson.dumps({"version": name, **model.content()})))
+        return figures_of(orjson.loads(orjson.dumps({"version": name, **model.content()})))
 
 
 def versioned(pattern, models=None, record=None, **sections):
@@ -181,7 +181,7 @@ def versioned(pattern, models=None, record=None, **sections):
     )
 
 
-class Line:
+class VersionedPartition:
     """A partition with its source of models; ``fold`` returns what it publishes."""
 
     def __init__(self, known, state=None):
@@ -198,10 +198,10 @@ class Line:
 
     def restart(self):
         forget_artefacts()
-        return Line(self.settings, restored(encode(self.state), self.settings))
+        return VersionedPartition(self.settings, restored(encode(self.state), self.settings))
 
 
-def classes(outputs):
+def error_classes(outputs):
     return [
         dict(output.headers)["__explain.errors.class"].decode()
         for output in outputs

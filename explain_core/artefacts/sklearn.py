@@ -47,36 +47,36 @@ def _check_archive(data: bytes) -> None:
     """Refuse an archive that would exceed the memory limit, before it is unpacked."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
+            entries = archive.infolist()
             if "schema.json" not in archive.namelist():
                 raise ArtefactError(
                     "skops: a zip file without schema.json, which no skops file is; save the model by skops.io.dump"
                 )
-            whole = sum(member.file_size for member in members)
-            if len(members) > MAX_FILES or whole > MAX_BYTES:
+            whole = sum(entry.file_size for entry in entries)
+            if len(entries) > MAX_FILES or whole > MAX_BYTES:
                 raise ArtefactError(
-                    f"skops: {len(members)} files of {whole} bytes once unpacked; at most {MAX_FILES} files and {MAX_BYTES} bytes are taken"
+                    f"skops: {len(entries)} files of {whole} bytes once unpacked; at most {MAX_FILES} files and {MAX_BYTES} bytes are taken"
                 )
-            for member in members:
-                if member.filename.endswith(".npy"):
-                    with archive.open(member) as file:
-                        _check_array(file, member)
+            for entry in entries:
+                if entry.filename.endswith(".npy"):
+                    with archive.open(entry) as file:
+                        _check_array(file, entry)
     except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, RuntimeError) as error:
         if isinstance(error, ArtefactError):
             raise
         raise ArtefactError(f"skops: {error}; the file is damaged") from None
 
 
-def _check_array(file: Any, member: zipfile.ZipInfo) -> None:
+def _check_array(file: Any, entry: zipfile.ZipInfo) -> None:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, kind = read(file)
     size = kind.itemsize
     for n in shape:
         size *= int(n)
-    if kind.hasobject or size > member.file_size:
+    if kind.hasobject or size > entry.file_size:
         raise ArtefactError(
-            f"skops: {member.filename} says it is an array of {size} bytes and is none; the file is damaged"
+            f"skops: {entry.filename} says it is an array of {size} bytes and is none; the file is damaged"
         )
 
 
@@ -175,7 +175,7 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
         ensemble.RandomForestClassifier, ensemble.RandomForestRegressor,
         ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
     ) and found.n_outputs_ == 1:  # fmt: skip
-        trees = [_tree(member.tree_, classifier) for member in found.estimators_]
+        trees = [_tree(entry.tree_, classifier) for entry in found.estimators_]
         number = float(len(trees))
     elif kind in (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor):
         if found._preprocessor is not None:

@@ -28,22 +28,22 @@ def loads(data: bytes) -> Any:
         value = reader.value(reader.take(1), 0)
     except UnicodeDecodeError:
         raise ArtefactError("UBJSON: a string that is not UTF-8; the file is damaged") from None
-    if reader.place != len(data):
-        raise ArtefactError(f"UBJSON: {len(data) - reader.place} bytes after the end; the file is damaged")
+    if reader.position != len(data):
+        raise ArtefactError(f"UBJSON: {len(data) - reader.position} bytes after the end; the file is damaged")
     return value
 
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self.place = 0
+        self.position = 0
 
     def take(self, n: int) -> bytes:
-        end = self.place + n
+        end = self.position + n
         if n < 0 or end > len(self._data):
-            raise ArtefactError(f"UBJSON: ends within a value at byte {self.place}; the file is truncated")
-        found = self._data[self.place : end]
-        self.place = end
+            raise ArtefactError(f"UBJSON: ends within a value at byte {self.position}; the file is truncated")
+        found = self._data[self.position : end]
+        self.position = end
         return found
 
     def value(self, marker: bytes, depth: int) -> Any:
@@ -60,7 +60,7 @@ class _Reader:
         if marker in _CONSTANTS:
             return _CONSTANTS[marker]
         raise ArtefactError(
-            f"UBJSON: unknown marker {marker!r} at byte {self.place - 1}; the file is damaged"
+            f"UBJSON: unknown marker {marker!r} at byte {self.position - 1}; the file is damaged"
         )
 
     def _numbers(self, marker: bytes, n: int) -> list[Any]:
@@ -97,7 +97,7 @@ class _Reader:
     def _object(self, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         while (marker := self.take(1)) != b"}":
-            self.place -= len(marker)
+            self.position -= len(marker)
             name = self._string()
             found[name] = self.value(self.take(1), depth + 1)
         return found

@@ -225,7 +225,7 @@ class RiskChange:
             f"{risk} {moved} by {_figure(abs(self.change))} ± {_figure(Z * self.std)}{between} "
             f"({_figure(self.baseline.observed)} → {_figure(self.target.observed)})"
         )
-        lone = [
+        unmatched = [
             (1.0 - window.matched, name or other)
             for window, name, other in (
                 (self.baseline, baseline, "the baseline"),
@@ -233,7 +233,7 @@ class RiskChange:
             )
             if 1.0 - window.matched > WORTH_SAYING
         ]
-        unlike = " and ".join(f"{share:.0%} of {name}" for share, name in lone)
+        unlike = " and ".join(f"{share:.0%} of {name}" for share, name in unmatched)
         if self.verdict == "not attributable":
             return f"{head}; not attributable: {unlike} have nothing alike in the other window"
         causes = [

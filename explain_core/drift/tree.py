@@ -100,9 +100,9 @@ def fit(
     cells = (ranked + starts[:-1]) * n_classes + y[:, None]
     splits = _Splits(starts)
 
-    lone = [np.zeros(size, dtype=bool) for size in sizes]
+    one_sided = [np.zeros(size, dtype=bool) for size in sizes]
     for j, flags in enumerate(apart or ()):
-        lone[j] = flags & (np.bincount(codes[:, j], minlength=sizes[j]) == 0)
+        one_sided[j] = flags & (np.bincount(codes[:, j], minlength=sizes[j]) == 0)
 
     feature, children = [-1], [[-1, -1]]
     left = [np.zeros(max(sizes, default=1), dtype=bool)]
@@ -123,7 +123,7 @@ def fit(
             chosen = int(splits.owner[split])
             feature[parent] = chosen
             left[parent][: sizes[chosen]] = ranks[chosen] <= split - starts[chosen]
-            left[parent][: sizes[chosen]][lone[chosen]] = on_left > 0.5
+            left[parent][: sizes[chosen]][one_sided[chosen]] = on_left > 0.5
             children[parent] = [len(feature), len(feature) + 1]
             following += children[parent]
             feature += [-1, -1]

@@ -25,11 +25,11 @@ def estimator(kind: str) -> type[IncrementalEstimator]:
     """
     from explain_core.importance.base import IncrementalEstimator
 
-    place = ESTIMATORS.get(kind, kind)
-    if ":" not in place:
+    path = ESTIMATORS.get(kind, kind)
+    if ":" not in path:
         raise ValueError(f"{kind!r} is not one of {', '.join(ESTIMATORS)}, nor a class as module:Class")
     try:
-        found = resolve_name(place)
+        found = resolve_name(path)
     except AttributeError:
         found = None
     if not (isinstance(found, type) and issubclass(found, IncrementalEstimator)):

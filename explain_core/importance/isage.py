@@ -178,7 +178,7 @@ class IncrementalSAGE(IncrementalEstimator):
             self._y0 = entry.empty
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_after": None, "_y0": self._y0.alone()}
+        return {**super().__getstate__(), "_after": None, "_y0": self._y0.detached()}
 
 
 def _features(players: Players) -> list[str]:

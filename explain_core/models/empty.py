@@ -94,7 +94,7 @@ class EmptyModel:
             row[:] = self._weights, mean
         return _Within(self._decay, row, labels)
 
-    def alone(self) -> EmptyModel:
+    def detached(self) -> EmptyModel:
         """This empty model, within no row."""
         return self
 
@@ -139,7 +139,7 @@ class _Within(EmptyModel):
         mean: list[float] = self._row[1:].tolist()
         return mean[0] if self._labels[0] is None else dict(zip(self._labels, mean, strict=True))
 
-    def alone(self) -> EmptyModel:
+    def detached(self) -> EmptyModel:
         new = EmptyModel.__new__(EmptyModel)
         new._decay, new._weights, new._mean = self._decay, self._weights, self._mean
         return new

@@ -43,7 +43,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         files, file = described(settings), described_challenger(settings)
     read_keys(settings.checkpoint)
     task = settings.model.task
-    said = [
+    lines = [
         f"settings are valid; versions of a model for {task} are explained as they are"
         if model is None
         else f"settings are valid; the model is a {type(model.wrapped).__name__} for {task} and {_how(model, settings.model.static)}",
@@ -51,8 +51,8 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     ]
     if rival is not None:
         how = _how(rival, settings.challenger.static)
-        said += [f"the challenger is a {type(rival.wrapped).__name__} for {task} and {how}", file]
-    sys.stderr.write("".join(f"{line}\n" for line in said if line))
+        lines += [f"the challenger is a {type(rival.wrapped).__name__} for {task} and {how}", file]
+    sys.stderr.write("".join(f"{line}\n" for line in lines if line))
 
 
 def _how(model: Model, static: bool) -> str:

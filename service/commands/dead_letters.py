@@ -155,15 +155,15 @@ def _unreplayed(
     committed = group.committed(
         [TopicPartition(topic, p) for p in range(partitions)], timeout=CONNECT_SECONDS
     )
-    for place in committed:
-        low, high = group.get_watermark_offsets(place, timeout=CONNECT_SECONDS)
-        start = low if from_beginning or place.offset < low else place.offset
-        group.assign([TopicPartition(topic, place.partition, start)])
+    for position in committed:
+        low, high = group.get_watermark_offsets(position, timeout=CONNECT_SECONDS)
+        start = low if from_beginning or position.offset < low else position.offset
+        group.assign([TopicPartition(topic, position.partition, start)])
         while start < high:
             message = group.poll(CONNECT_SECONDS)
             if message is None:
                 raise UserError(
-                    f"{topic} partition {place.partition}: no record came within {CONNECT_SECONDS:g} s"
+                    f"{topic} partition {position.partition}: no record came within {CONNECT_SECONDS:g} s"
                 )
             error = message.error()
             if error is None:

@@ -53,8 +53,8 @@ def tail(
         for message in stream:
             if message is not None:
                 body = orjson.loads(message.value() or b"{}")
-                place = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
-                console.print(Text(f"{place}: {body['sentence']}"), soft_wrap=True)
+                source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
+                console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}
     segments: Segments = {}

@@ -30,12 +30,12 @@ def summary(
     history: Mapping[int, list[dict[str, Any]]],
     changes: list[dict[str, Any]],
     alarms: list[dict[str, Any]],
-    places: Sequence[str],
+    airports: Sequence[str],
 ) -> str:
     """A paragraph for each partition: what drives the model, what it is worth, which alarms came, and why the risk changed."""
     return "\n" + "\n".join(
         _partition(
-            places[partition],
+            airports[partition],
             messages,
             [change for change in changes if change["partition"] == partition],
             [alarm for alarm in alarms if alarm["partition"] == partition],
@@ -46,7 +46,7 @@ def summary(
 
 
 def _partition(
-    place: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
+    airport: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
 ) -> str:
     last = messages[-1]
     performance = last["performance"][LOSS]
@@ -59,7 +59,7 @@ def _partition(
     gain = performance["empty"] - performance["model"]
     worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
     return (
-        f"{place}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} "
+        f"{airport}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} "
         f"{_alarms(alarms)}{_risk(changes)}"
     )
 

@@ -59,9 +59,11 @@ def _short(name: str) -> str:
 
 
 def figures(alarm: Mapping[str, Any]) -> str:
-    """Both means, with as many places as the interval of the new one has."""
+    """Both means, with as many decimals as the interval of the new one has."""
     after = alarm["after"]
     half = (after["high"] - after["low"]) / 2.0
-    places = min(max(1 - math.floor(math.log10(half)), 0), 9) if half > 0.0 else 3
-    before, now = (round(side["value"], places) + 0.0 for side in (alarm["before"], after))  # −0.000 is 0.000
-    return f"{before:.{places}f} → {now:.{places}f} ± {half:.{places}f}"
+    decimals = min(max(1 - math.floor(math.log10(half)), 0), 9) if half > 0.0 else 3
+    before, now = (
+        round(side["value"], decimals) + 0.0 for side in (alarm["before"], after)
+    )  # −0.000 is 0.000
+    return f"{before:.{decimals}f} → {now:.{decimals}f} ± {half:.{decimals}f}"

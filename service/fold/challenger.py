@@ -40,9 +40,9 @@ class Challenger:
         model = load_challenger(settings, derive_seed(seed, "challenger"))
         record = settings.record.model_copy(update={"prediction": None})  # what was served is the model's
         explain = settings.explain.model_copy(update={"every": settings.explain.every * chosen.every})
-        explainers = [one.model_copy(update={"by": None}) for one in settings.explainers]
-        alone = settings.model_copy(update={"record": record, "explain": explain, "explainers": explainers})
-        self.explained = ExplainedModel(alone, model, rival.static, seed, own.reservoirs)
+        explainers = [explainer.model_copy(update={"by": None}) for explainer in settings.explainers]
+        reduced = settings.model_copy(update={"record": record, "explain": explain, "explainers": explainers})
+        self.explained = ExplainedModel(reduced, model, rival.static, seed, own.reservoirs)
         self._differences = PairedDifferences(
             own.performance.losses,
             {name: (own.explainers[name], other) for name, other in self.explained.explainers.items()},

@@ -95,7 +95,7 @@ class Recent:
         last.rows.append((offset, sample.timestamp, sample.x, y, loss, sample.version))
         last.records += 1
 
-    def asked(
+    def attributed(
         self, alarms: list[dict[str, Any]], seq: int, offset: int, model: Model
     ) -> list[dict[str, Any]]:
         """The contents of the drift messages that alarms ask for, whose first has this ``seq`` and which the record at ``offset`` raised.

@@ -248,8 +248,8 @@ class PartitionState:
         contents: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
         contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
         if alarms and self.recent is not None:
-            asked = self.recent.asked(alarms, self.chains["alarms"].seq, offset, model)
-            contents += [("drift", "drift/1", change) for change in asked]
+            attributed = self.recent.attributed(alarms, self.chains["alarms"].seq, offset, model)
+            contents += [("drift", "drift/1", change) for change in attributed]
         return contents
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:

@@ -242,18 +242,18 @@ class Versions:
         check(len(data.open) <= self._settings.models.max_open, "versions: too many are open")
         self.pins, self.columns, self.loads = dict(data.pins), list(data.columns), data.loads
         for stored in data.open:
-            self.open[stored.name] = version = self._version(stored.name, self._again(stored.name))
+            self.open[stored.name] = version = self._version(stored.name, self._reloaded(stored.name))
             check((stored.alarms is None) == (version.alarms is None), "alarms: with them, or without")
             version.seen = stored.seen
             version.explained.restore(stored.explained, unpack)
             if version.alarms is not None and stored.alarms is not None:
                 version.alarms.restore(stored.alarms)
         for name in data.kept:
-            self.kept[name] = self._version(name, self._again(name)).explained.model
+            self.kept[name] = self._version(name, self._reloaded(name)).explained.model
         if data.ready is not None:
-            self._ready = self._version(data.ready, self._again(data.ready))
+            self._ready = self._version(data.ready, self._reloaded(data.ready))
 
-    def _again(self, name: str) -> Artefact:
+    def _reloaded(self, name: str) -> Artefact:
         """The artefact of a version that was loaded before."""
         artefact = version_artefact(self._settings, name)
         problem = self.unfit(name, artefact)

@@ -11,7 +11,7 @@ from explain_client.merge import merge
 from service.headline import drivers
 from service.http.feed import Feed
 from service.http.history import START, Column, History, column_of, half_of, losses_of, rounded
-from service.http.partition import Partition, Told
+from service.http.partition import Partition, ShownVersion
 
 DRIVERS = 3
 COURSE = 60
@@ -28,16 +28,16 @@ def overview(known: Mapping[int, Partition], wanted: Column) -> dict[str, Any]:
     alarms.sort(key=lambda alarm: alarm["onset"], reverse=True)
     return {
         "partitions": [
-            _summary(partition, told, column_of(told.history, wanted))
+            _summary(partition, chosen, column_of(chosen.history, wanted))
             for partition in known.values()
-            if (told := partition.shown) is not None
+            if (chosen := partition.shown) is not None
         ],
         "alarms": alarms[:NEWEST_ALARMS],
     }
 
 
-def _summary(partition: Partition, told: Told, column: Column) -> dict[str, Any]:
-    newest = told.newest
+def _summary(partition: Partition, chosen: ShownVersion, column: Column) -> dict[str, Any]:
+    newest = chosen.newest
     estimator, loss = column
     cells = newest.importances.get(estimator, {}).get(loss, {})
     model, empty = losses_of(newest.performance.get(loss))
@@ -55,7 +55,7 @@ def _summary(partition: Partition, told: Told, column: Column) -> dict[str, Any]
         "model": model,
         "empty": empty,
         "drivers": [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
-        "course": _course(told.history, loss),
+        "course": _course(chosen.history, loss),
         "alarms": sorted(alarm["onset"] for alarm in partition.alarms),
     }  # fmt: skip
 
@@ -82,7 +82,7 @@ def grid(feed: Feed, known: Mapping[int, Partition], column: Column, feature: st
         for explanation, by_feature in zip(newest, cells, strict=True)
     ]
     last = {explanation.partition: (explanation.epoch, explanation.seq) for explanation in newest}
-    merged = merge([*(one for one in feed.window if (one.epoch, one.seq) < last.get(one.partition, START)), *shown])  # fmt: skip
+    merged = merge([*(message for message in feed.window if (message.epoch, message.seq) < last.get(message.partition, START)), *shown])  # fmt: skip
     average = merged.importances.get(estimator, {}).get(loss, {})
     features = sorted(
         dict.fromkeys(name for by_feature in cells for name in by_feature),

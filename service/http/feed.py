@@ -132,7 +132,7 @@ class Feed:
                 )
                 time.sleep(1.0)
                 return
-            consumer.assign(self._places(consumer, partitions))
+            consumer.assign(self._starts(consumer, partitions))
             with self.lock:
                 self.partitions = {
                     number: Partition(number) for number in range(partitions[topics.explanations])
@@ -142,7 +142,7 @@ class Feed:
                 self.letter_classes.clear()
                 self.foreign.clear()
             self._say(None)
-            taken, asked, looked = 0, 0.0, time.monotonic()
+            taken, asked_at, looked = 0, 0.0, time.monotonic()
             while not self.stopping:
                 first = consumer.poll(0.1)
                 if first is not None:
@@ -153,8 +153,8 @@ class Feed:
                         taken += len(messages)
                         self.version += 1
                 now = time.monotonic()
-                if now - asked > LAG_SECONDS:
-                    asked = now
+                if now - asked_at > LAG_SECONDS:
+                    asked_at = now
                     self._ask_for_lag(admin)
                 if first is None and taken > MANY:
                     taken = 0
@@ -171,8 +171,8 @@ class Feed:
         finally:
             consumer.close()
 
-    def _places(self, consumer: Consumer, partitions: dict[str, int]) -> list[TopicPartition]:
-        places = []
+    def _starts(self, consumer: Consumer, partitions: dict[str, int]) -> list[TopicPartition]:
+        starts = []
         for name, count in partitions.items():
             # Two offsets a message: every other one may be a transaction's end.
             most = (
@@ -182,8 +182,8 @@ class Feed:
             )
             for number in range(count):
                 low, high = consumer.get_watermark_offsets(TopicPartition(name, number), timeout=5.0)
-                places.append(TopicPartition(name, number, max(low, high - most)))
-        return places
+                starts.append(TopicPartition(name, number, max(low, high - most)))
+        return starts
 
     def _take(self, message: Message) -> None:
         error = message.error()
@@ -192,9 +192,9 @@ class Feed:
                 return
             if error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
                 raise KafkaException(error)
-            self._meet(error.str())
+            self._set_problem(error.str())
             return
-        self._meet(None)
+        self._set_problem(None)
         number: int = message.partition()  # type: ignore[assignment]
         try:
             self._read(number, message)
@@ -313,8 +313,8 @@ class Feed:
         if self.settings.http.show_payloads:
             message = found.get("errors.message", "")
             details = {"message": message, "key": _text(key), "value": _text(value)}
-        place = found.get("errors.offset", "")
-        offset = int(place) if place.isdecimal() and len(place) < 20 else -1
+        offset_text = found.get("errors.offset", "")
+        offset = int(offset_text) if offset_text.isdecimal() and len(offset_text) < 20 else -1
         self.letters.append(Letter(kind, number, offset, timestamp, details))
 
     def _ask_for_lag(self, admin: Any) -> None:
@@ -332,10 +332,10 @@ class Feed:
     def _say(self, problem: str | None) -> None:
         with self.lock:
             if problem != self.problem:
-                self._meet(problem)
+                self._set_problem(problem)
                 self.version += 1
 
-    def _meet(self, problem: str | None) -> None:
+    def _set_problem(self, problem: str | None) -> None:
         """From now on this is the problem, or there is none; the one before is over."""
         if problem == self.problem:
             return

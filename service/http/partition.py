@@ -19,7 +19,7 @@ RECENT = 20
 
 
 @dataclass
-class Told:
+class ShownVersion:
     """What the explanations of one version of the model tell; ``since`` is the event time of the first."""
 
     since: int
@@ -30,10 +30,10 @@ class Told:
 
 @dataclass
 class Partition:
-    """One partition, by its newest messages; ``told`` is by the name of the model's version, "" where records name none."""
+    """One partition, by its newest messages; ``versions`` is by the name of the model's version, "" where records name none."""
 
     number: int
-    told: dict[str, Told] = field(default_factory=dict)
+    versions: dict[str, ShownVersion] = field(default_factory=dict)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT))
     links: dict[str, Link] = field(default_factory=dict)
     verified: int = 0
@@ -48,21 +48,21 @@ class Partition:
         return max(reversed(self.recent), key=self.recent.count, default="")
 
     @property
-    def shown(self) -> Told | None:
-        """What is told of that version; None before the first explanation."""
-        return self.told.get(self.version)
+    def shown(self) -> ShownVersion | None:
+        """The version that is shown; None before the first explanation."""
+        return self.versions.get(self.version)
 
     def take(self, explanation: Explanation) -> None:
         """Take in an explanation of ours."""
         version = explanation.version.name if explanation.version else ""
-        if any(told.newest.epoch != explanation.epoch for told in self.told.values()):
-            self.told.clear()  # another epoch has other models
+        if any(known.newest.epoch != explanation.epoch for known in self.versions.values()):
+            self.versions.clear()  # another epoch has other models
             self.recent.clear()
-        known = self.told.pop(version, None) or Told(explanation.timestamp, explanation)
+        known = self.versions.pop(version, None) or ShownVersion(explanation.timestamp, explanation)
         known.newest = explanation
         known.history.add(explanation)
         take_segments(known.segments, explanation.segments)
-        self.told[version] = known
+        self.versions[version] = known
         self.recent.append(version)
-        if len(self.told) > MAX_VERSIONS:
-            del self.told[next(iter(self.told))]  # that of which nothing came for the longest
+        if len(self.versions) > MAX_VERSIONS:
+            del self.versions[next(iter(self.versions))]  # that of which nothing came for the longest

@@ -12,9 +12,9 @@ from service.http.history import half_of, losses_of, rounded
 MAX_SEGMENTS = 100
 
 
-def take_segments(known: dict[str, dict[str | None, Segment]], told: Mapping[str, Segment]) -> None:
+def take_segments(known: dict[str, dict[str | None, Segment]], segments: Mapping[str, Segment]) -> None:
     """Take in what an explanation tells of segments, by estimator; the values of which nothing came for the longest go first."""
-    for estimator, segment in told.items():
+    for estimator, segment in segments.items():
         values = known.setdefault(estimator, {})
         if next(iter(values.values()), segment).feature != segment.feature:
             values.clear()

@@ -12,15 +12,15 @@ from service.fold.alarm_words import what
 from service.fold.rejections import LAST, MANY
 from service.headline import detectable, drivers, moved
 from service.http.history import Column, History, ranking
-from service.http.partition import Partition, Told
+from service.http.partition import Partition, ShownVersion
 
 
-def sentence(told: Told, column: Column, alarms: Sequence[Mapping[str, Any]] | None = None) -> str:
+def sentence(chosen: ShownVersion, column: Column, alarms: Sequence[Mapping[str, Any]] | None = None) -> str:
     """What drives the model, what it is worth, and what changed: the page in one line.
 
     ``alarms`` are those of the partition, oldest first; None where there can be none. Then points are compared by their bands.
     """
-    newest, history = told.newest, told.history
+    newest, history = chosen.newest, chosen.history
     cells = newest.importances.get(column[0], {}).get(column[1], {})
     first = next(iter(drivers(cells)), None)
     if first is not None:
@@ -109,11 +109,11 @@ def _moment(milliseconds: int | None) -> str:
     return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"
 
 
-def changes_sentence(partition: Partition, told: Told, column: Column) -> str:
+def changes_sentence(partition: Partition, chosen: ShownVersion, column: Column) -> str:
     """The newest alarm of a partition; or that there is none."""
     if partition.alarms:
         return f"{partition.alarms[-1]['sentence']}"
-    return f"No alarm so far{_worth(told.newest, column)}."
+    return f"No alarm so far{_worth(chosen.newest, column)}."
 
 
 def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence[str]) -> str:
@@ -125,8 +125,8 @@ def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence
         first = f"{_listed(worse)} predict{'s' * (len(worse) == 1)} no better than no model"
     else:
         first = "Every model predicts better than no model"
-    told = f"{alarms:,} alarm{'s' * (alarms != 1)} so far" if alarms else "no alarm so far"
-    return f"{first}; {told}." + (f" There are problems in {_listed(troubled)}." if troubled else "")
+    count = f"{alarms:,} alarm{'s' * (alarms != 1)} so far" if alarms else "no alarm so far"
+    return f"{first}; {count}." + (f" There are problems in {_listed(troubled)}." if troubled else "")
 
 
 def integrity_sentence(partitions: Mapping[str, Partition], foreign: int) -> str:

@@ -12,7 +12,7 @@ from service.http.challenger import challenger
 from service.http.comparison import grid, overview
 from service.http.feed import Feed
 from service.http.history import START, Column, column_of, losses_of, positive, ranking, rounded, unpacked
-from service.http.partition import Partition, Told
+from service.http.partition import Partition, ShownVersion
 from service.http.segments import compared_segments
 from service.http.sentences import changes_sentence, integrity_sentence, overview_sentence, sentence
 
@@ -78,12 +78,12 @@ class Page:
             if partition.shown is not None
         }
         partition = known.get(selection.partition) or next(iter(known.values()), None)
-        told = None if partition is None else partition.told.get(selection.version) or partition.shown
-        if partition is None or told is None:
+        chosen = None if partition is None else partition.versions.get(selection.version) or partition.shown
+        if partition is None or chosen is None:
             return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
                     "problem": feed.problem or feed.notice, "whole": True}  # fmt: skip
-        newest = told.newest
-        column = column_of(told.history, (selection.estimator, selection.loss))
+        newest = chosen.newest
+        column = column_of(chosen.history, (selection.estimator, selection.loss))
         names = {number: self._name(partition) for number, partition in sorted(feed.partitions.items())}
         body: dict[str, Any] = {
             "problem": feed.problem or feed.notice,
@@ -100,7 +100,7 @@ class Page:
                 "partition": list(known),
                 "estimator": list(newest.importances),
                 "loss": list(newest.importances.get(column[0], {})),
-                "version": sorted(partition.told) if any(partition.told) else [],
+                "version": sorted(partition.versions) if any(partition.versions) else [],
             },
             "chosen": {
                 "partition": partition.number,
@@ -113,23 +113,23 @@ class Page:
             case "overview":
                 body |= overview(known, column) | {"sentence": _overview_sentence(known, column, names)}
             case "changes":
-                body |= self._changes(partition, told, column)
-                body["sentence"] = changes_sentence(partition, told, column)
+                body |= self._changes(partition, chosen, column)
+                body["sentence"] = changes_sentence(partition, chosen, column)
             case "importance":
-                body |= self._importance(partition, told, column)
+                body |= self._importance(partition, chosen, column)
                 body["challenger"] = challenger(newest, column)
             case "partitions":
                 body["grid"] = grid(feed, known, column, selection.feature)
                 compared = body["grid"]["compared"]
-                body["segments"] = compared_segments(told.segments.get(column[0], {}), column[1], compared)
+                body["segments"] = compared_segments(chosen.segments.get(column[0], {}), column[1], compared)
                 body["sentence"] = _overview_sentence(known, column, names)
             case _:
                 body |= _integrity(feed)
-                named = {names[number]: one for number, one in feed.partitions.items()}
+                named = {names[number]: partition for number, partition in feed.partitions.items()}
                 body["sentence"] = integrity_sentence(named, sum(count for count, _ in feed.foreign.values()))
         body.setdefault("whole", True)
         body.setdefault(
-            "sentence", sentence(told, column, partition.alarms if feed.settings.alarms.enabled else None)
+            "sentence", sentence(chosen, column, partition.alarms if feed.settings.alarms.enabled else None)
         )
         return body
 
@@ -137,8 +137,8 @@ class Page:
         key = None if partition.shown is None else partition.shown.newest.keys
         return self._feed.settings.name_of(partition.number, key)
 
-    def _importance(self, partition: Partition, told: Told, column: Column) -> dict[str, Any]:
-        selection, history = self._selection, told.history
+    def _importance(self, partition: Partition, chosen: ShownVersion, column: Column) -> dict[str, Any]:
+        selection, history = self._selection, chosen.history
         cells = history.newest(column)
         order = ranking(cells)
         wanted = selection.search.lower()
@@ -147,7 +147,7 @@ class Page:
         # In the order of their appearance, which does not change as the values do.
         shown = sorted(order[:MOST]) + found + focused
         lines = [history.features[i] for i in shown]
-        newest = told.newest.importances.get(column[0], {}).get(column[1], {})
+        newest = chosen.newest.importances.get(column[0], {}).get(column[1], {})
         floors = {name: rounded(cell.floor) for name, cell in newest.items()}
         rest = [value for i in order[MOST:] if (value := cells[i][0]) is not None]
         return {
@@ -163,29 +163,38 @@ class Page:
             "other": {"count": max(len(order) - MOST, 0), "value": sum(rest)},
             "lines": lines,
             **self._since(
-                partition, told, (*column, *lines), lambda points: history.courses(column, lines, points)
+                partition, chosen, (*column, *lines), lambda points: history.courses(column, lines, points)
             ),
         }
 
-    def _changes(self, partition: Partition, told: Told, column: Column) -> dict[str, Any]:
-        history, loss = told.history, column[1]
+    def _changes(self, partition: Partition, chosen: ShownVersion, column: Column) -> dict[str, Any]:
+        history, loss = chosen.history, column[1]
         return {
-            "versions": [{"name": name, "since": one.since} for name, one in partition.told.items() if name],
-            "losses": {name: losses_of(told.newest.performance.get(name)) for name in history.losses},
+            "versions": [
+                {"name": name, "since": version.since} for name, version in partition.versions.items() if name
+            ],
+            "losses": {name: losses_of(chosen.newest.performance.get(name)) for name in history.losses},
             **self._since(
                 partition,
-                told,
+                chosen,
                 ("performance", loss),
                 lambda points: history.risks(loss, points),
             ),
         }
 
     def _since(
-        self, partition: Partition, told: Told, lines: tuple[str, ...], series: Callable[[list[int]], Any]
+        self,
+        partition: Partition,
+        chosen: ShownVersion,
+        lines: tuple[str, ...],
+        series: Callable[[list[int]], Any],
     ) -> dict[str, Any]:
         """The series after what this visitor has, or all and what marks them where there are other lines or marks, or another epoch."""
-        history, marks = told.history, (partition.alarms, [unpacked(one) for one in partition.changes])
-        version = told.newest.version
+        history, marks = (
+            chosen.history,
+            (partition.alarms, [unpacked(change) for change in partition.changes]),
+        )
+        version = chosen.newest.version
         known = (version.name if version else None, *lines, *(mark[-1]["id"] for mark in marks if mark))
         name = f"{zlib.crc32(repr(known).encode()):08x}"
         newest = history.positions[-1]

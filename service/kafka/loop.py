@@ -78,7 +78,7 @@ class Worker(Member[OwnedPartition]):
         consumer = group_consumer(settings, slot, self._errors, kafka)
         # A broker answers other requests only after an open fetch, for which each partition would have to wait.
         self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=5)
-        self._meet_the_leaders()
+        self._connect_to_leaders()
         self._cluster = Cluster(
             settings,
             self._topic.id,
@@ -121,7 +121,7 @@ class Worker(Member[OwnedPartition]):
         if self._spans is not None:
             self._spans.close()
 
-    def _meet_the_leaders(self) -> None:
+    def _connect_to_leaders(self) -> None:
         """Connect the reader to the brokers of the snapshots while no partition waits for it: later it takes half a second."""
         with suppress(KafkaException):
             for partition in range(self._topic.partitions):

@@ -254,13 +254,13 @@ def _in_python(kind: type) -> bool:
 
 @functools.cache
 def _of_one(kind: Any) -> frozenset[str]:
-    members = vars(kind)
-    slots = members.get("__slots__", ())
+    attributes = vars(kind)
+    slots = attributes.get("__slots__", ())
     declared = {slots} if isinstance(slots, str) else set(slots)
-    declared |= members.get("__annotations__", {}).keys()
-    for member in members.values():
+    declared |= attributes.get("__annotations__", {}).keys()
+    for attribute in attributes.values():
         for part in ("", "__func__", "fget", "fset", "func", "__wrapped__"):
-            code = getattr(getattr(member, part, None) if part else member, "__code__", None)
+            code = getattr(getattr(attribute, part, None) if part else attribute, "__code__", None)
             if isinstance(code, CodeType):
                 declared.update(_stored(code))
     return frozenset(declared)

@@ -261,8 +261,8 @@ def test_messages_of_others_are_told_and_what_follows_is_shown(
             dashboard.feed.explanation(0, json.dumps(body | change).encode())
         dashboard.feed.alarm(0, b"[1]")
         dashboard.feed.change(0, b"\xff")
-        dashboard.feed._meet(HOSTILE)
-        dashboard.feed._meet(None)
+        dashboard.feed._set_problem(HOSTILE)
+        dashboard.feed._set_problem(None)
         dashboard.feed.version += 1
     page.wait_for_selector("#foreign td")
     assert "4 messages" in page.inner_text("#problem") or "6 messages" in page.inner_text("#problem")

@@ -1,7 +1,7 @@
-"""``python -m tests.crash.proof``: every part of the proof that has not run yet, one after the other, and one report of them all.
+"""``python -m tests.crash.proof``: every check that has not run yet, one after the other, and one report of them all.
 
-The state's folder keeps what each part said (``PART.log``) and when and at which commit it ran (``PART.json``), so that the same command goes on
-where it was broken off; a part is run anew when its ``PART.json`` is removed. A ``note`` that whoever ran it puts there is shown in the report.
+The state's folder keeps what each check printed (``CHECK.log``) and when and at which commit it ran (``CHECK.json``), so that the same command goes on
+where it was broken off; a check is run anew when its ``CHECK.json`` is removed. A ``note`` that whoever ran it puts there is shown in the report.
 """
 
 import json
@@ -29,7 +29,7 @@ FAULTS, SUPERVISED_FAULTS = 500, 308
 
 
 @dataclass(frozen=True)
-class Part:
+class Check:
     """A command, run with this interpreter; ``{state}`` is the folder for its files, ``report`` the one that it writes there."""
 
     title: str
@@ -37,27 +37,27 @@ class Part:
     report: str | None = None
 
 
-PARTS = {
-    "tests": Part("Tests on real brokers, and with each protection switched off", ["pytest", "tests/crash", "tests/broker"]),
-    "snapshots": Part(
+CHECKS = {
+    "tests": Check("Tests on real brokers, and with each protection switched off", ["pytest", "tests/crash", "tests/broker"]),
+    "snapshots": Check(
         f"Hostile snapshots: {len(CORPUS) + len(FUNCTIONS) + len(BOMBS)} in the corpus",
         ["pytest", "tests/service/test_hostile_snapshots.py"],
     ),
-    "fuzz": Part(f"Bad input: {INPUTS:,} random inputs", ["pytest", "tests/fuzz"]),
-    "guided": Part(
+    "fuzz": Check(f"Bad input: {INPUTS:,} random inputs", ["pytest", "tests/fuzz"]),
+    "guided": Check(
         f"Bad input: {GUIDED_INPUTS:,} inputs, guided to reach new code",
         ["tests.fuzz.guided", "--inputs", str(GUIDED_INPUTS), "--state", "{state}/guided"],
     ),
-    "campaign": Part(
+    "campaign": Check(
         f"Crash campaign: {FAULTS} faults", ["tests.crash", "--seed", "2026", "--faults", str(FAULTS), "--state", "{state}"], "report.md"
     ),
-    "supervised": Part(
+    "supervised": Check(
         f"Supervisors and their workers killed on the default model: {SUPERVISED_FAULTS} faults",
         ["tests.crash", "--stream", "default-model", "--seed", "2026", "--faults", str(SUPERVISED_FAULTS), "--state", "{state}/supervised"],
         "supervised/report.md",
     ),
-    "cluster": Part("Three brokers", ["tests.crash.cluster", "--report", "{state}/cluster.md"], "cluster.md"),
-    "soak": Part("Soak: 30 minutes", ["tests.crash.soak", "--report", "{state}/soak.md"], "soak.md"),
+    "cluster": Check("Three brokers", ["tests.crash.cluster", "--report", "{state}/cluster.md"], "cluster.md"),
+    "soak": Check("Soak: 30 minutes", ["tests.crash.soak", "--report", "{state}/soak.md"], "soak.md"),
 }  # fmt: skip
 
 
@@ -67,18 +67,18 @@ PARTS = {
 @click.option("--gather", is_flag=True, help="Run nothing: write the report of what there is.")
 def main(state: Path, report: Path, gather: bool) -> None:
     state.mkdir(parents=True, exist_ok=True)
-    for name, part in PARTS.items():
+    for name, check in CHECKS.items():
         if not gather and not (state / f"{name}.json").exists():
-            click.echo(f"{name}: {part.title}", err=True)
-            run(name, part, state)
+            click.echo(f"{name}: {check.title}", err=True)
+            run(name, check, state)
         report.write_text(markdown(state))
-    ran = [_record(state, name) for name in PARTS]
+    ran = [_record(state, name) for name in CHECKS]
     sys.exit(0 if gather or all(record and record["status"] == 0 for record in ran) else 1)
 
 
-def run(name: str, part: Part, state: Path) -> None:
+def run(name: str, check: Check, state: Path) -> None:
     started, clock = datetime.now(UTC), time.monotonic()
-    command = [word.format(state=state) for word in part.command]
+    command = [word.format(state=state) for word in check.command]
     with (state / f"{name}.log").open("wb") as log:
         done = subprocess.run(
             [sys.executable, "-m", *command],
@@ -97,31 +97,31 @@ def run(name: str, part: Part, state: Path) -> None:
 
 
 def markdown(state: Path) -> str:
-    """The report: a row for each part, and then what some of them wrote."""
+    """The report: a row for each check, and then what some of them wrote."""
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("river", "numpy", "confluent-kafka", "hypothesis")
     )
     rows, notes, sections = [], [], []
-    for name, part in PARTS.items():
+    for name, check in CHECKS.items():
         record = _record(state, name)
         if record is None:
-            rows.append(f"| {part.title} | not run | | | |")
+            rows.append(f"| {check.title} | not run | | | |")
             continue
         rows.append(
-            f"| {part.title} | {record['started']} | {record['commit']} | {record['minutes']:.0f} min | {_result(state, name, record)} |"
+            f"| {check.title} | {record['started']} | {record['commit']} | {record['minutes']:.0f} min | {_result(state, name, record)} |"
         )
         if "note" in record:
-            notes.append(f"{part.title}: {record['note']}")
-        if part.report and (state / part.report).exists():
-            text = (state / part.report).read_text().strip()
+            notes.append(f"{check.title}: {record['note']}")
+        if check.report and (state / check.report).exists():
+            text = (state / check.report).read_text().strip()
             sections.append(re.sub(r"^(#+) ", r"#\1 ", text, flags=re.MULTILINE))
     lines = [
         "# Proof",
         "",
-        "`make proof` runs everything that shows [the guarantees](guarantees.md) to hold, and writes this report. Each part names the commit at which it "
+        "`make proof` runs everything that shows [the guarantees](guarantees.md) to hold, and writes this report. Each check names the commit at which it "
         f"ran. The campaign's seed is 2026; the tests name their own. Python {platform.python_version()}, Kafka {KAFKA_VERSION}, {packages}; {os.cpu_count()} cores, {platform.machine()}.",
         "",
-        "| part | started | commit | took | result |",
+        "| check | started | commit | took | result |",
         "| --- | --- | --- | ---: | --- |",
         *rows,
     ]
@@ -129,10 +129,10 @@ def markdown(state: Path) -> str:
 
 
 def _result(state: Path, name: str, record: dict[str, Any]) -> str:
-    """The sentence that a part ends with, or its report begins with."""
-    part = PARTS[name]
-    if part.report:
-        bold = re.search(r"\*\*(.+?)\*\*", (state / part.report).read_text())
+    """The sentence that a check ends with, or its report begins with."""
+    check = CHECKS[name]
+    if check.report:
+        bold = re.search(r"\*\*(.+?)\*\*", (state / check.report).read_text())
         verdict = bold[1] if bold else "see below"
     else:
         last = [line for line in (state / f"{name}.log").read_text().splitlines() if line.strip()][-1]

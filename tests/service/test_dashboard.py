@@ -75,7 +75,7 @@ def values_of(history: History) -> dict[tuple[int, int], list[float | None]]:
 
 def test_history_is_thinned_out_and_keeps_its_ends() -> None:
     feed = fed()
-    history = feed.partitions[0].told[""].history
+    history = feed.partitions[0].versions[""].history
     first, last = history.positions[0], history.positions[-1]
     before = values_of(history)
     body = json.loads(json.dumps(newest()))
@@ -93,7 +93,7 @@ def test_history_is_thinned_out_and_keeps_its_ends() -> None:
     assert len(gaps) == 1
     body |= {"epoch": 1, "seq": 0}
     feed.explanation(0, json.dumps(body).encode())
-    assert feed.partitions[0].told[""].history.positions == [(1, 0)]
+    assert feed.partitions[0].versions[""].history.positions == [(1, 0)]
 
 
 def test_a_feature_an_estimator_and_a_loss_that_come_later_are_unknown_before() -> None:
@@ -179,15 +179,15 @@ def test_versions_of_the_model_have_each_their_own_course() -> None:
     for seq in range(40, 40 + 3 * MAX_VERSIONS):
         own = {"seq": seq, "version": {"name": f"v{seq}", "sha256": "0" * 64, "records": 1}}
         feed.explanation(0, json.dumps(body | own).encode())
-    assert len(feed.partitions[0].told) == MAX_VERSIONS
+    assert len(feed.partitions[0].versions) == MAX_VERSIONS
     feed.explanation(0, json.dumps(body | {"epoch": 1, "seq": 0}).encode())
-    assert list(feed.partitions[0].told) == [""]
+    assert list(feed.partitions[0].versions) == [""]
 
 
 def test_segments_are_compared_by_what_was_told_of_each_last() -> None:
     feed, body = Feed(settings()), newest()
-    told = [("a", 10, 0.9, 0.6), (None, 300, 0.1, 0.4), ("a", 100, 0.5, 0.5)]
-    for seq, (value, records, importance, model) in enumerate(told):
+    segments = [("a", 10, 0.9, 0.6), (None, 300, 0.1, 0.4), ("a", 100, 0.5, 0.5)]
+    for seq, (value, records, importance, model) in enumerate(segments):
         cell = {
             "value": importance,
             "std": 0.1,
@@ -215,7 +215,7 @@ def test_segments_are_compared_by_what_was_told_of_each_last() -> None:
     for seq in range(3, 3 + 2 * MAX_SEGMENTS):
         segment = {"feature": "plan", "value": str(seq), "records": 1, "performance": {}, "importance": {}}
         feed.explanation(0, json.dumps(body | {"seq": seq, "segments": {"ipfi": segment}}).encode())
-    assert len(feed.partitions[0].told[""].segments["ipfi"]) == MAX_SEGMENTS
+    assert len(feed.partitions[0].versions[""].segments["ipfi"]) == MAX_SEGMENTS
 
 
 def test_the_overview_has_every_partition_and_the_alarms_of_all() -> None:
@@ -250,13 +250,13 @@ def test_losses_grid_and_drift_are_those_of_the_messages() -> None:
     feed = fed()
     page = Page(feed, Selection("changes")).next()
     performance = newest()["performance"]["cross_entropy"]
-    told = [performance["model"], performance["empty"]]
-    assert page["losses"]["cross_entropy"] == pytest.approx(told, rel=1e-3)
-    assert [values[-1] for values in page["series"]] == pytest.approx(told, rel=1e-3)
+    losses = [performance["model"], performance["empty"]]
+    assert page["losses"]["cross_entropy"] == pytest.approx(losses, rel=1e-3)
+    assert [values[-1] for values in page["series"]] == pytest.approx(losses, rel=1e-3)
     grid = Page(feed, Selection("partitions", feature="turned")).next()["grid"]
     cells = newest()["importance"]["ipfi"]["cross_entropy"]
     assert grid["partitions"] == [0] and grid["compared"] == "turned"
-    assert grid["losses"] == [pytest.approx(told, rel=1e-3)] and grid["halves"] == [None]
+    assert grid["losses"] == [pytest.approx(losses, rel=1e-3)] and grid["halves"] == [None]
     for name, row in zip(grid["features"], grid["values"], strict=True):
         assert row[0] == pytest.approx(cells[name]["value"], rel=1e-3)
     messages = [json.loads(output.value) for destination, output in outputs() if destination == "drift"]

@@ -12,7 +12,7 @@ from service.snapshots.snapshot import encode
 from tests.folds import fold, new_state, restored, settings
 from tests.service.test_alarms import EARLY, ONE, STATIC
 from tests.service.test_windows import stream
-from tests.versions import EXPLAINERS, Line, records, versioned, write
+from tests.versions import EXPLAINERS, VersionedPartition, records, versioned, write
 
 ASKED = {"enabled": True, "on_alarm": True, "window": 400}
 WATCHED = {**EARLY, "subjects": ["loss", "gain"]}
@@ -168,10 +168,10 @@ def test_an_alarm_about_a_version_asks_of_the_records_that_it_served(tmp_path):
     given = records(["v2", "w9"] * 700)
     for x in given[1_000:]:
         x["label"] = int(x["a"] < 0.5) if x["served_by"] == "v2" else x["label"]
-    line = Line(known)
+    line = VersionedPartition(known)
     outputs = line.fold(given[:900])
     outputs += line.restart().fold(given[900:])
-    assert outputs == Line(known).fold(given)
+    assert outputs == VersionedPartition(known).fold(given)
     alarms, changes = read(outputs, "alarms", Alarm), read(outputs, "drift", Drift)
     assert [alarm.version for alarm in alarms] == ["v2"] == [drift.baseline.version for drift in changes]
     (asked,), (drift,) = alarms, changes

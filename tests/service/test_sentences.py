@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from explain_client import Explanation
-from service.http.partition import Told
+from service.http.partition import ShownVersion
 from service.http.sentences import overview_sentence, sentence
 from service.http.views import Page, Selection
 from tests.feeds import IMPORTANCE, fed, newest
@@ -20,7 +20,7 @@ def headline_of(
 ) -> str:
     """The sentence on features whose values take such courses, a day from point to point."""
     body = newest()
-    told = Told(0, Explanation.from_json(json.dumps(body).encode()))
+    shown = ShownVersion(0, Explanation.from_json(json.dumps(body).encode()))
     for i, values in enumerate(zip(*courses.values(), strict=True)):
         band = {"std": half / 1.96, "settled": settled, "floor": floor}
         cells = {
@@ -34,9 +34,9 @@ def headline_of(
             "timestamp": 1_700_000_000_000 + i * 86_400_000,
             "importance": {"ipfi": {"cross_entropy": cells}},
         }
-        told.newest = Explanation.from_json(json.dumps(body).encode())
-        told.history.add(told.newest)
-    return sentence(told, ("ipfi", "cross_entropy"), alarms)
+        shown.newest = Explanation.from_json(json.dumps(body).encode())
+        shown.history.add(shown.newest)
+    return sentence(shown, ("ipfi", "cross_entropy"), alarms)
 
 
 def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or_what_would_raise_one() -> (

@@ -9,7 +9,16 @@ from service.fold.metrics import measure
 from service.settings import Settings
 from service.snapshots.snapshot import encode
 from tests.folds import fold, messages, restored, settings, values
-from tests.versions import COLUMNS, EXPLAINERS, Line, classes, content, records, versioned, write
+from tests.versions import (
+    COLUMNS,
+    EXPLAINERS,
+    VersionedPartition,
+    content,
+    error_classes,
+    records,
+    versioned,
+    write,
+)
 
 
 @pytest.fixture
@@ -43,7 +52,7 @@ def served(model, count, skewed=()):
 
 def test_what_was_served_has_a_performance_beside_the_model_s(tmp_path, model):
     given = served(model, 60, skewed=range(30, 60))
-    first, *_, last = messages(fold(Line(known(tmp_path)).state, given))
+    first, *_, last = messages(fold(VersionedPartition(known(tmp_path)).state, given))
     assert first["performance"]["cross_entropy"]["served"] == first["performance"]["cross_entropy"]["model"]
     weights = [0.95 ** (60 - place - 1) for place in range(60)]
     losses = [-math.log(x["p"] if x["label"] else 1 - x["p"]) for x in given]
@@ -56,7 +65,7 @@ def test_a_skewed_prediction_counts_and_one_that_was_rounded_does_not(tmp_path, 
     given = served(model, 60, skewed=(20, 41))
     for x in given:
         x["p"] = round(x["p"], 3)
-    line = Line(known(tmp_path))
+    line = VersionedPartition(known(tmp_path))
     *_, last = messages(fold(line.state, given))
     halved = max(given[20]["p"], given[41]["p"])
     assert last["skew"].pop("largest") == pytest.approx(halved, abs=2e-3)
@@ -65,20 +74,22 @@ def test_a_skewed_prediction_counts_and_one_that_was_rounded_does_not(tmp_path, 
     assert found["predictions_checked_total"] == [([""], 60)]
     assert found["predictions_skewed_total"] == [([""], 2)]
     assert [labels for labels, _ in found["smoothed_loss"]][-1] == ["cross_entropy", "served", ""]
-    strict = messages(fold(Line(known(tmp_path, record={"prediction_tolerance": 1e-7})).state, given))
+    strict = messages(
+        fold(VersionedPartition(known(tmp_path, record={"prediction_tolerance": 1e-7})).state, given)
+    )
     assert strict[-1]["skew"]["differing"] > 30
 
 
 def test_a_mapping_says_the_same_as_a_probability_and_names_classes_as_json_does(tmp_path, model):
     given = served(model, 40)
-    whole = messages(fold(Line(known(tmp_path)).state, given))
+    whole = messages(fold(VersionedPartition(known(tmp_path)).state, given))
     for names in (["0", "1"], ["no", "yes"], ["false", "true"]):
         labels = {"no": "no", "yes": "yes", "0": 0, "1": 1, "false": False, "true": True}
         own = [labels[name] for name in names]
         mapped = [
             {**x, "p": {names[1]: x["p"], names[0]: 1 - x["p"]}, "label": own[x["label"]]} for x in given
         ]
-        found = messages(fold(Line(known(tmp_path, model={"classes": own})).state, mapped))
+        found = messages(fold(VersionedPartition(known(tmp_path, model={"classes": own})).state, mapped))
         assert [m["skew"] for m in found] == [m["skew"] for m in whole]
         assert [m["performance"] for m in found] == [m["performance"] for m in whole]
 
@@ -86,7 +97,7 @@ def test_a_mapping_says_the_same_as_a_probability_and_names_classes_as_json_does
 def test_several_classes_and_numbers(tmp_path):
     given = [{**x, "p": {"up": 0.5, "down": 0.3, "flat": 0.2}} for x in values(50, "multiclass")]
     known = settings("multiclass", record={"prediction": "p"})
-    *_, last = messages(fold(Line(known).state, given))
+    *_, last = messages(fold(VersionedPartition(known).state, given))
     truths = [{"up": 0.5, "down": 0.3, "flat": 0.2}[x["label"]] for x in given]
     weights = [0.95 ** (49 - place) for place in range(50)]
     expected = sum(-w * math.log(p) for w, p in zip(weights, truths, strict=True)) / sum(weights)
@@ -94,7 +105,9 @@ def test_several_classes_and_numbers(tmp_path):
     assert last["skew"] is None  # the model learns: it is not the one that served
     assert "p" not in last["importance"]["ipfi"]["cross_entropy"]
     given = [{**x, "p": x["label"] + 2.0} for x in values(50, "regression")]
-    *_, last = messages(fold(Line(settings("regression", record={"prediction": "p"})).state, given))
+    *_, last = messages(
+        fold(VersionedPartition(settings("regression", record={"prediction": "p"})).state, given)
+    )
     assert last["performance"]["squared"]["served"] == pytest.approx(4.0)
 
 
@@ -109,9 +122,9 @@ def test_several_classes_and_numbers(tmp_path):
 )  # fmt: skip
 def test_a_bad_prediction_is_a_dead_letter_and_changes_nothing(tmp_path, model, task, bad, error):
     if task == "binary":
-        line, given = Line(known(tmp_path)), served(model, 10)
+        line, given = VersionedPartition(known(tmp_path)), served(model, 10)
     else:
-        line = Line(settings(task, record={"prediction": "p"}))
+        line = VersionedPartition(settings(task, record={"prediction": "p"}))
         fine = 0.5 if task == "regression" else {"up": 0.5, "down": 0.5}
         given = [{**x, "p": fine} for x in values(10, task)]
     fold(line.state, given[:9])
@@ -119,8 +132,8 @@ def test_a_bad_prediction_is_a_dead_letter_and_changes_nothing(tmp_path, model, 
     x = {**given[9], "p": bad}
     if bad is ...:
         del x["p"]
-    assert classes(line.fold([x])) == [error]
-    after = Line(line.settings, restored(before, line.settings))
+    assert error_classes(line.fold([x])) == [error]
+    after = VersionedPartition(line.settings, restored(before, line.settings))
     assert str(after.state.explained.content()) == str(line.state.explained.content())
     assert list(after.state.labels) == list(line.state.labels)
 
@@ -128,12 +141,12 @@ def test_a_bad_prediction_is_a_dead_letter_and_changes_nothing(tmp_path, model, 
 def test_a_probability_alone_needs_a_class_that_it_is_of(tmp_path):
     learning = {"prediction": "p"}
     rows = values(30)
-    line = Line(settings(record=learning))
+    line = VersionedPartition(settings(record=learning))
     found = messages(line.fold([{**x, "p": 0.9 if x["label"] else 0.1} for x in rows]))
     assert found[-1]["performance"]["cross_entropy"]["served"] == pytest.approx(-math.log(0.9))
-    line = Line(settings(record=learning))
+    line = VersionedPartition(settings(record=learning))
     letters = line.fold([{**x, "p": 0.9, "label": "yes" if x["label"] else "no"} for x in rows[:2]])
-    assert classes(letters) == ["bad_prediction"] * 2
+    assert error_classes(letters) == ["bad_prediction"] * 2
     assert b"names no class" in dict(letters[0].headers)["__explain.errors.message"]
 
 
@@ -146,12 +159,12 @@ def test_each_version_is_compared_with_its_own_model_and_a_restored_state_goes_o
     named = versioned(
         pattern, record={"model_version": "served_by", "prediction": "p", "prediction_tolerance": 1e-4}
     )
-    line = Line(named)
+    line = VersionedPartition(named)
     found = line.fold(given)
     last = {m["version"]["name"]: m["skew"]["differing"] for m in messages(found)}
     assert last == {"v1": 0, "v2": 10}  # served by the model of before, under the name of the new one
     assert {labels[0]: n for labels, n in measure(line.state)["predictions_skewed_total"]} == last
-    line = Line(named)
+    line = VersionedPartition(named)
     first = line.fold(given[:33])
     assert first + line.restart().fold(given[33:]) == found
 

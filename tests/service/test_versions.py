@@ -24,13 +24,13 @@ from tests.folds import FIRST_TIMESTAMP, messages, record, restored
 from tests.versions import (
     COLUMNS,
     EXPLAINERS,
-    Alone,
-    Line,
-    classes,
+    SeparateVersions,
+    VersionedPartition,
     content,
+    error_classes,
     feature_of,
+    figures_of,
     records,
-    said,
     versioned,
     write,
 )
@@ -46,10 +46,10 @@ def test_each_version_is_explained_as_if_it_were_alone(tmp_path):
     known = versioned(write(tmp_path, "v1", "v2", "v3"))
     order = random.Random(1).choices(["v1", "v2", "v3"], [5, 3, 1], k=200)
     given = records(order)
-    alone = Alone(known, 3)
+    alone = SeparateVersions(known, 3)
     expected = [told for told in map(alone.take, given) if told is not None]
-    found = messages(Line(known).fold(given))
-    assert [said(message) for message in found] == expected
+    found = messages(VersionedPartition(known).fold(given))
+    assert [figures_of(message) for message in found] == expected
     assert {message["version"]["name"] for message in found} == {"v1", "v2", "v3"}
     last = {message["version"]["name"]: message for message in found}
     for version, message in last.items():
@@ -62,14 +62,14 @@ def test_each_version_is_explained_as_if_it_were_alone(tmp_path):
 def test_a_version_is_explained_as_by_a_sidecar_that_has_it_alone(tmp_path):
     pattern = write(tmp_path, "v1", "v2")
     given = records(random.Random(2).choices(["v1", "v2"], k=100))
-    found = messages(Line(versioned(pattern)).fold(given))
+    found = messages(VersionedPartition(versioned(pattern)).fold(given))
     own = [
         {name: value for name, value in x.items() if name != "served_by"}
         for x in given
         if x["served_by"] == "v2"
     ]
     single = Settings(model={"uri": str(tmp_path / "v2.json")}, explainers=EXPLAINERS, emit={"every": 5})
-    whole = messages(Line(single).fold(own))
+    whole = messages(VersionedPartition(single).fold(own))
     assert [m["performance"] for m in found if m["version"]["name"] == "v2"] == [
         m["performance"] for m in whole
     ]
@@ -90,7 +90,7 @@ def test_a_restored_state_continues_with_the_same_bytes(tmp_path, cut):
         write(tmp_path, "v1", "v2", "v3"), {"close_after": 40, "max_open": 2}, drift=drift, alarms=alarms
     )
     given = records(["v1"] * 40 + ["v2", "v1"] * 20 + ["v3"] * 60 + ["v1"] * 20)
-    whole, line = Line(known), Line(known)
+    whole, line = VersionedPartition(known), VersionedPartition(known)
     expected = whole.fold(given)
     first = line.fold(given[:cut])
     again = line.restart()
@@ -100,11 +100,11 @@ def test_a_restored_state_continues_with_the_same_bytes(tmp_path, cut):
 
 
 def test_the_version_may_come_in_a_header(tmp_path):
-    line = Line(versioned(write(tmp_path, "7"), record={"model_version": "header:model"}))
+    line = VersionedPartition(versioned(write(tmp_path, "7"), record={"model_version": "header:model"}))
 
     def send(*headers):
         offset, value = line.state.next_offset, json.dumps(records([None])[0]).encode()
-        return classes(line.send(InputRecord(offset, FIRST_TIMESTAMP, None, value, headers)))
+        return error_classes(line.send(InputRecord(offset, FIRST_TIMESTAMP, None, value, headers)))
 
     assert send(("model", b"7")) == [] and line.state.versions.open["7"].explained.records == 1
     assert send(("model", b"8"), ("model", b"7")) == []
@@ -123,29 +123,29 @@ def test_the_version_may_come_in_a_header(tmp_path):
 def test_a_record_of_no_known_version_is_a_dead_letter_and_changes_nothing(tmp_path, version, error):
     (tmp_path / "secret").mkdir()
     write(tmp_path / "secret", "v1")
-    line = Line(versioned(write(tmp_path, "v1")))
+    line = VersionedPartition(versioned(write(tmp_path, "v1")))
     line.fold(records(["v1"] * 3))
     before = str(line.state.explained.content())
-    assert classes(line.fold(records([version]))) == [error]
+    assert error_classes(line.fold(records([version]))) == [error]
     assert list(line.state.versions.open) == ["v1"] and str(line.state.explained.content()) == before
     assert line.state.records == 3
 
 
 def test_a_new_version_appears_without_a_restart_once_it_is_looked_for_again(tmp_path, caplog):
-    line = Line(versioned(write(tmp_path, "v1")))
-    assert classes(line.fold(records(["v1", "v2", "v2"]))) == ["unknown_version"] * 2
+    line = VersionedPartition(versioned(write(tmp_path, "v1")))
+    assert error_classes(line.fold(records(["v1", "v2", "v2"]))) == ["unknown_version"] * 2
     assert [r.message for r in caplog.records] == [
         f"models: version 'v2': model.uri: {tmp_path}/v2.json: No such file or directory"
     ]
     write(tmp_path, "v2")
-    assert classes(line.fold(records(["v2"]))) == ["unknown_version"]
+    assert error_classes(line.fold(records(["v2"]))) == ["unknown_version"]
     line.now += ABSENT_SECONDS
-    assert classes(line.fold(records(["v2"]))) == []
+    assert error_classes(line.fold(records(["v2"]))) == []
     assert line.state.learnt == 2
 
 
 def test_another_file_under_the_name_of_a_version_is_refused_in_words(tmp_path, caplog):
-    line = Line(versioned(write(tmp_path, "v1", "v2"), {"max_open": 1}))
+    line = VersionedPartition(versioned(write(tmp_path, "v1", "v2"), {"max_open": 1}))
     line.fold(records(["v1"] * 3))
     (tmp_path / "v1.json").write_bytes(content("v7"))
     with pytest.raises(
@@ -156,11 +156,11 @@ def test_another_file_under_the_name_of_a_version_is_refused_in_words(tmp_path, 
     # Not for a version that was closed meanwhile either.
     line.fold(records(["v2"]))
     forget_artefacts()
-    assert classes(line.fold(records(["v1"]))) == ["unknown_version"]
+    assert error_classes(line.fold(records(["v1"]))) == ["unknown_version"]
     assert "its content is another" in caplog.text
     (tmp_path / "v1.json").write_bytes(content("v1"))
     line.now += ABSENT_SECONDS
-    assert classes(line.fold(records(["v1"]))) == []
+    assert error_classes(line.fold(records(["v1"]))) == []
     (tmp_path / "v1.json").unlink()
     with pytest.raises(UserError, match=r"models: version 'v1': .*No such file"):
         line.restart()
@@ -168,14 +168,14 @@ def test_another_file_under_the_name_of_a_version_is_refused_in_words(tmp_path, 
 
 def test_versions_are_closed_after_their_number_of_records_and_where_one_too_many_is_open(tmp_path):
     pattern = write(tmp_path, "v1", "v2", "v3")
-    line = Line(versioned(pattern, {"close_after": 10}))
+    line = VersionedPartition(versioned(pattern, {"close_after": 10}))
     line.fold(records(["v1"] * 6 + ["v2"] * 9))
     assert list(line.state.versions.open) == ["v1", "v2"]
     line.fold(records(["v2"]))
     assert list(line.state.versions.open) == ["v2"]
     line.fold(records(["v1"] * 5))
     assert line.state.versions.open["v1"].explained.records == 5
-    line = Line(versioned(pattern, {"max_open": 2}))
+    line = VersionedPartition(versioned(pattern, {"max_open": 2}))
     line.fold(records(["v1", "v2", "v1", "v3"]))
     assert list(line.state.versions.open) == ["v1", "v3"]
     assert line.state.versions.kept == {}
@@ -186,13 +186,13 @@ def test_a_bad_record_of_a_version_that_is_not_open_closes_no_other(tmp_path):
     given = records(["v1", "v2", "v3", "v2", "v2", "v3"])
     for place in (1, 2, 3, 5):
         given[place]["a"] = {"not": "a number"}
-    whole = Line(known)
-    assert classes(whole.fold(given[:4])) == ["nested_feature"] * 3
+    whole = VersionedPartition(known)
+    assert error_classes(whole.fold(given[:4])) == ["nested_feature"] * 3
     assert list(whole.state.versions.open) == ["v1"]
     again = whole.restart()
     assert list(again.state.versions.open) == ["v1"]
     assert again.state.versions.find("v2").explained.records == 0  # a replay asks nobody
-    assert classes(whole.fold(given[4:])) == ["nested_feature"]
+    assert error_classes(whole.fold(given[4:])) == ["nested_feature"]
     assert list(whole.state.versions.open) == ["v2"]
 
 
@@ -202,7 +202,7 @@ def test_drift_names_the_change_of_the_version_as_the_model_s_part(tmp_path):
         {"close_after": 20},
         drift={"enabled": True, "window": 60, "bootstrap": 2},
     )
-    line = Line(known)
+    line = VersionedPartition(known)
     given = records(["v1"] * 60 + ["v1"] * 50 + ["w9"] * 10 + ["w9"] * 60 + ["w9"] * 60)
     same, changed, again = messages(line.fold(given), "drift")
     windows = [
@@ -237,14 +237,14 @@ def test_alarms_are_about_a_version_and_those_about_rejected_records_about_none(
     given = records(["v2", "w9"] * 900)
     for x in given[1000:]:
         x["label"] = int(x["a"] < 0.5) if x["served_by"] == "v2" else x["label"]
-    raised = messages(Line(known).fold(given), "alarms")
+    raised = messages(VersionedPartition(known).fold(given), "alarms")
     assert {(alarm["subject"], alarm["version"]) for alarm in raised} == {("loss", "v2")}
-    raised = messages(Line(known).fold([*given[:400], *[b"{"] * 300]), "alarms")
+    raised = messages(VersionedPartition(known).fold([*given[:400], *[b"{"] * 300]), "alarms")
     assert {(alarm["subject"], alarm["version"]) for alarm in raised} == {("rejected", None)}
-    line = Line(known)
-    said = messages(line.fold(given[:500]))[-2:]
-    assert {message["version"]["name"] for message in said} == {"v2", "w9"}
-    assert all(message["performance"]["cross_entropy"]["floor"] > 0 for message in said)
+    line = VersionedPartition(known)
+    about = messages(line.fold(given[:500]))[-2:]
+    assert {message["version"]["name"] for message in about} == {"v2", "w9"}
+    assert all(message["performance"]["cross_entropy"]["floor"] > 0 for message in about)
     labels = {tuple(labels) for labels, _ in measure(line.state)["alarm_floor"]}
     assert labels == {("loss", "cross_entropy", "v2"), ("loss", "cross_entropy", "w9"), ("rejected", "", "")}
 
@@ -252,21 +252,21 @@ def test_alarms_are_about_a_version_and_those_about_rejected_records_about_none(
 def test_versions_may_have_other_columns_and_other_orders_of_classes(tmp_path):
     write(tmp_path, "v1", columns=("b", "a"), feature="a")
     write(tmp_path, "v2", columns=("c", "a", "new"), feature="c")
-    line = Line(versioned(str(tmp_path / "{version}.json")))
+    line = VersionedPartition(versioned(str(tmp_path / "{version}.json")))
     given = [{**x, "new": 1.0, "text": {"not": "read"}} for x in records(["v1", "v2"] * 20)]
     found = messages(line.fold(given))
     columns = {m["version"]["name"]: set(m["importance"]["ipfi"]["cross_entropy"]) for m in found}
     assert columns == {"v1": {"a", "b"}, "v2": {"a", "c", "new"}}
     assert line.state.versions.columns == ["b", "a", "c", "new"]
-    assert classes(line.fold([{"new": 1, "label": 0, "served_by": "v1"}])) == ["no_features"]
+    assert error_classes(line.fold([{"new": 1, "label": 0, "served_by": "v1"}])) == ["no_features"]
 
 
 def test_a_model_that_does_not_fit_the_partition_is_refused(tmp_path, caplog):
     write(tmp_path, "v1")
     (tmp_path / "v2.json").write_bytes(b"{")
     write(tmp_path, "v3", columns=("label", *COLUMNS))
-    line = Line(versioned(str(tmp_path / "{version}.json")))
-    assert classes(line.fold(records(["v1", "v2", "v3"]))) == ["unknown_version"] * 2
+    line = VersionedPartition(versioned(str(tmp_path / "{version}.json")))
+    assert error_classes(line.fold(records(["v1", "v2", "v3"]))) == ["unknown_version"] * 2
     assert "the file is truncated" in caplog.text and "'label' is one of its columns" in caplog.text
 
 
@@ -275,9 +275,9 @@ def test_where_versions_are_does_not_count_and_what_they_are_does(tmp_path):
     by_name = versioned(None, {"uris": {"v1": str(tmp_path / "v1.json")}, "unknown": "wait"})
     assert fold_settings(known) == fold_settings(by_name)
     assert fold_settings(known) != fold_settings(versioned(known.models.pattern, {"close_after": 5}))
-    line = Line(known)
+    line = VersionedPartition(known)
     line.fold(records(["v1"]))
-    Line(by_name, restored(encode(line.state), by_name))
+    VersionedPartition(by_name, restored(encode(line.state), by_name))
     with pytest.raises(UserError, match=r"there is no version 'v1'; models.uris has v2"):
         restored(encode(line.state), versioned(None, {"uris": {"v2": str(tmp_path / "v2.json")}}))
     with pytest.raises(SnapshotError, match="versions: with them, or without"):
@@ -341,8 +341,8 @@ def test_a_pattern_may_be_one_of_a_registry(tmp_path, monkeypatch):
         return tmp_path / "7.json", version
 
     monkeypatch.setattr(mlflow, "downloaded", downloaded)
-    line = Line(versioned("models:/churn/{version}"))
-    assert classes(line.fold(records([7, "7", 8]))) == ["unknown_version"]
+    line = VersionedPartition(versioned("models:/churn/{version}"))
+    assert error_classes(line.fold(records([7, "7", 8]))) == ["unknown_version"]
     assert line.state.versions.open["7"].explained.records == 2
     assert asked == ["models:/churn/7", "models:/churn/8"]
 
@@ -362,7 +362,7 @@ def test_a_pattern_may_be_one_of_a_registry(tmp_path, monkeypatch):
     ],
 )
 def test_a_stored_state_that_is_not_of_these_versions_is_refused(tmp_path, change, words):
-    line = Line(versioned(write(tmp_path, "v1", "v2"), {"max_open": 2}))
+    line = VersionedPartition(versioned(write(tmp_path, "v1", "v2"), {"max_open": 2}))
     line.fold(records(["v1", "v2"] * 5))
     data = msgspec.msgpack.decode(encode(line.state))
     change(data["versions"])

@@ -373,11 +373,11 @@ def _players(known: list[str], given: Sequence[Any] | None) -> list[Player]:
     """The features to permute: one of its own, or several of a tuple together."""
     players = []
     for feature in known if given is None else given:
-        members = feature if isinstance(feature, tuple) else (feature,)
-        if not members:
+        features = feature if isinstance(feature, tuple) else (feature,)
+        if not features:
             raise ValueError("features: an empty group; name at least one feature")
         names = []
-        for member in members:
+        for member in features:
             position = isinstance(member, int) and 0 <= member < len(known)
             if not position and member not in known:
                 raise ValueError(f"features: {member!r} is unknown; known are {', '.join(known)}")
