@@ -13,7 +13,7 @@ values are those of ``IncrementalPFI`` and ``IncrementalSAGE``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,19 +171,31 @@ def stream_seed(seed: int) -> int:
     return derive_seed(seed, "stream")
 
 
-def simulate(game: Game, name: str, alpha: float, n: int, seeds: Sequence[int], progress: bool) -> Smoother:
-    """The estimator on one stream per seed, with that seed: its smoother after n explained records, S × d."""
+def increments(
+    game: Game,
+    name: str,
+    alpha: float,
+    n: int,
+    seeds: Sequence[int],
+    progress: bool,
+    switch: int | None = None,
+) -> Iterator[Array]:
+    """Δ (S × d) of each of n records of one stream per seed, explained with that seed.
+
+    The records are drawn from all of the pool; with ``switch`` from its first half up to that record, then from its second.
+    """
     records = Generators([stream_seed(seed) for seed in seeds])
     slots = Generators([derive_seed(seed, "reservoir") for seed in seeds])
     draws = Generators([derive_seed(seed, name) for seed in seeds])
     every, d = np.arange(len(seeds)), len(game.features)
-    reservoir = np.stack([records.below(len(game.X)) for _ in range(SIZE)], axis=1)
-    mean_of = game.m if name == "ipfi" else 1
-    smoother = Smoother((len(seeds), d), alpha, memory=SIZE, draws=mean_of)
+    among, first = len(game.X) if switch is None else len(game.X) // 2, 0
+    reservoir = np.stack([records.below(among) for _ in range(SIZE)], axis=1)
     y0 = Smoother((len(seeds),), alpha)
     order = np.zeros((len(seeds), d), dtype=np.intp)
-    for _ in track(range(n), f"{game.name}, {name}, α = {alpha}", n, progress):
-        index = records.below(len(game.X))
+    for t in track(range(n), f"{game.name}, {name}, α = {alpha}", n, progress):
+        if t == switch:
+            first = among
+        index = records.below(among) + first
         x, y = game.X[index], game.y[index]
         shape = (d if name == "ipfi" else 1, game.m)
         rows = np.array(
@@ -192,8 +204,20 @@ def simulate(game: Game, name: str, alpha: float, n: int, seeds: Sequence[int], 
         if name == "isage":
             order = draws.permutation(d)
         y0.update(game.predict(x))
-        smoother.update(DELTA[name](game, x, y, game.X[rows], order, y0.value))
+        yield DELTA[name](game, x, y, game.X[rows], order, y0.value)
         reservoir[every, slots.below(SIZE)] = index
+
+
+def smoother_of(game: Game, name: str, alpha: float, streams: int) -> Smoother:
+    mean_of = game.m if name == "ipfi" else 1
+    return Smoother((streams, len(game.features)), alpha, memory=SIZE, draws=mean_of)
+
+
+def simulate(game: Game, name: str, alpha: float, n: int, seeds: Sequence[int], progress: bool) -> Smoother:
+    """The estimator on one stream per seed, with that seed: its smoother after n explained records, S × d."""
+    smoother = smoother_of(game, name, alpha, len(seeds))
+    for delta in increments(game, name, alpha, n, seeds, progress):
+        smoother.update(delta)
     return smoother
 
 

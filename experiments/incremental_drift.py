@@ -43,6 +43,33 @@ def exchange(table: Table, start: int, pairs: list[tuple[str, str]]) -> Table:
     return Table(table.name, X, table.y, table.features)
 
 
+def drifts(n: int, data: Path | None) -> dict[str, tuple[Table, int, list[str]]]:
+    """The streams of n records (elec2: of 45,312, or of n below 20,000), where each drifts, and its kinds of reservoir."""
+    half = n // 2
+    function = [agrawal(half, 1, seed=1), agrawal(half, 2, seed=2)]
+    both = Table(
+        "agrawal",
+        np.vstack([t.X for t in function]),
+        np.concatenate([t.y for t in function]),
+        function[0].features,
+    )
+    found = {
+        "agrawal, function drift": (both, half, ["geometric"]),
+        "agrawal, feature drift": (
+            exchange(agrawal(n, 2, seed=3), half, [("elevel", "car"), ("age", "salary")]),
+            half,
+            ["geometric"],
+        ),
+    }
+    if data:
+        elec2, middle = load("elec2", data), n
+        if n < 20_000:
+            elec2, middle = elec2.take(slice(0, n)), half
+        elec2 = exchange(elec2, middle, [("nswprice", "day")])
+        found["elec2, feature drift"] = elec2, middle, ["uniform", "geometric"]
+    return found
+
+
 def share(values: Any) -> Any:
     positive = np.maximum(np.nan_to_num(values), 0.0)
     return positive / (positive.sum() or 1.0)
@@ -121,30 +148,8 @@ def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot
 
     n, trees = (600, 1) if quick else (20_000, trees)
     interval, half = n // 20, n // 2
-    function = [agrawal(half, 1, seed=1), agrawal(half, 2, seed=2)]
-    both = Table(
-        "agrawal",
-        np.vstack([t.X for t in function]),
-        np.concatenate([t.y for t in function]),
-        function[0].features,
-    )
-    streams = {
-        "agrawal, function drift": (both, half, ["geometric"]),
-        "agrawal, feature drift": (
-            exchange(agrawal(n, 2, seed=3), half, [("elevel", "car"), ("age", "salary")]),
-            half,
-            ["geometric"],
-        ),
-    }
-    if data:
-        elec2 = load("elec2", data)
-        elec2 = elec2.take(slice(0, n)) if quick else elec2
-        middle = half if quick else n
-        streams["elec2, feature drift"] = (
-            exchange(elec2, middle, [("nswprice", "day")]),
-            middle,
-            ["uniform", "geometric"],
-        )
+    streams = drifts(n, data)
+    (both, _, _), *_ = streams.values()
     if only:
         streams = {name: stream for name, stream in streams.items() if any(part in name for part in only)}
     report = Report("stream", "accuracy", "median error: all", "before", "after", "paper")
@@ -175,9 +180,11 @@ def main(data: Path | None, trees: int, only: tuple[str, ...], quick: bool, plot
                 )
     Console().print(report)
     ranks = Report("stream, one HAT", "at", "first three by iPFI", "first three by MDI")
-    for name, table, ends in [("agrawal, function drift", both, (half, n))] + (
-        [("elec2", elec2, (len(elec2.y),))] if data else []
-    ):
+    ranked = [("agrawal, function drift", both, (half, n))]
+    if data:
+        elec2 = load("elec2", data).take(slice(0, n if quick else None))
+        ranked.append(("elec2", elec2, (len(elec2.y), len(elec2.y))))
+    for name, table, ends in ranked:
         if only and not any(part in name for part in only):
             continue
         hat = tree.HoeffdingAdaptiveTreeClassifier(seed=1)

@@ -307,10 +307,7 @@ def looks(
     found = []
     for t, smoother, steadiness in follow(game, alpha, f"{name}, α = {alpha}", progress, one_in):
         truth = np.broadcast_to(game.truth(), (streams, game.features))[:, : smoother.value.shape[-1]]
-        off = np.abs(smoother.value - truth)
-        half, settled = WIDTH * smoother.std, steadiness.settled(smoother)
-        inside = off <= smoother.std * steadiness.widths(smoother, WIDTH)
-        found.append(Look(t, settled.size, int(settled.sum()), int(inside.sum()), int((off <= half).sum())))
+        found.append(look_at(t, smoother, steadiness, truth))
     return found
 
 
@@ -318,6 +315,51 @@ def _replaced(x: Array, rows: Array, feature: int) -> Array:
     copy = x.copy()
     copy[:, feature] = rows[:, feature]
     return copy
+
+
+def summary(found: list[Look]) -> tuple[list[str], bool]:
+    """The cells of a row of the table, and whether it misses the goal."""
+    bands, all_shown = sum(look.bands for look in found), sum(look.shown for look in found)
+    counted = [look for look in found if look.shown >= LEAST * look.bands]
+    worst = min(counted, key=lambda look: look.inside / look.shown, default=None)
+    missed = worst is not None and worst.inside < 0.93 * worst.shown
+    there = (
+        ["–", "–", "–"]
+        if worst is None
+        else [f"{worst.inside / worst.shown:.3f}", str(worst.n), f"{worst.shown / worst.bands:.3f}"]
+    )
+    return [
+        f"{all_shown / bands:.3f}",
+        f"{sum(look.inside for look in found) / all_shown:.3f}" if all_shown else "–",
+        *there,
+        f"{sum(look.alone for look in found) / bands:.3f}",
+        f"{min(look.alone / look.bands for look in found):.3f}",
+        "–" if worst is None else "NO" if missed else "yes",
+    ], missed
+
+
+def shown(found: dict[tuple[str, float], list[Look]]) -> int:
+    """Print the table of looks by game and α; how many rows miss the goal."""
+    report = Report(
+        "game", "α", "shown", "coverage", "worst look", "its record", "shown there", "without", "without, worst", "≥ .93"
+    )  # fmt: skip
+    rows = {key: summary(of) for key, of in found.items()}
+    for (name, alpha), (cells, _) in rows.items():
+        report.add_row(name, str(alpha), *cells)
+    Console(width=130).print(report)
+    return sum(missed for _, missed in rows.values())
+
+
+def look_at(
+    t: int, smoother: Smoother, steadiness: Steadiness, truth: Array, columns: Any = slice(None)
+) -> Look:
+    """The bands of these columns at record t beside the truth, which has the smoother's shape."""
+    off = np.abs(smoother.value - truth)
+    settled = steadiness.settled(smoother)
+    inside = off <= smoother.std * steadiness.widths(smoother, WIDTH)
+    alone = off <= WIDTH * smoother.std
+    settled, inside, alone = (of[:, columns] for of in (settled, inside, alone))
+    return Look(t, settled.size, int(settled.sum()), int(inside.sum()), int(alone.sum()))
 
 
 @click.command(help=__doc__)
@@ -329,32 +371,14 @@ def _replaced(x: Array, rows: Array, feature: int) -> Array:
 @click.option("--quick", is_flag=True, help="20 streams, α = .01 alone.")
 def main(streams: int, games: tuple[str, ...], one_in: int | None, quick: bool) -> None:
     streams = 20 if quick else streams
-    report = Report(
-        "game", "α", "shown", "coverage", "worst look", "its record", "shown there", "without", "without, worst", "≥ .93"
-    )  # fmt: skip
-    missed = 0
+    found = {}
     for name in games or GAMES:
         for alpha, length in ((0.01, 60),) if quick else ((0.01, 60), (0.001, 20)):
-            found = looks(name, alpha, streams, round(length / alpha), progress=True, one_in=one_in)
-            bands, shown = sum(look.bands for look in found), sum(look.shown for look in found)
-            counted = [look for look in found if look.shown >= LEAST * look.bands]
-            worst = min(counted, key=lambda look: look.inside / look.shown, default=None)
-            met = worst is None or worst.inside >= 0.93 * worst.shown
-            missed += not met
-            cells = (
-                ["–", "–", "–"]
-                if worst is None
-                else [f"{worst.inside / worst.shown:.3f}", str(worst.n), f"{worst.shown / worst.bands:.3f}"]
+            found[name, alpha] = looks(
+                name, alpha, streams, round(length / alpha), progress=True, one_in=one_in
             )
-            report.add_row(
-                name, str(alpha), f"{shown / bands:.3f}",
-                f"{sum(look.inside for look in found) / shown:.3f}" if shown else "–", *cells,
-                f"{sum(look.alone for look in found) / bands:.3f}", f"{min(look.alone / look.bands for look in found):.3f}",
-                "–" if worst is None else "yes" if met else "NO",
-            )  # fmt: skip
-            print(" | ".join(str(column._cells[-1]) for column in report.columns), flush=True)
-    Console().print(report)
-    raise SystemExit(1 if missed and not quick else 0)
+            print(" | ".join([name, str(alpha), *summary(found[name, alpha])[0]]), flush=True)
+    raise SystemExit(1 if shown(found) and not quick else 0)
 
 
 if __name__ == "__main__":

@@ -31,14 +31,14 @@ LEFT = 0.5
 YOUNG = 1_500
 """Observations of a column that say too little of how rare the informative ones are."""
 
-INFORMATIVE = 12.0
-"""Informative observations that a band needs, of the last ones that the mean remembers ..."""
-
-BLOCKS = 7.0
-"""... and blocks that contribute to the skewness: one or two are an extreme of a heavy tail, which has worse to come."""
+LEAST, INFORMATIVE = 12.0, 0.5
+"""Independent observations that a band needs, of the last ones that the mean remembers, and informative ones: n/γ²."""
 
 SKEW, FEW = 1.5, 4.0
 """A band is wider by the share (1.5 γ² + 4)/n. First order for Student's interval (Hall 1992) is (1.1 γ² + 1.7)/n, with the true γ."""
+
+UNSURE, MOST = 2.0, 1.5
+"""γ counts for 1 + 2/√B times as much where B blocks contribute to it; and the share is this at the most, beyond what first order is for."""
 
 LARGEST = 1e150
 """Third moments count for no more: the square of more is no number."""
@@ -70,8 +70,10 @@ class Steadiness:
     - **An alarm** (``changed``): what sees slower and smaller changes says how far a mean moved, and when. What φ owes is noted alike,
       for its column.
     - **Few informative observations**: the standard error of n observations of skewness γ is itself known from about n/γ² of
-      them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence and γ the largest of late, and settled
-      from n/γ² = 12 on, if at least seven blocks contribute to γ (participation ratio).
+      them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence. γ is the largest of late, raised by 1 + 2/√B, where
+      B is the number of blocks that contribute to it (participation ratio): a heavy tail whose extremes have not come yet is seen in few.
+      That share is at most 1.5. To withhold such bands instead would leave those that look best because their extremes have not come.
+      Only those of less than n/γ² = ½ are withheld.
     - **A new column**: nothing is settled before 1,500 observations. A feature met late is replaced, at first, by rows of the
       reservoir that lack it; four reservoir sizes later its mean begins anew.
 
@@ -219,10 +221,13 @@ class Steadiness:
 
     def widths(self, smoother: Smoother, width: float) -> Array:
         """Half the band in standard errors, where ``width`` would do if these were known and nothing changed; NaN where it may not be believed."""
-        std, size, largest = known = self._known(smoother)
-        skewness = np.minimum(largest, size / INFORMATIVE)
+        std, size, skewness = known = self._known(smoother)
         owed = np.where(std > 0.0, self.cells[LAG] / np.where(std > 0.0, std, 1.0), 0.0)
-        wider = width * (1.0 + (SKEW * skewness + FEW) / size) + owed
+        cubes = self.cells[CUBES]
+        unsure = 1.0 + UNSURE * np.where(
+            cubes > 0.0, np.sqrt(self.cells[SQUARES]) / np.where(cubes > 0.0, cubes, 1.0), 0.0
+        )
+        wider = width * (1.0 + np.minimum((SKEW * skewness * unsure * unsure + FEW) / size, MOST)) + owed
         return np.where(self._settled(smoother, *known), wider, np.nan)
 
     def settled(self, smoother: Smoother) -> NDArray[np.bool_]:
@@ -230,12 +235,10 @@ class Steadiness:
         return self._settled(smoother, *self._known(smoother))
 
     def _settled(self, smoother: Smoother, std: Array, size: Array, skewness: Array) -> NDArray[np.bool_]:
-        cells = self.cells
-        enough = size >= INFORMATIVE * np.maximum(skewness, 1.0)
-        contribute = cells[CUBES] * cells[CUBES] >= BLOCKS * cells[SQUARES]
+        enough = size >= np.maximum(LEAST, INFORMATIVE * skewness)
         old = (smoother.sums[0] >= YOUNG) & (self.sums[LATE] == 0.0)
-        forgotten = cells[LAG] <= LEFT * std
-        result: NDArray[np.bool_] = old & forgotten & enough & contribute
+        forgotten = self.cells[LAG] <= LEFT * std
+        result: NDArray[np.bool_] = old & forgotten & enough
         return result
 
     def state(self) -> SteadinessState:

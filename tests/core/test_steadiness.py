@@ -32,9 +32,27 @@ def test_bands_that_are_shown_hold_the_truth_and_bands_are_shown(name):
     assert all(look.shown == 0 for look in found if look.n < YOUNG)
 
 
-def test_few_informative_losses_and_tails_of_which_little_came_show_no_band():
-    for name in ("1 % labels, confident", "1 % labels, overconfident", "lognormal inputs"):
-        assert share(looks(name, 0.01, 100, 3_000)) < 0.005
+@pytest.mark.parametrize("name", ["1 % labels, confident", "1 % labels, overconfident", "lognormal inputs"])
+def test_where_informative_losses_are_few_the_bands_that_are_shown_are_wider_and_hold_the_truth(name):
+    """The mean remembers two positives. Without what is added 75 to 91 % hold the truth."""
+    found = looks(name, 0.01, 200, 3_000)
+    assert coverage(found) >= 0.93 and share(found) > 0.15
+    assert sum(look.alone for look in found) < 0.93 * sum(look.bands for look in found)
+
+
+def test_no_band_is_shown_where_the_mean_remembers_less_than_half_an_informative_observation():
+    """One in 2,000 is not 0, and the mean remembers 200."""
+    rng = np.random.Generator(np.random.PCG64(4))
+    smoother = Smoother((1, 100), 0.01)
+    steadiness = Steadiness(smoother)
+    shown = []
+    for t in range(20_000):
+        smoother.update((rng.random((1, 100)) < 1 / 2_000).astype(float))
+        if (t + 1) % BLOCK == 0:
+            steadiness.end_block(smoother)
+            if t > 10_000:
+                shown.append(steadiness.settled(smoother).mean())
+    assert np.mean(shown) < 0.05
 
 
 def test_no_band_is_shown_between_a_switch_and_the_time_when_it_is_forgotten():
