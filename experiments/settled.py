@@ -91,11 +91,20 @@ class Interaction(Game):
 class Lognormal(Game):
     """Inputs exp(N(0, 1)): the squares of their differences have a skewness of hundreds."""
 
+    spread = 1.0
+
     def rows(self, count: int) -> Array:
-        return np.exp(super().rows(count))
+        return np.exp(self.spread * super().rows(count))
 
     def truth(self) -> Array:
-        return super().truth() * (np.e - 1.0) * np.e
+        variance = self.spread**2
+        return np.asarray(super().truth() * np.expm1(variance) * np.exp(variance))
+
+
+class WiderLognormal(Lognormal):
+    """Inputs exp(N(0, 1.5²))."""
+
+    spread = 1.5
 
 
 class HeavyNoise(Game):
@@ -108,7 +117,7 @@ class HeavyNoise(Game):
 class Rare(Game):
     """About 1 % positives, cross-entropy; the model knows their probability."""
 
-    times = 1.0
+    times, least = 1.0, -6.5
 
     def __init__(self, streams: int, n: int, seed: int) -> None:
         super().__init__(streams, n, seed)
@@ -123,7 +132,7 @@ class Rare(Game):
         self._truth = total / chunks
 
     def _log_odds(self, x: Array) -> Array:
-        return np.asarray(-6.5 + (BETA * x).sum(axis=-1))
+        return np.asarray(self.least + (BETA * x).sum(axis=-1))
 
     def _probability(self, x: Array) -> Array:
         return np.asarray(1.0 / (1.0 + np.exp(-self._log_odds(x))))
@@ -148,6 +157,12 @@ class Overconfident(Rare):
     """The same with log odds twice as large."""
 
     times = 2.0
+
+
+class Rarer(Rare):
+    """About 0.1 % positives."""
+
+    least = -9.0
 
 
 class Correlated(Game):
@@ -223,8 +238,12 @@ GAMES: dict[str, Callable[[int, int, int], Game]] = {
     "abrupt switch": Switch,
     "learning model": Learning,
 }
-SMALL = {"small switch": SmallSwitch}
-"""A change that only alarms can see in time: followed where it is asked for."""
+BEYOND: dict[str, Callable[[int, int, int], Game]] = {
+    "small switch": SmallSwitch,
+    "0.1 % labels, confident": Rarer,
+    "lognormal inputs, 1.5": WiderLognormal,
+}
+"""A change that only alarms can see in time, and tails of which a stream tells too little: followed where they are asked for."""
 
 
 class Look(NamedTuple):
@@ -303,7 +322,7 @@ def looks(
     one_in: int | None = None,
 ) -> list[Look]:
     """Follow the streams of a game for n records; a look at the end of each block."""
-    game = (GAMES | SMALL)[name](streams, n, derive_seed(seed, name, str(alpha)))
+    game = (GAMES | BEYOND)[name](streams, n, derive_seed(seed, name, str(alpha)))
     found = []
     for t, smoother, steadiness in follow(game, alpha, f"{name}, α = {alpha}", progress, one_in):
         truth = np.broadcast_to(game.truth(), (streams, game.features))[:, : smoother.value.shape[-1]]
@@ -364,7 +383,7 @@ def look_at(
 
 @click.command(help=__doc__)
 @click.option("--streams", default=500, show_default=True, help="Streams of each game.")
-@click.option("--game", "games", multiple=True, type=click.Choice([*GAMES, *SMALL]), help="These alone.")
+@click.option("--game", "games", multiple=True, type=click.Choice([*GAMES, *BEYOND]), help="These alone.")
 @click.option(
     "--one-in", type=int, help="Watch the increments too, with at most one false alarm in so many records."
 )
