@@ -86,8 +86,8 @@ class FoldDriver:
     def verify(self, every: int = 1) -> None:
         """Fold all records again, with a restart after each ``every`` of them, and compare every byte of what is published.
 
-        Raises ``AssertionError`` with the first record where it differs: there a sidecar that was killed would refuse to go on, as the
-        model is not a function of its input, or has a state that a snapshot does not keep.
+        Raises ``AssertionError`` with the first record where it differs. A sidecar that was killed there would refuse to go on: the model is not
+        a function of its input, or has state that a snapshot does not keep.
         """
         state, expected = self._begin(), iter(self._outputs)
         for record in self._inputs:

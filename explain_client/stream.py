@@ -39,14 +39,13 @@ M = TypeVar("M", Explanation, Drift, Alarm)
 class Stream(Generic[M]):
     """The messages of a topic in order of their partitions, committed ones alone; a context manager and an iterator.
 
-    ``start``: "earliest"; "latest", what comes from now on; a time (with its zone) or a ``timedelta`` before now, both
-    by when messages were published; or the ``position`` of an earlier reader. ``app_id``: of this sidecar alone, where
-    several write to the topic; by default of each. ``follow=False`` ends once every
-    partition's end was reached. ``verify`` checks each partition's chain: "raise" a ``ChainError``, "warn" in the log,
+    ``start`` is "earliest"; "latest", what comes from now on; a time (with its zone) or a ``timedelta`` before now, both
+    by when messages were published; or the ``position`` of an earlier reader. ``app_id`` selects one sidecar, where
+    several write to the topic. ``follow=False`` ends once every partition's end was reached. ``verify`` checks each partition's chain: "raise" a ``ChainError``, "warn" in the log,
     or "off". ``config`` has further librdkafka properties, such as those of SASL and TLS.
 
-    No consumer group is joined unless ``group_id`` is given: its members then share the partitions, go on where the group
-    was (``start`` counts where it was nowhere), and each message is committed when the loop's body is done with it.
+    With ``group_id`` the reader joins that consumer group: its members share the partitions and go on where the group was;
+    ``start`` counts where the group has no offset. A message is committed when the loop's body is done with it.
 
     Raises ``ClientError`` for a broker, topic or setting at fault, ``SchemaError`` for a message that it cannot read.
     """

@@ -60,22 +60,22 @@ class ConfidenceState(State, frozen=True):
 class ConfidenceSequence:
     """The mean of a sequence, such as the differences of two models' losses, and an interval that holds at every time one looks.
 
-    With probability ``confidence`` the interval holds, at all n at once, the mean over i ≤ n of the expectations of the n values, each given all
-    before it: nothing need be independent or stay as it is. Look as often as you like, stop when you like (Choe & Ramdas, arXiv 2110.00115, Thm 2;
+    With probability ``confidence`` the interval holds, at all n at once, the mean over i ≤ n of the expectations of the values, each given all
+    before it. The values need be neither independent nor alike. Look as often as you like, stop when you like (Choe & Ramdas, arXiv 2110.00115, Thm 2;
     Howard, Ramdas, McAuliffe & Sekhon, Ann. Statist. 2021).
 
     Each value counts as X_i, cut to ± ``limit``. Where that is a bound of the values, as 2 is for differences of Brier scores, nothing is cut, and the
-    interval is slow where values are mostly far smaller. By default the values before it say the limit: it is four times the mean absolute value of the first
-    100, which do not count themselves; and twice as much whenever what was cut off, of all values, comes to more than a tenth of half the interval. What
+    interval is slow where values are mostly far smaller. By default the values before it give the limit: four times the mean absolute value of the first
+    100, which do not count themselves. It doubles whenever what was cut off, of all values, exceeds a tenth of half the interval. What
     holds, holds for the mean of the X_i. It says nothing of losses that are so rare and large that none was seen.
 
     With g_i the mean of the X before i, and c_i = 2 b_i, X_i − g_i is not below −c_i, so that for 0 ≤ λ < 1/c_i and the expectation m_i of X_i::
 
         E exp(λ (X_i − m_i) − ψ_i(λ) (X_i − g_i)²) ≤ 1,   ψ_i(λ) = (−ln(1 − c_i λ) − c_i λ)/c_i²
 
-    by exp(λy − ψy²) ≤ 1 + λy for y ≥ −c (Fan, Grama & Liu 2015). The products of these over i, for 20 fixed λ (1/2, 1/4, … of 1/c_1), each
-    weighing a 20th, are a supermartingale, also where one counts as 0 from the record on for which it is too large, λ c_i > 1/2, and where ψ_i is replaced by the newest,
-    which is the largest. By Ville's inequality it ever reaches 2/(1 − confidence) with half of the probability left; so on the other side. The interval is where it has not::
+    by exp(λy − ψy²) ≤ 1 + λy for y ≥ −c (Fan, Grama & Liu 2015). The products of these over i, for 20 fixed λ (1/2, 1/4, … of 1/c_1) with a
+    weight of 1/20 each, are a supermartingale. They remain one if a λ counts as 0 from the record on for which it is too large, λ c_i > 1/2, and if ψ_i is replaced by
+    the newest, which is the largest. By Ville's inequality it ever reaches 2/(1 − confidence) with half of the probability left; so on the other side. The interval is where it has not::
 
         mean of X ± u/n,   Σ_λ exp(λ u − ψ_n(λ) Σ (X_i − g_i)²)/20 = 2/(1 − confidence)
 

@@ -37,9 +37,9 @@ def records(X: Any, features: Sequence[str] | None = None) -> list[Row]:
 def labels(y: Any, rows: Sequence[Row], model: Model, predictions: Sequence[Prediction]) -> list[Any]:
     """The truth of each row as a list, checked against what the model predicted for them.
 
-    Raises ``ValueError`` where a length differs, a prediction is not finite or not of the task's shape, or a label
-    has a probability in no prediction: the labels of model and data are then not the same. (A model that names one
-    label alone need not name them all.)
+    Raises ``ValueError`` if a length differs, if a prediction is not finite or not of the task's shape, or if no prediction gives a label
+    a probability: the labels of model and data are then not the same. (A model that returns a single label need not name
+    them all.)
 
     >>> from explain_core.models import wrap
     >>> model = wrap(lambda x: {"up": 0.5, "down": 0.5}, "classification")

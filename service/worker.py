@@ -24,8 +24,8 @@ from service.warm import warm_up
 
 HANG_SECONDS = 45.0
 """A loop that shows no sign of life for this long hangs in a client call; the process is ended so that it can start anew.
-Each call is given 10 s at the most, and the one that is known not to keep to it is left alone after 6 s (transaction.py); a hung
-worker is a live member of the group, so that its partitions would stay dark."""
+Each call is given 10 s at the most, and the one that is known not to keep to it is left alone after 6 s (transaction.py). A hung
+worker would remain a live member of the group, and its partitions would stand still."""
 
 STOP_SECONDS = 25.0
 """How long a stop may take while Kafka does not answer; what is not committed is folded again later."""

@@ -1,7 +1,7 @@
 """Hand alarms to Prometheus' Alertmanager, which groups, silences and routes them: ``alertmanager.py SERVERS TOPIC --url URL``.
 
-Without ``--url`` the payloads are printed, one a line. A member of a consumer group: an alarm is committed once the Alertmanager
-has it, so that none is forgotten when this program stops; one that is posted twice is one alert, as its labels are the same.
+Without ``--url`` it prints the payloads, one a line. It is a member of a consumer group and commits an alarm once the Alertmanager has it,
+so none is lost when the program stops. An alarm that is posted twice is one alert, because its labels are the same.
 In the Alertmanager ``group_by: [app_id, topic, partition, epoch, cause]`` makes one notification of what one cause changed.
 """
 

@@ -1,7 +1,7 @@
 """Append what is new on the explanations topic to a folder of Parquet files: ``audit_log.py SERVERS TOPIC FOLDER``.
 
-Each file carries the position that it reaches, and appears at once or not at all: so a run that was killed is made good by
-the next one, and nothing is in the log twice. The digests prove later that nothing was taken out.
+Each file carries the position that it reaches, and appears as a whole or not at all. After a run that was killed, the next one goes on from there,
+and nothing is in the log twice. The digests prove later that nothing was taken out.
 """
 
 import argparse

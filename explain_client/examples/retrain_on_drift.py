@@ -1,9 +1,9 @@
 """Run a command when the model errs more because the concept changed: ``retrain_on_drift.py SERVERS TOPIC -- COMMAND``.
 
-The command gets the records topic, the partition and the offset from which the new concept holds: with ``drift.on_alarm`` the onset,
-else that of the first record after the window in which the change was found, as nobody knows where in it, or in the one before, it
-happened. A change that two windows share is found twice, and the second is passed over. A member of a consumer group: a message is committed once its
-command has succeeded, so that none is forgotten when this program stops.
+The command gets the records topic, the partition and the offset from which the new concept holds. With ``drift.on_alarm`` that is the onset.
+Otherwise it is the first record after the window in which the change was found: nobody knows where in it, or in the one before, it happened.
+Of a change that two windows share, the second finding is passed over. The program is a member of a consumer group and commits a message once its
+command has succeeded, so none is lost when the program stops.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Walks through an ensemble's trees, in compiled code.
 
 The trees are the outer loop: each is walked for a record and all its copies before the next, so that it stays in the processor's
-cache, and each prediction adds the trees up in their order, as the library that trained them does.
+cache. Each prediction adds the trees up in their order, as the library that trained them does.
 """
 
 from __future__ import annotations

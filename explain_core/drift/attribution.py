@@ -65,8 +65,8 @@ def dbshap(
     cost at most ``max_samples`` predictions; of longer windows a random part is evaluated. ``bootstrap`` is the number
     of resamples of the rows for the intervals of single features (0: none). ``seed`` makes all draws.
 
-    Raises ``ValueError`` where a window cannot be read or has less than two rows, where the columns of two tables
-    differ, for an argument out of range, and for a loss or a prediction that is not finite.
+    Raises ``ValueError`` for a window that cannot be read or has less than two rows, for tables whose columns differ,
+    for an argument out of range, and for a loss or a prediction that is not finite.
 
     >>> before = [({"a": a, "b": b}, a & b) for a in (0, 1) for b in (0, 1)] * 50
     >>> after = [(x, x["a"] | x["b"]) for x, _ in before]

@@ -1,17 +1,17 @@
 """The joint game, DBShap's eq. (12) and (13): concept, hypothesis and inputs P(x) whole, on the rows of both windows.
 
 R(c, h, w) is the risk of hypothesis h where y follows the concept of window c and x the inputs of window w. With c = w it
-is a mean of losses that were seen. The others are estimated with two helps that learn on one half of the rows and serve on
-the other: m_c(x), the mean loss in window c at x, and r(x), by how much x is more frequent in w than in c:
+is a mean of losses that were seen. The others are estimated with two functions, learnt on one half of the rows and used on the
+other: m_c(x), the mean loss in window c at x, and r(x), the ratio of x's density in w to that in c:
 
     R(c, h, w) = mean over w of m_c(x) + mean over c of r(x)·(loss − m_c(x)).
 
-It is right where either of the helps is, and as each row is judged by what has not seen it, windows of unequal size do not
-bias it (doubly robust, cross-fitted: Chernozhukov et al. 2018, Double/debiased machine learning). Every Shapley value is then
+The estimate is right if either function is (doubly robust), and no row is judged by a function that has seen it (cross-fitted), so windows of
+unequal size do not bias it: Chernozhukov et al. 2018, Double/debiased machine learning. Every Shapley value is then
 a sum of one mean per window, and its standard error that of two means.
 
-A row *matches* the other window where P(w | x) is at most 1 − ``UNMATCHED``. For a row that does not, what y would be in
-the other window is not known: its own loss is taken, so that no concept is blamed, and the inputs get what it changed.
+A row *matches* the other window where P(w | x) is at most 1 − ``UNMATCHED``. For a row that does not, y in
+the other window is not known. Its own loss is taken, so its effect counts as inputs and not as concept.
 """
 
 from __future__ import annotations

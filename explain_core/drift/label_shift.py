@@ -1,13 +1,13 @@
 """Whether a drift is a shift of the labels: their shares moved, and the inputs of each label did not.
 
-P(y|x) and P(x) then both change, by Bayes' rule, so that the games may blame both. It is told by three tests of the rows:
+P(y|x) and P(x) then both change, by Bayes' rule, so the games may name both as causes. Three tests of the rows recognise it:
 
-- P(y) moved, by χ² of the labels' counts, in a regression of those of its bins;
-- P(x) moved: trees that learn on one half of the rows which window a row is of know it of the other half;
-- P(x|y) did not: of rows with the same label such trees know nothing.
+- P(y) moved, by χ² of the labels' counts; in a regression, of the counts of the truth's bins;
+- P(x) moved: trees that learn on one half of the rows which window a row is from predict it on the other half;
+- P(x|y) did not: among rows with the same label such trees predict nothing.
 
-The last is a test that does not reject. What moves the inputs of a label less than rows of this number tell passes for none, and so does a
-change of shares by the model's prediction alone where that is as good as the label.
+The last is a test that does not reject. So a change in the inputs of a label that is too small for this number of rows counts as none. So does a
+change of shares that follows the model's prediction, where that is as good as the label.
 """
 
 from __future__ import annotations

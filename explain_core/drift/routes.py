@@ -1,8 +1,7 @@
 """The product game, and three routes to its Shapley values.
 
-It takes P(x) as a product of factors, each a player: the grid of all cells and the boxes of overlaid trees give its values
-exactly, samples of mixed distributions serve for what is neither small nor a tree. Its players: concept P(y|x), the
-hypothesis if it changes, then the factors.
+The game takes P(x) as a product of factors. Its players are the concept P(y|x), the hypothesis if it changes, and each factor. Two routes are
+exact: the grid of all cells, and the boxes of overlaid trees. Samples of mixed distributions serve for what is neither small nor a tree.
 """
 
 from __future__ import annotations

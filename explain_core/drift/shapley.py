@@ -2,7 +2,7 @@
 
 With the surrogate features s of DBShap's eq. (2) each distribution is (1 − s)·baseline + s·target, so that the risk is
 multilinear in s. Its Shapley value is then the integral of its gradient along the diagonal s = (t, …, t) (Owen 1972,
-Multilinear extensions of games), a polynomial in t of degree players − 1: ⌈players/2⌉ nodes integrate it exactly.
+Multilinear extensions of games). The gradient is a polynomial in t of degree players − 1, so ⌈players/2⌉ nodes integrate it exactly.
 
 Sums are by ``einsum`` and never by matrix products, whose order depends on the processor.
 """

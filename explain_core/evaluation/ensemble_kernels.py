@@ -96,8 +96,8 @@ def joining_sums(
 ) -> None:
     """Sums over the trees for iSAGE's copies: a drawn row that takes on the record's values, player after player.
 
-    A node sends the first of them by the drawn row's value and, once its column has joined, the rest by the record's: a tree is walked
-    once for an interval of steps, which is split where the two part.
+    A node sends the first copies by the drawn row's value and, once its column has joined, the rest by the record's value. So a tree is walked
+    once for an interval of steps, and the interval is split where the two values part.
     """
     nodes, thresholds, trees = i4(table, NODES), f8(table, THRESHOLDS), i4(table, TREES)
     leaves = f8(table, LEAVES)

@@ -26,8 +26,7 @@ class IncrementalPFI(IncrementalEstimator):
         Δ_j = 1/m Σ_k L(f(x with x_j := z_k,j), y) − L(f(x), y)
 
     smoothed over the stream (``kind="difference"``). ``kind="ratio"`` is the smoothed loss of the copies over that of
-    the model, 1 for a feature that is not used, NaN while the model has not erred; its band is that of the delta
-    method. A feature that is missing in x or z stays missing in the copy.
+    the model: 1 for a feature that is not used, NaN while the model has not erred. Its band is by the delta method. A feature that is missing in x or z stays missing in the copy.
 
     >>> from explain_core.importance.ipfi import IncrementalPFI
     >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)

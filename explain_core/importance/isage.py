@@ -26,17 +26,17 @@ Removal = Literal["marginal", "conditional"]
 class IncrementalSAGE(IncrementalEstimator):
     """How the gain of the model over no model is shared among the features, by their Shapley values.
 
-    Features join an empty coalition in random order (Alg. 1); with S the features that joined and m rows z drawn once
-    per record from the reservoir, feature j gets the loss before minus the loss after it joined, where the loss is
-    that of the mean prediction over the copies (x on S, z elsewhere). The last step is the model's own prediction.
+    Features join an empty coalition in random order (Alg. 1). S are the features that joined, and m rows z are drawn once
+    per record from the reservoir. Feature j gets the loss before minus the loss after it joined; the loss is that of the
+    mean prediction over the copies (x on S, z elsewhere). The last step is the model's own prediction.
     The sum over the features is the smoothed L(y₀, y) − L(f(x), y) at every step.
 
     ``empty="ema"``: y₀ is the smoothed mean prediction of the stream; "reservoir": the mean over the same m rows,
     predicted by the current model.
 
     The value depends on m: the loss of a mean over m draws exceeds that over all. With ``n_samples=None`` the
-    quadratic losses (``brier``, ``squared``) do not: theirs is the mean of the products (f_k − y)(f_l − y) over the
-    pairs k ≠ l, which is unbiased for m → ∞, and m = 2 is enough where all losses are quadratic; else m = 10. A stated
+    quadratic losses (``brier``, ``squared``) do not depend on it: theirs is the mean of the products (f_k − y)(f_l − y)
+    over the pairs k ≠ l, which is unbiased for m → ∞. Then m = 2 if all losses are quadratic, else m = 10. A stated
     ``n_samples`` is Alg. 1 for every loss.
 
     ``removal="marginal"`` takes what is outside S from the rows z, drawn once per record; "conditional" draws it anew

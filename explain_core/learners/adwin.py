@@ -1,6 +1,6 @@
 """ADWIN in compiled code, as river's: Bifet and Gavaldà (2007), "Learning from time-changing data with adaptive windowing".
 
-A detector's window is a chain of rows of buckets from the newest to the oldest; each bucket of a row holds twice the records of
+A detector's window is a chain of rows of buckets, from the newest to the oldest. Each bucket of a row holds twice the records of
 one in the row before, as their sum and their variance times their number.
 """
 

@@ -26,8 +26,8 @@ class LearnerState(State, frozen=True):
 class Learner(Model):
     """A model that learns in flat arrays, made from a river model that has learnt nothing.
 
-    It repeats river's arithmetic, operation by operation, so that predictions have the same bits and the same order of labels;
-    a record's features are taken in the order of the columns, whatever the order in the record. ``state()`` is all that it knows.
+    It repeats river's arithmetic, operation by operation, so that predictions have the same bits and the same order of labels.
+    It takes a record's features in the order of the columns, whatever the order in the record. ``state()`` is all that it knows.
     """
 
     kind: ClassVar[str]

@@ -26,8 +26,8 @@ class ColumnsState(State, frozen=True):
 class Columns:
     """The features met so far, in order of appearance, each numeric or nominal.
 
-    In a row a number is itself (a whole number beyond 2⁵³ is rounded, a boolean is 0 or 1), a category its code in order of
-    appearance, and a missing value NaN: absent, None and NaN are all missing. Strings are categories, and so are all values of
+    In a row a number is itself (a whole number beyond 2⁵³ is rounded, a boolean is 0 or 1), and a category is its code in order of
+    appearance. A missing value is NaN: absent, None and NaN are all missing. Strings are categories, and so are all values of
     the features named in ``nominal``.
 
     >>> columns = Columns()

@@ -1,8 +1,8 @@
 """How a tree learner's state lies in arrays: slots of the table, columns of the arrays, and pools of rows.
 
 Nodes, leaves, observers and cells are rows of pools and refer to each other by index, −1 for none. A leaf has a chain of
-observers, one a feature that it has met; a numeric observer has a chain of cells, one a class, and a nominal one a chain of
-classes, each with a chain of categories. What a leaf has not met takes no room. Chains keep the order in which river's
+observers, one for each feature that it has seen. A numeric observer has a chain of cells, one for each class; a nominal one has a chain
+of classes, each with a chain of categories. What a leaf has not seen takes no room. Chains keep the order in which river's
 dictionaries were filled, which is that of its sums. A row that is given back is zero but for the link to the next free one.
 """
 

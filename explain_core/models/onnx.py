@@ -19,7 +19,7 @@ class OnnxModel(Model):
 
     The graph takes either one matrix, whose columns are ``features``, or one column per feature under its name. A
     classifier's last output is a map from label to probability, a matrix with one column for each of ``classes`` (by
-    default 0, 1, …), or the label; one column of probabilities is that of the second class. Only a model given as
+    default 0, 1, …), or the label. A single column of probabilities is that of the second class. Only a model given as
     bytes can be pickled.
 
     A session is anything with ``get_inputs`` and ``run``:

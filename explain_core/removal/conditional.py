@@ -28,10 +28,10 @@ class Conditional:
     """Draws values for the features outside a coalition, given those in it.
 
     Each feature has a Hoeffding adaptive tree that predicts it from the others, and each leaf keeps a geometric
-    reservoir of ``size`` records. The tree is descended with the coalition S alone: at a split on a feature outside S,
-    or absent from the record, a child is drawn by its weight, the number of records that went there, decayed by
-    1 − 1/L a record. The value is that of a record drawn from the leaf; from its nearest ancestor with any record
-    where the leaf has none; from the fallback rows where the tree has none.
+    reservoir of ``size`` records. A draw descends the tree with the coalition S only. At a split on a feature outside S,
+    or absent from the record, it takes a child at random by weight: the number of records that went there, decayed by
+    1 − 1/L a record. The value is that of a record drawn from the leaf; if the leaf has none, from its nearest ancestor
+    with any record; if the tree has none, from the fallback rows.
 
     The features outside S are drawn independently of each other: at S = ∅ the draw is one from the product of the
     marginals, not from their joint distribution. Every record costs a learning step of one tree per feature, every draw a

@@ -192,8 +192,8 @@ class FeatureTree:
 class Node:
     """The content of a node of a tree: weights of its children, or the records of a leaf.
 
-    ``split`` is the feature that a branch asks for, with the threshold of values that go to the first of two children, the category that
-    does, or None where ``keys`` has the child of each category.
+    ``split`` is the feature of a branch, with what goes to the first of two children: values up to a threshold, or one category. The second part is
+    None if ``keys`` has a child for each category.
     """
 
     __slots__ = ("children", "keys", "rows", "split", "weights")

@@ -1,7 +1,7 @@
 """Why the risk changed, asked by an alarm: the records before its onset beside those since, in place of fixed windows.
 
-A window that is cut without regard to the change has records of before and after in it; an alarm says where the change is. The last
-2 · ``drift.window`` records are kept for that, in chunks, with the model from before the first record of each: the model that judges
+A fixed window may hold records from both before and after the change; an alarm says where the change is. The last
+2 · ``drift.window`` records are kept in chunks, each with the model from before its first record, so that the model that judges
 a side of the onset has learnt from none of its records.
 """
 

@@ -80,8 +80,9 @@ class FoldError(UserError):
 
 
 class PartitionState:
-    """The explained model, or several versions of it, and all other state of one partition. ``explained`` is the only model, or that of
-    the record folded last.
+    """The explained model, or several versions of it, and all other state of one partition.
+
+    ``explained`` is the only model, or that of the record folded last.
 
     ``state()`` is what a snapshot holds; ``restore()`` puts it into a new object.
     """
@@ -164,9 +165,9 @@ class PartitionState:
     def step(self, record: InputRecord) -> list[Output]:
         """Fold one record; returns the messages that it causes, in order.
 
-        Raises ``FoldError`` where the model fails, or a bad record is to stop the service (``record.on_bad: fail``); and, before anything
-        else has happened, ``UnknownSchema`` where ``schemas`` has to learn the record's schema first, and ``UnknownVersion`` where
-        ``versions`` has to learn the model of the version that served it.
+        Raises ``FoldError`` if the model fails, or if a bad record is to stop the service (``record.on_bad: fail``). Two errors come before
+        anything has changed: ``UnknownSchema`` if ``schemas`` has to learn the record's schema first, and ``UnknownVersion`` if ``versions``
+        has to learn the model of the version that served it.
         """
         if record.offset < self.next_offset:
             raise AssertionError(f"offset {record.offset} after {self.next_offset}: the fold never goes back")

@@ -53,8 +53,9 @@ class InputRecord(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, the record's id; where records
-    have them the version of the model that served it, and the prediction that was served: a number, or probabilities by class.
+    """What the fold learns from: features by name, the label, a weight, event time in milliseconds, and the record's id.
+
+    ``version`` is the version of the model that served the record, and ``served`` its prediction: a number, or probabilities by class.
     """
 
     x: dict[str, Any]

@@ -1,9 +1,9 @@
 """The versions of a model that changes in mid-stream: each record is explained under the version that served it, and no other.
 
-Models are loaded outside the fold. The first record of a version that is not open raises ``UnknownVersion``; the model is found and handed
-to ``learn``, and the record is read again; if it can be folded, the version is opened. What was loaded is stored by the transaction that
-first commits a record after it (``loads``), so that a replay finds every version that it needs in its snapshot: a record of any other was
-refused the first time too, and is again. The sha256 of what was loaded is state: another file under the same name is never taken for it.
+Models are loaded outside the fold. The first record of a version that is not open raises ``UnknownVersion``. The model is
+found and handed to ``learn``, and the record is read again; if it can be folded, the version is opened. The transaction that first commits a
+record after it stores what was loaded (``loads``). So a replay finds every version that it needs in its snapshot; a record of any other
+version was refused the first time too, and is again. The sha256 of what was loaded is state: another file under the same name is never taken for it.
 """
 
 from __future__ import annotations

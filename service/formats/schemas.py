@@ -23,9 +23,9 @@ Kind = Literal["AVRO", "JSON", "PROTOBUF"]
 class StoredSchema(State, frozen=True):
     """A schema as the registry has it, together with all that it refers to.
 
-    ``source`` is, by kind: a JSON array of Avro schemas, the one of the records last; a JSON object of JSON Schemas by name, the one of
-    the records under the empty name; a serialised FileDescriptorSet, dependencies first, whose last file has the messages. It is empty
-    where there is a ``problem``, why the schema cannot be used.
+    ``source`` depends on the kind. Avro: a JSON array of schemas, that of the records last. JSON: an object of JSON Schemas by name, that of the
+    records under the empty name. Protobuf: a serialised FileDescriptorSet, dependencies first, whose last file has the messages. It is
+    empty if there is a ``problem``, which says why the schema cannot be used.
     """
 
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=36)]

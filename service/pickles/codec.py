@@ -1,8 +1,7 @@
 """Objects as slim pickles, and back by an unpickler that runs nothing but what this module names.
 
-A pickle is a program. The allow-list says which names it may mention; which of those it may call, with what, whose state it may
-set and what it may hash is said here too, as a class that may be mentioned is not one whose constructor may run. So loading has
-no effect but the objects, takes memory and time in proportion to its bytes, and ends in a state or in ``SnapshotError``.
+A pickle is a program. The allow-list says which names it may mention. A class that may be mentioned is not one whose constructor may run, so this
+module also says which names it may call and with what, whose state it may set and what it may hash. Loading has no effect but the objects, takes memory and time in proportion to its bytes, and ends in a state or in ``SnapshotError``.
 """
 
 from __future__ import annotations

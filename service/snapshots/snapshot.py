@@ -1,9 +1,9 @@
 """Snapshots: a partition's state as bytes, in chunks, under a manifest that is checked before anything is loaded.
 
-The bytes are zstd over MessagePack of ``service.fold.partition.PartitionData``. What a topic holds is not trusted: sha256 (and an HMAC
-where a key is set) is verified before decompression, the size before memory is taken; decoding can build nothing but numbers,
-strings, lists and arrays, and each part checks what it takes on. A model that is no learner is the exception, bytes that only its
-own code understands: they are loaded from a trusted snapshot alone, by an unpickler that knows an allow-list of names.
+The bytes are zstd over MessagePack of ``service.fold.partition.PartitionData``. What a topic holds is not trusted. The sha256,
+and with a key the HMAC, is verified before decompression, and the size before memory is taken. Decoding builds nothing but numbers,
+strings, lists and arrays, and each part checks what it takes on. The exception is a model that is no learner: bytes that only its own
+code understands. They are loaded only from a trusted snapshot, by an unpickler that knows an allow-list of names.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ BATCH = 50
 class SAGE:
     """How the gain of a model over no model is shared among the features on a data set (iSAGE Alg. 5).
 
-    For each record (x, y), features join an empty coalition S in random order; the loss before minus the loss after
-    is the feature's Δ, where the loss is that of the mean prediction over m copies (x on S, z elsewhere). The rows z
+    For each record (x, y), features join an empty coalition S in random order. A feature's Δ is the loss before minus the
+    loss after it joined; the loss is that of the mean prediction over m copies (x on S, z elsewhere). The rows z
     are drawn uniformly from the background, once per record and never the record itself; y₀ is the mean prediction
     over the whole background. The values sum to the mean of L(y₀, y) − L(f(x), y).
 
