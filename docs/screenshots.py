@@ -22,7 +22,7 @@ IMAGES = Path(__file__).parent / "images"
 PICTURES = {
     "dashboard": ("view=overview", "light", 1100, 1010),
     "dashboard-changes": ("view=changes&partition=1", "light", 1200, 1520),
-    "dashboard-importance": ("view=importance&partition=1", "light", 1200, 1420),
+    "dashboard-importance": ("view=importance&partition=1", "light", 1200, 2240),
     "dashboard-phone": ("view=overview", "dark", 400, 900),
 }
 """By the name of the file: what is shown, how it is coloured, and the size of the window."""

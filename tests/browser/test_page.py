@@ -157,6 +157,38 @@ def test_the_keyboard_leads_from_the_overview_to_a_waterfall_and_back(
     visit.end()
 
 
+def test_ranks_and_the_map_of_all_features_are_read_by_the_keyboard(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    visit = Visit(browser, site[1], "view=importance&partition=1")
+    page = visit.page
+    page.wait_for_selector("#ranks path[d]")
+    ranked = page.locator("#features tbody th button").all_inner_texts()
+    assert len(ranked) == page.locator("#ranks path").count() == 5
+    said = {}
+    page.locator("#ranks .canvas").focus()
+    for key in ("End", "Home"):
+        page.keyboard.press(key)
+        said[key] = page.inner_text("#ranks .readout").partition(": ")[2]
+    assert said["End"] == ", ".join(f"{place} {name}" for place, name in enumerate(ranked, start=1))
+    assert said["Home"] != said["End"]
+    page.locator("#heat .cells").focus()
+    read = []
+    for key in ("End", "ArrowDown", "ArrowLeft", "Home", "ArrowUp"):
+        page.keyboard.press(key)
+        read.append(page.inner_text("#heat .readout"))
+    assert len(set(read)) == len(read)
+    assert [ranked[0] in text for text in read] == [True, False, False, False, True]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "(name) => document.querySelector('#focus-title').textContent === name", arg=ranked[1]
+    )
+    assert page.locator("#ranks path.main").count() == 1
+    assert page.locator("#ranks .names [aria-pressed=true]").inner_text() == f"2 {ranked[1]}"
+    visit.end()
+
+
 def test_why_the_risk_changed_is_shown_with_the_alarm_that_asked(
     site: tuple[Dashboard, str], browser: Browser
 ) -> None:

@@ -1,5 +1,5 @@
 // Lines over time by uPlot, with alarms above them and windows below, which are buttons.
-import { colour, element, fill, rowsOf, set } from "./elements.js";
+import { colour, element, fill, rowsOf, set, stepped } from "./elements.js";
 import { day, figure } from "./words.js";
 
 const MAX_POINTS = 500;
@@ -138,14 +138,12 @@ export class Chart {
   }
 
   step(event) {
-    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
-    if (by === undefined || this.plot === null || event.target !== this.canvas) return;
-    event.preventDefault();
+    if (this.plot === null || event.target !== this.canvas) return;
     const [times, [from, to]] = [this.given.times, this.given.range];
     const seen = times.map((_, index) => index).filter((index) => times[index] >= from && times[index] <= to);
-    if (!seen.length) return;
-    const here = seen.indexOf(this.plot.cursor.idx);
-    const next = seen[Math.min(seen.length - 1, Math.max(0, here < 0 ? seen.length - 1 : here + by))];
+    const place = stepped(event, seen.indexOf(this.plot.cursor.idx), seen.length);
+    if (place === null) return;
+    const next = seen[place];
     const shown = this.given.lines.find((line) => line.values[next] !== null);
     this.plot.setCursor({ left: this.plot.valToPos(times[next], "x"), top: shown ? this.plot.valToPos(shown.values[next], "y") : 0 }, false);
     this.read(next);

@@ -33,6 +33,14 @@ export function rowsOf(place, rows, make, update) {
   rows.forEach((row, index) => update(place.children[index], row, index));
 }
 
+// The place that an arrow key leads to, of `count` in a row; null for other keys.
+export function stepped(event, here, count, keys = ["ArrowLeft", "ArrowRight", "Home", "End"]) {
+  const by = [-1, 1, -Infinity, Infinity][keys.indexOf(event.key)];
+  if (by === undefined || !count) return null;
+  event.preventDefault();
+  return Math.min(count - 1, Math.max(0, here < 0 ? count - 1 : here + by));
+}
+
 // Makes the children anew where the key is another than before.
 export function renew(place, key, make) {
   const text = JSON.stringify(key);

@@ -1,5 +1,5 @@
 // Features × time as coloured cells on a canvas, with the features as buttons beside it.
-import { colour, element, fill, rowsOf, set } from "./elements.js";
+import { colour, element, fill, rowsOf, set, stepped } from "./elements.js";
 import { day, figure } from "./words.js";
 
 const ROW = 20;
@@ -9,13 +9,16 @@ export class HeatMap {
   constructor(place, choose) {
     this.choose = choose;
     this.names = element("div", { class: "names" });
-    this.canvas = element("canvas", { role: "img" });
+    this.canvas = element("canvas", { "aria-hidden": "true" });
+    this.cells = element("div", { class: "cells", tabindex: "0", role: "group" }, this.canvas);
     this.ends = element("div", { class: "ends" }, element("span"), element("span"), element("span"));
-    this.readout = element("output", { class: "readout" });
-    place.replaceChildren(this.names, element("div", {}, this.canvas, this.ends), this.readout);
+    this.readout = element("output", { class: "readout", "aria-live": "polite" });
+    place.replaceChildren(this.names, element("div", {}, this.cells, this.ends), this.readout);
     this.given = null;
-    this.canvas.onmousemove = (event) => this.read(event);
-    this.canvas.onclick = (event) => this.at(event) && this.choose(this.at(event).feature);
+    this.row = this.column = -1; // the cell that is read
+    this.canvas.onmousemove = (event) => this.read(...this.at(event));
+    this.canvas.onclick = (event) => this.choose(this.given.rows[this.at(event)[0]]?.feature ?? this.given.focus);
+    this.cells.onkeydown = (event) => this.step(event);
     new ResizeObserver(() => this.given && this.draw()).observe(place);
   }
 
@@ -58,22 +61,40 @@ export class HeatMap {
         pen.fillRect(left, ROW * row + 1, Math.max(right - left, 1), ROW - 2);
       });
     });
-    const label = `Importance of ${rows.length} features over time, the darkest ${figure(most)}; the table above has the values`;
-    set(this.canvas, { "aria-label": label });
+    if (rows[this.row] && this.columns.length > this.column && document.activeElement === this.cells) {
+      const middle = x(times[this.columns[this.column]]);
+      pen.strokeStyle = colour("ink");
+      pen.lineWidth = 2;
+      pen.strokeRect(Math.min(Math.max(middle - 4, 1), width - 9), ROW * this.row + 2, 8, ROW - 4);
+    }
+    set(this.cells, { "aria-label": `Importance of ${rows.length} features over time, the darkest ${figure(most)}. The arrow keys read the values, Enter chooses the feature.` });
     [from, (from + to) / 2, to].forEach((time, index) => fill(this.ends.children[index], day(time, to - from)));
   }
 
+  // Row and column under the mouse.
   at(event) {
-    const { times, rows, range } = this.given;
+    const { times, range } = this.given;
     const box = this.canvas.getBoundingClientRect();
     const time = range[0] + ((range[1] - range[0]) * (event.clientX - box.left)) / box.width;
-    const row = rows[Math.floor((event.clientY - box.top) / ROW)];
-    if (!row || !this.columns.length) return null;
-    const index = this.columns.reduce((best, one) => (Math.abs(times[one] - time) < Math.abs(times[best] - time) ? one : best));
-    return { feature: row.feature, text: `${day(times[index])}: ${row.feature} ${figure(row.values[index])}` };
+    const nearest = this.columns.reduce((best, index, place) => (Math.abs(times[index] - time) < Math.abs(times[this.columns[best]] - time) ? place : best), 0);
+    return [Math.floor((event.clientY - box.top) / ROW), nearest];
   }
 
-  read(event) {
-    fill(this.readout, this.at(event)?.text ?? "");
+  step(event) {
+    const { rows, focus } = this.given;
+    if (event.key === "Enter" && rows[this.row]) this.choose(rows[this.row].feature);
+    if (this.row < 0) this.row = rows.findIndex((row) => row.feature === focus);
+    const row = stepped(event, this.row, rows.length, ["ArrowUp", "ArrowDown"]);
+    const column = stepped(event, this.column, this.columns.length);
+    if (row === null && column === null) return;
+    this.read(row ?? this.row, column ?? (this.column < 0 ? this.columns.length - 1 : this.column));
+    this.draw();
+  }
+
+  read(row, column) {
+    const [one, index] = [this.given.rows[row], this.columns[column]];
+    if (!one || index === undefined) return;
+    [this.row, this.column] = [row, column];
+    fill(this.readout, `${day(this.given.times[index])}: ${one.feature} ${figure(one.values[index])}`);
   }
 }

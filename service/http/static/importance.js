@@ -2,6 +2,7 @@
 import { Chart, Course } from "./chart.js";
 import { byId, element, fill, rowsOf, set, svg } from "./elements.js";
 import { HeatMap } from "./heatmap.js";
+import { Ranks } from "./ranks.js";
 import { bounds, drawSpark, makeSpark } from "./spark.js";
 import { alarmTitle, banded, estimatorMeaning, figure, lossName, many, moment, number, signed } from "./words.js";
 
@@ -9,6 +10,7 @@ const FAINT = 7;
 const course = new Course();
 let chart = null;
 let heat = null;
+let ranks = null;
 let alarms = [];
 let seen = [];
 
@@ -32,9 +34,13 @@ export function show(body, page) {
   rowsOf(byId("features").tBodies[0], matching, makeRow, (row, one) => updateRow(row, one, { low, high, ends: [Math.min(0, ends[0]), ends[1]], range, focus, choose }));
   fill(byId("others"), body.other.count ? `${many(body.other.count, "more feature")}, together ${figure(body.other.value)}; find one by its name.` : "");
   showChallenger(body.challenger);
-  heat ??= new HeatMap(byId("heat"), (feature) => page.choose({ feature }));
+  heat ??= new HeatMap(byId("heat"), choose);
   byId("heat").hidden = course.times.length < 2;
-  if (course.times.length > 1) heat.update({ times: course.times, rows: matching, range, focus: focus.feature });
+  ranks ??= new Ranks(byId("ranks"), choose);
+  byId("ranks").hidden = course.times.length < 2;
+  if (course.times.length < 2) return;
+  heat.update({ times: course.times, rows: matching, range, focus: focus.feature });
+  ranks.update({ times: course.times, rows: seen, range, focus: focus.feature });
 }
 
 // The second model, where there is one, and what it uses more or less than the first.
