@@ -35,8 +35,9 @@ class Relabelled(Model):
 
 
 def relabelled(model: Model, classes: Sequence[Any] | None, codes: Sequence[int] | None = None) -> Model:
-    """The model with the codes of its classes as labels, by default 0, 1, …, and nothing shared with it that changes; a regression
-    as it is.
+    """The model with the codes of its classes as labels, by default 0, 1, …; a regression as it is.
+
+    The result shares nothing with the model that changes.
     """
     if classes is not None and codes is None:
         codes = range(len(classes))

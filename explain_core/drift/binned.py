@@ -44,8 +44,10 @@ class Binned(NamedTuple):
         return Binned((first, second), self.classes._replace(codes=y), self.bins, codes)
 
     def ranks(self) -> list[Codes]:
-        """The order of each feature's codes for a tree: of a number its own, with missing last; of a category that of the
-        pooled mean truth, in a classification of the share of the most frequent class.
+        """The order of each feature's codes for a tree.
+
+        Numbers keep their order, with missing last. Categories are in the order of the pooled mean truth; in a classification, of the share
+        of the most frequent class.
         """
         y = np.concatenate(self.classes.codes)
         truths = self.classes.truths

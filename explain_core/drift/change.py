@@ -183,8 +183,9 @@ class RiskChange:
 
     @property
     def drivers(self) -> tuple[Cause, ...]:
-        """The features or groups whose interval excludes 0, the largest first, where the inputs are a cause and depend on
-        each other for less than half of what they caused.
+        """The features or groups whose interval excludes 0, the largest first.
+
+        There are none unless the inputs are a cause, and less than half of their effect is due to their dependence on each other.
         """
         inputs = sum(cause.value for cause in self.joint.inputs)
         named = any(cause in self.joint.inputs for cause in self.causes)

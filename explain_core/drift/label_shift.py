@@ -59,8 +59,9 @@ def _apart(
     labels: tuple[Codes, Codes],
     halves: Sequence[Codes],
 ) -> float:
-    """By how many standard errors the log-odds of the target window, learnt on the other half, are larger for rows of the target than
-    for those of the baseline with the same label.
+    """How well trees learnt on the other half tell the windows apart among rows with the same label, in standard errors.
+
+    It is the mean log-odds of the target window for rows of the target, minus that for rows of the baseline.
     """
     classes = 1 + max(int(window.max(initial=0)) for window in labels)
     counts = np.array([np.bincount(window, minlength=classes) for window in labels], dtype=float)

@@ -105,8 +105,9 @@ class ExplainedModel:
     def learn(
         self, x: Row, y: Any, weight: float, prediction: Prediction, served: Prediction | None = None
     ) -> list[float]:
-        """Take in the record of ``explain``, which returned ``prediction``, and the prediction that was served for it, where the settings
-        name one; returns the losses of the former.
+        """Learn the record of ``explain``, which returned ``prediction``; returns the losses of that prediction.
+
+        ``served`` is the prediction that was served for it, where the settings name one.
         """
         if not self._static:
             self.model.learn(x, y, weight)

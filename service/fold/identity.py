@@ -11,7 +11,9 @@ from service.settings import Settings
 
 
 def fold_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that the fold depends on, as plain JSON types: a state belongs to them. Of a file, a schema's or a model's, its content counts."""
+    """The settings that the fold depends on, as plain JSON types; a state belongs to them.
+
+    Of a file with a schema or a model the content counts, not the path."""
     alarms = {"alarms": True} if settings.alarms.enabled else {}
     found = settings.model_dump(
         mode="json",

@@ -29,8 +29,10 @@ class ServedData(State, frozen=True):
 
 
 class Served:
-    """The predictions that a model's records carry. ``tolerance``: a difference from the model's own beyond which one counts as another,
-    of probabilities as it is, of numbers relative to the larger one; None for a model that learns, which is not the one that served.
+    """The predictions that a model's records carry, compared with the model's own.
+
+    A larger difference than ``tolerance`` counts as another prediction: the difference of probabilities, or that of numbers relative to the
+    larger one. It is None for a model that learns, which is not the one that served.
     """
 
     def __init__(self, losses: Sequence[Loss], alpha: float, tolerance: float | None) -> None:

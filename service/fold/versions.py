@@ -44,8 +44,9 @@ class VersionData(State, frozen=True):
 
 
 class VersionsData(State, frozen=True):
-    """All versions, those first that were seen longest ago; ``kept`` are closed ones that a drift window still names, ``ready`` one that is
-    loaded and not open yet.
+    """The versions of a partition, the one seen longest ago first.
+
+    ``kept`` are closed ones that a drift window still names; ``ready`` is one that is loaded and not open yet.
     """
 
     open: list[VersionData]
@@ -91,8 +92,10 @@ class Version:
 
 
 class Versions:
-    """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones. A version is loaded
-    before it is known whether its record can be folded: until then it is not open, as a bad record must not close another one.
+    """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones.
+
+    A version is loaded before it is known whether its record can be folded. Until then it is not open: a bad record must not close another
+    version.
 
     ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each.
     """
@@ -115,8 +118,10 @@ class Versions:
         self._vocabulary = vocabulary
 
     def find(self, name: str) -> Version:
-        """The version of this name, open or loaded. Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact, or None
-        where there is none, and fold the record again, which then raises ``BadRecord``.
+        """The version of this name, open or loaded.
+
+        Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact and fold the record again. If there is no artefact,
+        ``learn`` None; the record then raises ``BadRecord``.
         """
         found = self.open.get(name)
         if found is not None:
@@ -174,7 +179,7 @@ class Versions:
                 del self.pins[old]
 
     def serve(self, version: Version) -> None:
-        """A record of this version is folded: open it where it is not yet, and close the one seen longest ago where that is one too many."""
+        """Open the version of a record that is folded, if it is not open yet, and close the one seen longest ago if that is one too many."""
         if version is self._ready:
             if len(self.open) >= self._settings.models.max_open:
                 self._close(next(iter(self.open)))
@@ -230,8 +235,9 @@ class Versions:
         )
 
     def restore(self, data: VersionsData, unpack: Unpack) -> None:
-        """Restore a stored state, after the vocabulary. Raises ``StateError`` where it is not of these settings, and ``UserError`` where a
-        model is not there any more, or is another.
+        """Restore a stored state, after the vocabulary.
+
+        Raises ``StateError`` if the state is not of these settings, and ``UserError`` if a model is gone or is another.
         """
         names = [*(version.name for version in data.open), *([] if data.ready is None else [data.ready])]
         check(
