@@ -1,4 +1,4 @@
-"""How often an interval that is looked at after every record names a wrong winner, and how soon the right one.
+"""How often an interval that is looked at after every record names a wrong winner, and how soon the right sequence.
 
 Two models give the true probability of a label with noise on its logit. *Null* streams have the same noise for both, so that the expected difference of
 their losses is 0; a wrong winner is an interval at 95 % that excludes 0 after any record. Where the challenger has less noise, the median over streams of the
@@ -88,10 +88,10 @@ def main(quick: bool) -> None:
         wrong = 0
         for seed in range(streams):
             wrong += named(drawn(np.random.default_rng([seed, 1]), length), limit)[0] is not None
-        one = ConfidenceSequence(CONFIDENCE, limit)
+        sequence = ConfidenceSequence(CONFIDENCE, limit)
         for value in drawn(np.random.default_rng([0, 1]), length).tolist():
-            one.add(value)
-        low, high = one.interval.low or 0.0, one.interval.high or 0.0
+            sequence.add(value)
+        low, high = sequence.interval.low or 0.0, sequence.interval.high or 0.0
         stated = "the past's" if limit is None else f"{limit:g}"
         null.add_row(name, stated, str(wrong), f"{streams:,}", f"{length:,}", f"{(high - low) / 2.0:.4f}")
         if drawn is not disasters:

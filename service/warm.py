@@ -26,7 +26,7 @@ def warm_up(settings: Settings) -> None:
             warm_ensembles("regression" if settings.model.task == "regression" else "classification")
         else:
             warm(load_model(settings.model, seed=0))
-        if settings.rival is not None:
+        if settings.challenger_model is not None:
             warm(load_challenger(settings, seed=0))
         if settings.drift.enabled:
             from explain_core.drift import dbshap

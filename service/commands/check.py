@@ -55,7 +55,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
     sampled = Sampled()
     try:
         findings.append(_model(settings))
-        if settings.rival is not None:
+        if settings.challenger_model is not None:
             findings.append(_challenger(settings))
         findings.append(_signatures(settings, all(finding.ok for finding in findings)))
         if settings.registry.url and settings.registry.format != "none":

@@ -39,7 +39,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
     # Some models print remarks on their parameters; stdout is for data.
     with redirect_stdout(sys.stderr):
         model = None if settings.models.enabled else load_model(settings.model, settings.seed)
-        rival = None if settings.rival is None else load_challenger(settings, settings.seed)
+        challenger = None if settings.challenger_model is None else load_challenger(settings, settings.seed)
         files, file = described(settings), described_challenger(settings)
     read_keys(settings.checkpoint)
     task = settings.model.task
@@ -49,9 +49,9 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         else f"settings are valid; the model is a {type(model.wrapped).__name__} for {task} and {_how(model, settings.model.static)}",
         files,
     ]
-    if rival is not None:
-        how = _how(rival, settings.challenger.static)
-        lines += [f"the challenger is a {type(rival.wrapped).__name__} for {task} and {how}", file]
+    if challenger is not None:
+        how = _how(challenger, settings.challenger.static)
+        lines += [f"the challenger is a {type(challenger.wrapped).__name__} for {task} and {how}", file]
     sys.stderr.write("".join(f"{line}\n" for line in lines if line))
 
 

@@ -35,14 +35,14 @@ class Challenger:
     """
 
     def __init__(self, settings: Settings, own: ExplainedModel, seed: int) -> None:
-        rival, chosen = settings.rival, settings.challenger
-        assert rival is not None
+        model_settings, chosen = settings.challenger_model, settings.challenger
+        assert model_settings is not None
         model = load_challenger(settings, derive_seed(seed, "challenger"))
         record = settings.record.model_copy(update={"prediction": None})  # what was served is the model's
         explain = settings.explain.model_copy(update={"every": settings.explain.every * chosen.every})
         explainers = [explainer.model_copy(update={"by": None}) for explainer in settings.explainers]
         reduced = settings.model_copy(update={"record": record, "explain": explain, "explainers": explainers})
-        self.explained = ExplainedModel(reduced, model, rival.static, seed, own.reservoirs)
+        self.explained = ExplainedModel(reduced, model, model_settings.static, seed, own.reservoirs)
         self._differences = PairedDifferences(
             own.performance.losses,
             {name: (own.explainers[name], other) for name, other in self.explained.explainers.items()},

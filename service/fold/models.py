@@ -158,24 +158,28 @@ def labels_of(settings: Settings) -> list[Any]:
 
 def challenger_artefact(settings: Settings) -> Artefact | None:
     """The model that ``challenger.uri`` names; None without one. Raises ``UserError`` as ``artefact`` does."""
-    rival = settings.rival
-    if rival is None or rival.uri is None:
+    model_settings = settings.challenger_model
+    if model_settings is None or model_settings.uri is None:
         return None
     with _of_the_challenger():
-        return artefact(rival)
+        return artefact(model_settings)
 
 
 def load_challenger(settings: Settings, seed: int) -> Model:
     """A new challenger, wrapped for the model's task. Raises ``UserError`` as ``load_model`` does, and where its labels are others than the model's."""
-    rival, labels, file = settings.rival, labels_of(settings), challenger_artefact(settings)
-    assert rival is not None
+    model_settings, labels, file = (
+        settings.challenger_model,
+        labels_of(settings),
+        challenger_artefact(settings),
+    )
+    assert model_settings is not None
     own = list(file.classes or ()) if file else []
     if own and set(own) != set(labels):
         raise UserError(
             f"challenger.classes: {_first(own)}, and those of the model are {_first(labels)}; two models are compared on the same labels"
         )
     with _of_the_challenger():
-        return load_model(rival, seed, labels)
+        return load_model(model_settings, seed, labels)
 
 
 @contextmanager
@@ -239,9 +243,9 @@ def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) 
 
 def foreign_code(settings: Settings) -> str | None:
     """A description of the state that only the models' own code can read; None where the snapshot is pure data."""
-    rival = settings.rival
+    model_settings = settings.challenger_model
     learning = {} if settings.model.static else {"model": load_model(settings.model, settings.seed)}
-    if rival is not None and not rival.static:
+    if model_settings is not None and not model_settings.static:
         learning["challenger"] = load_challenger(settings, settings.seed)
     found = [
         f"the {what} ({type(model.wrapped).__name__})"

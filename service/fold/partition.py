@@ -118,7 +118,7 @@ class PartitionState:
             )
             self.alarms = make_alarms(settings, self.explained, self.kinds)
         drift, drift_seed = settings.drift, derive_seed(seed, "drift")
-        self.challenger = Challenger(settings, self.explained, seed) if settings.rival else None
+        self.challenger = Challenger(settings, self.explained, seed) if settings.challenger_model else None
         self.windows = (
             Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
             if drift.enabled and not drift.on_alarm
@@ -225,16 +225,16 @@ class PartitionState:
         if self.challenger is not None:
             self.challenger.align()
         prediction = self.explained.explain(x, y)
-        rival = self.challenger.explain(x, y) if self.challenger else None
+        challenger_prediction = self.challenger.explain(x, y) if self.challenger else None
         if windows is not None:
             changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
         if self.recent is not None:
             self.recent.add(offset, sample, y, prediction, model)
         losses = self.explained.learn(x, y, sample.weight, prediction, served)
         trace = self._trace(offset, prediction, losses)
-        if self.challenger is not None and rival is not None:
-            others = self.challenger.learn(x, y, sample.weight, rival, losses)
-            trace += self._trace(offset, rival, others)
+        if self.challenger is not None and challenger_prediction is not None:
+            challenger_losses = self.challenger.learn(x, y, sample.weight, challenger_prediction, losses)
+            trace += self._trace(offset, challenger_prediction, challenger_losses)
         position = Position(offset, sample.timestamp)
         alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
         self.records += 1

@@ -281,7 +281,7 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     @property
-    def rival(self) -> ModelSettings | None:
+    def challenger_model(self) -> ModelSettings | None:
         """The challenger as a model for the task; None without one."""
         return self.challenger.model_settings(self.model.task) if self.challenger.enabled else None
 

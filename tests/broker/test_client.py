@@ -292,9 +292,9 @@ def test_installed_alone_it_reads_beside_a_foreign_package_named_service(
     code = f"""
 import service, explain_client, sys
 from importlib.metadata import distributions
-print(sorted(one.name for one in distributions()), service.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
+print(sorted(found.name for found in distributions()), service.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
 with explain_client.Explanations({topic.servers!r}, {topic.name!r}, follow=False) as stream:
-    print([one.seq for one in stream])
+    print([explanation.seq for explanation in stream])
 try:
     explain_client.to_pandas([])
 except explain_client.ClientError as error:

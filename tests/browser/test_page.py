@@ -219,8 +219,8 @@ def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], b
     assert other.page.input_value("#from") == "2023-11-20T00:00"
     whole = Visit(browser, site[1], "view=importance&partition=1&feature=turned")
     assert whole.page.inner_text("#features") != page.inner_text("#features")
-    for one in (visit, other, whole):
-        one.end()
+    for visitor in (visit, other, whole):
+        visitor.end()
 
 
 def test_drawing_across_a_chart_chooses_the_time_and_a_double_click_all_of_it(

@@ -251,7 +251,11 @@ class Load:
         if not self._stream.marked:
             return []
         letters = self.pipeline.read(self.pipeline.topics["dead_letters"])
-        good = [one for one in letters if one.value() != PROBE and BAD not in dict(one.headers() or ())]
+        good = [
+            letter
+            for letter in letters
+            if letter.value() != PROBE and BAD not in dict(letter.headers() or ())
+        ]
         return [f"{len(good)} good records are dead letters, such as {good[0].headers()}"] if good else []
 
     def _ends(self, name: str) -> list[int]:

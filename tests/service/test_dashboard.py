@@ -87,8 +87,8 @@ def test_history_is_thinned_out_and_keeps_its_ends() -> None:
     assert positions[0] == first and positions == sorted(set(positions))
     after = values_of(history)
     both = [position for position in positions if position in before]
-    assert len(both) > 10 and all(after[one] == before[one] for one in both)
-    assert any(value is not None for one in both for value in after[one])
+    assert len(both) > 10 and all(after[position] == before[position] for position in both)
+    assert any(value is not None for position in both for value in after[position])
     gaps = {after[1] - before[1] for before, after in pairwise(positions[:-1])}
     assert len(gaps) == 1
     body |= {"epoch": 1, "seq": 0}

@@ -16,7 +16,7 @@ with socket.create_server(("127.0.0.1", 0)) as broker:
     behind = [broker.accept()[0] for _ in clients]
     assert behind[0].recv(8) or behind[1].recv(8)
     proxy.close()
-    assert [one.recv(1) for one in clients] == [b""] * 3
+    assert [client.recv(1) for client in clients] == [b""] * 3
 while threading.active_count() > 1:
     time.sleep(0.01)
 del proxy
