@@ -179,6 +179,12 @@ class Segments:
         for at, smoother in enumerate(smoothers):
             smoother.cells, smoother.sums = self._cells[at], self._sums[at]
 
+    def changed(self, value: str | None, loss: int, player: int, distance: float, records: int) -> None:
+        """Take notice of an alarm on an importance in a segment, as the estimator does of one over all records."""
+        self._settle()
+        segment = self._segments[value]
+        segment.steadiness.changed(segment.smoother, loss, OWN + player, distance, records)
+
     @property
     def begun(self) -> bool:
         """Whether a record was taken in."""

@@ -7,7 +7,7 @@ estimator explained (importances), all that were read (rejected records).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,11 +32,15 @@ MEMORY = 100
 
 
 class AlarmsData(State, frozen=True):
-    """The detectors by the name of what they watch, the causes, and the detectors of segments, by feature and value."""
+    """The detectors by the name of what they watch, the causes, and the detectors of segments.
+
+    ``segments`` has those of losses by feature and value, ``importances`` those of importances by estimator, loss and value.
+    """
 
     detectors: dict[str, DetectorState]
     causes: CausesState
     segments: list[tuple[str, str | None, DetectorState]] = msgspec.field(default_factory=list)
+    importances: list[tuple[str, str, str | None, DetectorState]] = msgspec.field(default_factory=list)
 
 
 class Subject(NamedTuple):
@@ -79,14 +83,15 @@ def make_alarms(
         explained.explainers if explained else {},
         explained.performance if explained else Performance([], None),
         kinds,
-        explained.segments.values() if explained else (),
+        explained.segments if explained else {},
     )
 
 
 class Alarms:
     """Watches a partition; its state is part of the partition's state.
 
-    ``kinds`` are the features seen, in order of appearance: a mapping that grows. Of several ``segments`` of one feature the first are watched.
+    ``kinds`` are the features seen, in order of appearance: a mapping that grows. ``segments`` are by estimator; of several of one
+    feature the losses in the first are watched.
     """
 
     def __init__(
@@ -95,10 +100,11 @@ class Alarms:
         explainers: Mapping[str, IncrementalEstimator],
         performance: Performance,
         kinds: Mapping[str, Any],
-        segments: Iterable[Segments] = (),
+        segments: Mapping[str, Segments],
     ) -> None:
         self._settings = settings.alarms
         self._performance, self._kinds = performance, kinds
+        self._explainers, self._every = explainers, settings.explain.every
         self._model = settings.model.factory or settings.model.uri
         self._causes = Causes()
         subjects = self._settings.subjects
@@ -111,14 +117,16 @@ class Alarms:
         if "importance" in subjects:
             for name, explainer in explainers.items():
                 for row, loss in enumerate(explainer.losses):
-                    detector = self._of_estimator(explainer, settings.explain.every)
+                    detector = self._of_estimator(explainer)
                     key = f"importance/{name}/{loss.name}"
                     self._watched[key] = _Watched(detector, "importance", loss.name, explainer, row, name)
         self._segments: dict[str, Segments] = {}
         self._by_segment: dict[tuple[str, str | None], _Watched] = {}
         if "segments" in subjects:
-            for found in segments:
+            for found in segments.values():
                 self._segments.setdefault(found.feature, found)
+        self._apart = segments if "segment_importance" in subjects else {}
+        self._by_importance: dict[tuple[str, str, str | None], _Watched] = {}
         for kind, columns in (("missing", 0), ("rejected", 1)):
             if kind in subjects:
                 self._watched[kind] = _Watched(self._detector(columns), kind)
@@ -128,10 +136,10 @@ class Alarms:
         how = {"memory": MEMORY, "warm_up": alarms.warm_up} | dependence
         return ChangeDetector(subjects, one_in=alarms.one_in, baseline=alarms.baseline, **how)
 
-    def _of_estimator(self, explainer: IncrementalEstimator, every: int) -> ChangeDetector:
+    def _of_estimator(self, explainer: IncrementalEstimator) -> ChangeDetector:
         """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it."""
         kind, size = getattr(explainer.reservoir, "kind", None), explainer.reservoir.size
-        stay = max(size // every, 2) if kind == "geometric" else MEMORY
+        stay = max(size // self._every, 2) if kind == "geometric" else MEMORY
         warm_up = max(self._settings.warm_up, TURNOVER * stay)
         return self._detector(len(explainer.players), memory=stay, draws=explainer.n_samples, warm_up=warm_up)
 
@@ -139,7 +147,7 @@ class Alarms:
         """Take in a folded record, explained or not; returns the contents of the alarms that it raises."""
         raised: list[dict[str, Any]] = []
         for watched in self._watched.values():
-            kind, detector = watched.kind, watched.detector
+            kind = watched.kind
             values: Any
             if kind == "performance":
                 own, empty = self._performance.newest.tolist()
@@ -156,17 +164,25 @@ class Alarms:
                 values = [0.0 if name in x else 1.0 for name in self._kinds]
             else:
                 values = [0.0]
-            if len(values) != detector.subjects:
-                detector.grow(len(values))
-            if detector.add(values, position):
-                raised += self._end(watched)
+            raised += self._add(watched, values, position)
         if explained:
             for segments in self._segments.values():
                 if segments.begun:
                     watched = self._of_segment(segments.feature, segments.newest)
-                    if watched.detector.add(self._performance.newest[0], position):
-                        raised += self._end(watched)
+                    raised += self._add(watched, self._performance.newest[0], position)
+            for name, segments in self._apart.items():
+                increments = self._explainers[name].increments
+                if segments.begun and increments is not None:
+                    for row in range(len(increments)):
+                        watched = self._of_importance(name, row, segments.newest)
+                        raised += self._add(watched, increments[row], position)
         return raised
+
+    def _add(self, watched: _Watched, values: Any, position: Position) -> list[dict[str, Any]]:
+        detector = watched.detector
+        if len(values) != detector.subjects:
+            detector.grow(len(values))
+        return self._end(watched) if detector.add(values, position) else []
 
     def _of_segment(self, *segment: Any) -> _Watched:
         """The detector of a segment, made at its first record."""
@@ -174,6 +190,17 @@ class Alarms:
         if found is None:
             detector = self._detector(len(self._losses))
             found = self._by_segment[segment] = _Watched(detector, "segment", segment=segment)
+        return found
+
+    def _of_importance(self, name: str, row: int, value: str | None) -> _Watched:
+        """The detector of the importances in a segment, made at its first record."""
+        estimator = self._explainers[name]
+        loss = estimator.losses[row].name
+        found = self._by_importance.get((name, loss, value))
+        if found is None:
+            detector, segment = self._of_estimator(estimator), (self._apart[name].feature, value)
+            found = _Watched(detector, "importance", loss, estimator, row, name, segment)
+            self._by_importance[name, loss, value] = found
         return found
 
     def rejected(self, position: Position) -> list[dict[str, Any]]:
@@ -190,7 +217,7 @@ class Alarms:
     @property
     def _among(self) -> int:
         """The subjects of all detectors, among which ``one_in`` is shared."""
-        every = chain(self._watched.values(), self._by_segment.values())
+        every = chain(self._watched.values(), self._by_segment.values(), self._by_importance.values())
         return sum(watched.detector.subjects for watched in every)
 
     def floors(self, *kinds: str) -> Iterator[tuple[Subject, float]]:
@@ -206,7 +233,11 @@ class Alarms:
 
     def fill_in(self, about: Mapping[str, Any]) -> None:
         """Put the floors of losses, gains, importances and segments into the content of an explanation."""
-        for told in about["segments"].values():
+        for name, told in about["segments"].items():
+            for loss, cells in told["importance"].items():
+                apart = self._by_importance.get((name, loss, told["value"]))
+                for subject, floor in self._floors(apart) if apart else ():
+                    cells[subject.feature]["floor"] = floor
             segment = self._by_segment.get((told["feature"], told["value"]))
             for subject, floor in self._floors(segment) if segment else ():
                 if subject.loss in told["performance"]:
@@ -240,7 +271,8 @@ class Alarms:
             return Subject(kinds[kind], self._losses[loss])
         if watched.kind == "importance":
             assert watched.estimator is not None
-            return Subject("importance", watched.loss, watched.name, watched.estimator.players[column].name)
+            feature = watched.estimator.players[column].name
+            return Subject("importance", watched.loss, watched.name, feature, watched.segment)
         if watched.kind == "segment":
             return Subject("loss", self._losses[column], segment=watched.segment)
         return Subject(watched.kind, feature=list(self._kinds)[column] if watched.kind == "missing" else None)
@@ -249,8 +281,12 @@ class Alarms:
         """The content of the message, without the fields that identify its source."""
         subject = self._subject(watched, change.subject)
         if watched.estimator is not None:
-            distance = change.after.value - change.before.value
-            watched.estimator.changed(watched.row, change.subject, distance, change.after.records)
+            where = watched.row, change.subject
+            moved = change.after.value - change.before.value, change.after.records
+            if watched.segment is None:
+                watched.estimator.changed(*where, *moved)
+            elif watched.name is not None:
+                self._apart[watched.name].changed(watched.segment[1], *where, *moved)
         alarm = {
             "subject": subject.kind,
             "feature": subject.feature,
@@ -276,7 +312,8 @@ class Alarms:
     def state(self) -> AlarmsData:
         detectors = {name: watched.detector.state() for name, watched in self._watched.items()}
         segments = [(*key, watched.detector.state()) for key, watched in self._by_segment.items()]
-        return AlarmsData(detectors, self._causes.state(), segments)
+        importances = [(*key, watched.detector.state()) for key, watched in self._by_importance.items()]
+        return AlarmsData(detectors, self._causes.state(), segments, importances)
 
     def restore(self, data: AlarmsData) -> None:
         """Restore a stored state, after the estimators and the features seen. Raises ``StateError`` where it is invalid."""
@@ -295,4 +332,12 @@ class Alarms:
             )
             check((feature, value) not in self._by_segment, "alarms: of a segment twice")
             self._of_segment(feature, value).detector.restore(state, len(self._losses))
+        for name, loss, value, state in data.importances:
+            check(name in self._apart and value in self._apart[name], "alarms: of a segment that is none")
+            estimator = self._explainers[name]
+            losses = [one.name for one in estimator.losses]
+            check(loss in losses, "alarms: of a segment's loss that is none")
+            check((name, loss, value) not in self._by_importance, "alarms: of a segment twice")
+            watched = self._of_importance(name, losses.index(loss), value)
+            watched.detector.restore(state, len(estimator.players))
         self._causes.restore(data.causes)

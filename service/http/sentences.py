@@ -53,7 +53,8 @@ def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, 
     """The newest alarm on an importance; or from which change on there would be one."""
     version = newest.version.name if newest.version else None
     for alarm in reversed(alarms):
-        if (alarm["estimator"], alarm["loss"], alarm["version"]) == (*column, version) and alarm["feature"]:
+        about = (alarm["estimator"], alarm["loss"], alarm["version"], alarm["segment"])
+        if about == (*column, version, None) and alarm["feature"]:
             was, now = alarm["before"][0], alarm["after"][0]
             since = _moment(alarm["onset"])
             return f"since {since} {what(alarm)}, {_figure(was)} before and {_figure(now)} after"

@@ -169,13 +169,14 @@ class Settings(BaseSettings):
             and explainer.by not in self.record.features
         ]
         segmented = any(explainer.by is not None for explainer in self.explainers)
-        if self.alarms.enabled and "segments" in self.alarms.subjects and not segmented:
-            problems.append(
-                (
-                    ("alarms", "subjects"),
-                    "has segments, and no explainer has any; set explainers.by, or take segments out",
-                )
+        problems += [
+            (
+                ("alarms", "subjects"),
+                f"has {subject}, and no explainer has segments; set explainers.by, or take {subject} out",
             )
+            for subject in ("segments", "segment_importance")
+            if self.alarms.enabled and subject in self.alarms.subjects and not segmented
+        ]
         if self.drift.on_alarm and not (self.alarms.enabled and "loss" in self.alarms.subjects):
             problems.append(
                 (

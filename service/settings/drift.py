@@ -57,7 +57,7 @@ class DriftSettings(Section):
         return self
 
 
-Watched = Literal["loss", "gain", "importance", "missing", "rejected", "segments"]
+Watched = Literal["loss", "gain", "importance", "missing", "rejected", "segments", "segment_importance"]
 
 
 class AlarmSettings(Section):
@@ -80,7 +80,7 @@ class AlarmSettings(Section):
     subjects: list[Watched] = Field(
         ["loss", "gain", "importance"],
         min_length=1,
-        description="What is watched: loss, gain (over no model), importance; missing (each feature's share of missing values), rejected, segments (the loss in each segment of explainers.by).",
+        description="What is watched: loss, gain (over no model), importance; missing (each feature's share of missing values), rejected, segments (the loss in each segment of explainers.by), segment_importance (each importance in each segment).",
     )
     warm_up: int = Field(
         WARM_UP,

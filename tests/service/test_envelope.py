@@ -151,8 +151,9 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         "drift": {**QUICK, "on_alarm": True},
         "record": {"prediction": "served"},
     }
+    subjects = ["loss", "gain", "importance", "segments", "segment_importance"]
     outputs += fold(
-        PartitionState(settings(alarms=ALARMS, **whole), 0),
+        PartitionState(settings(alarms={**ALARMS, "subjects": subjects}, **whole), 0),
         [{**value, "served": 0.5} for value in stream(400, flips_at=250)],
     )
     names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm"}

@@ -4,12 +4,15 @@ import io
 import json
 import random
 
+import msgspec
 import pytest
 
 from explain_client import newest_segments
 from explain_client.messages import Alarm, Explanation
+from explain_core.state import StateError
 from service.commands.tail import view
 from service.errors import SettingsError
+from service.fold.alarms import make_alarms
 from service.fold.sizes import ExplanationSize
 from service.settings import load_settings
 from service.snapshots.snapshot import encode
@@ -70,7 +73,7 @@ def test_segments_change_nothing_else_and_cost_no_evaluation():
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
-    watched = {**EARLY, "one_in": 1_000, "subjects": ["loss", "segments"]}
+    watched = {**EARLY, "one_in": 1_000, "subjects": ["loss", "segments", "segment_importance"]}
     known = sections(alarms=watched, explain={"every": every})
     rows = stream(1_100, flips_at=700)
     expected = fold(new_state(**known), rows)
@@ -109,6 +112,52 @@ def test_an_alarm_names_the_segment_whose_loss_changed():
     assert any(floor is not None and floor > 0 for floor in floors)
 
 
+def test_an_alarm_names_the_segment_in_which_an_importance_changed():
+    watched = {**EARLY, "warm_up": 50, "baseline": 100, "one_in": 10_000, "subjects": ["segment_importance"]}
+    known = {"alarms": watched, "model": {"factory": "tests.models:fitted", "static": True}}
+    all_three = [{**BY[0], "segments": 3}, BY[1]]
+    known |= {"explainers": all_three, "emit": {"every": 100}}
+    state = new_state(**sections(**known))
+    outputs = fold(state, stream(2_600, flips_at=2_000))
+    found = [Alarm.from_json(output.value) for output in outputs if output.destination == "alarms"]
+    assert found
+    for alarm in found:
+        assert (alarm.subject, alarm.feature, alarm.estimator) == ("importance", "a", "ipfi")
+        assert (alarm.segment.feature, alarm.segment.value) == ("plan", "B")
+        assert alarm.direction == "down" and alarm.onset.offset >= 1_900
+        assert "a matters less where plan is B: " in alarm.sentence
+    told = [m["segments"]["ipfi"] for m in messages(outputs)[10:]]
+    floors = [one["importance"]["cross_entropy"]["a"]["floor"] for one in told if one["value"] != "B"]
+    assert any(floor is not None and floor > 0 for floor in floors)
+    # The band of the importance that changed is not believed at once, those elsewhere are.
+    reports = {report.value: report.importance.importance() for report in state.explained.segments["ipfi"]}
+    assert not reports["B"]["a"].settled
+
+
+def test_a_stored_alarm_about_a_segment_that_is_none_is_refused():
+    watched = {**EARLY, "subjects": ["segment_importance"]}
+    state = new_state(**sections(alarms=watched))
+    fold(state, stream(200))
+    data = state.alarms.state()
+    name, loss, value, detector = data.importances[0]
+    for entry in [("isage", loss, value), (name, "brier", value), (name, loss, "X")]:
+        other = msgspec.structs.replace(data, importances=[(*entry, detector)])
+        with pytest.raises(StateError, match="segment"):
+            new_alarms(state).restore(other)
+    twice = msgspec.structs.replace(data, importances=[data.importances[0]] * 2)
+    with pytest.raises(StateError, match="twice"):
+        new_alarms(state).restore(twice)
+
+
+def new_alarms(state):
+    """Alarms of this partition that have not seen a record."""
+    made = make_alarms(
+        settings(**sections(alarms={**EARLY, "subjects": ["segment_importance"]})), state.explained, {}
+    )
+    assert made is not None
+    return made
+
+
 def test_tail_shows_the_segments_as_they_were_told_last():
     from rich.console import Console
 
@@ -141,7 +190,14 @@ def test_no_message_is_larger_than_was_reckoned():
             {"explainers": [{"kind": "ipfi", "by": "c"}], "record": {"features": ["a", "b"]}},
             "'c' is not among record.features",
         ),
-        ({"alarms": {"enabled": True, "subjects": ["segments"]}}, "no explainer has any; set explainers.by"),
+        (
+            {"alarms": {"enabled": True, "subjects": ["segments"]}},
+            "has segments, and no explainer has segments; set explainers.by",
+        ),
+        (
+            {"alarms": {"enabled": True, "subjects": ["segment_importance"]}},
+            "has segment_importance, and no explainer has segments; set explainers.by",
+        ),
         ({"explainers": [{"kind": "ipfi", "by": "a", "segments": 0}]}, "explainers.0.segments"),
     ],
 )
