@@ -47,6 +47,7 @@ def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or
         "estimator": "ipfi",
         "loss": "cross_entropy",
         "version": None,
+        "segment": None,
         "feature": "b",
         "direction": "up",
         "before": [0.02, 0.01, 0.03],
@@ -55,7 +56,7 @@ def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or
         "onset": 1_700_000_000_000,
     }
     others = [{**alarm, key: "other"} for key in ("estimator", "loss", "version")]
-    others.append({**alarm, "feature": None})
+    others += [{**alarm, "feature": None}, {**alarm, "segment": {"feature": "plan", "value": "big"}}]
     assert headline_of(course, alarms=[alarm, *others]).endswith(
         "; since 14 November 2023 22:13 UTC b matters more, 0.020 before and 0.200 after."
     )
