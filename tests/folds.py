@@ -11,7 +11,7 @@ from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.pickles.codec import dumps, loads
 from service.settings import Settings
-from service.snapshots.snapshot import decode
+from service.snapshots.snapshot import decode, encode
 from tests.streams import mixed_stream
 
 SMALL = [
@@ -59,6 +59,18 @@ def fold(state, objects):
 def restored(raw, known):
     """The state in ``encode``'s bytes, as a worker with these settings has it."""
     return decode(raw, known, 3, 0, partial(loads, modules=all_trusted_modules(known)))
+
+
+def fold_with_restores(known, objects, cuts):
+    """The outputs of folding these values with ``new_state(**known)``, stored and restored at each of the cuts."""
+    state, found, start = new_state(**known), [], 0
+    for cut in cuts:
+        found += fold(state, objects[start:cut])
+        raw = encode(state)
+        state = restored(raw, settings(**known))
+        assert encode(state) == raw
+        start = cut
+    return found
 
 
 def messages(outputs, destination="explanations"):

@@ -19,8 +19,9 @@ from service.fold.records import InputRecord
 from service.http.dashboard import Dashboard
 from service.http.server import address, bind, serving
 from service.http.views import VIEWS
-from service.settings import Settings, load_settings
+from service.settings import Settings
 from service.settings.operation import HttpSettings
+from tests import feeds
 from tests.browser import AXE, HOSTILE, Visit
 
 FORMULA = "=HYPERLINK(0)"
@@ -29,21 +30,11 @@ HOUR = 3_600_000
 
 
 def settings() -> Settings:
-    return load_settings(
-        environ={
-            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
-            "EXPLAIN_EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}, "by": "plan"}]',
-            "EXPLAIN_EMIT__EVERY": "10",
-            "EXPLAIN_DRIFT__ENABLED": "true",
-            "EXPLAIN_DRIFT__WINDOW": "100",
-            "EXPLAIN_DRIFT__BOOTSTRAP": "10",
-            "EXPLAIN_ALARMS__ENABLED": "true",
-            "EXPLAIN_ALARMS__ONE_IN": "1000",
-            "EXPLAIN_ALARMS__WARM_UP": "100",
-            "EXPLAIN_ALARMS__BASELINE": "100",
-            "EXPLAIN_HTTP__SHOW_PAYLOADS": "true",
-            "EXPLAIN_CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier",
-        }
+    return feeds.settings(
+        EXPLAIN_EXPLAINERS='[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}, "by": "plan"}]',
+        EXPLAIN_EMIT__EVERY="10",
+        EXPLAIN_HTTP__SHOW_PAYLOADS="true",
+        EXPLAIN_CHALLENGER__FACTORY="river.tree:HoeffdingTreeClassifier",
     )
 
 

@@ -1,6 +1,7 @@
 """What may happen to a worker at one of its client calls."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError
 
@@ -100,3 +101,32 @@ Kind = Callable[[Driver], Fault]
 
 def _slot(driver: Driver, client: Client) -> int:
     return next(slot for slot, worker in driver.workers.items() if worker.process is client.process)
+
+
+FAULTS = {
+    "killed in a call": kill,
+    "answer lost": lose_answer,
+    "not delivered": refuse_message,
+    "offset unknown": forget_offset,
+    "expired": transaction_expires,
+}
+
+
+def run_under_faults(
+    driver: Driver, records: Mapping[int, Sequence[bytes | None]], rng: random.Random
+) -> None:
+    """Feed each partition its records bit by bit to two workers, with a random fault at a random call, until all is folded."""
+    left = dict(records)
+    while any(left.values()):
+        for partition, rows in left.items():
+            driver.feed(partition, list(rows[:35]))
+            left[partition] = rows[35:]
+        slot = rng.randrange(2)
+        if slot not in driver.workers:
+            driver.start(slot)
+        else:
+            process = driver.workers[slot].process
+            process.faults[len(process.calls) + rng.randrange(60)] = rng.choice(list(FAULTS.values()))(driver)
+        for slot in range(2):
+            driver.turn(slot, rng.randrange(1, 8))
+    driver.finish()

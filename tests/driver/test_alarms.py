@@ -8,7 +8,7 @@ import pytest
 from service.settings import Settings
 from tests.crash.streams import ALARMS
 from tests.driver.driver import TINY, Driver
-from tests.driver.test_schedules import FAULTS
+from tests.driver.faults import run_under_faults
 
 COUNT, TURN = 420, 250
 
@@ -27,7 +27,6 @@ def records(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
-    rng = random.Random(seed)
     known = {
         **TINY,
         "explainers": [{**TINY["explainers"][0], "by": "b", "segments": 1}],
@@ -35,20 +34,8 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
         "drift": {"enabled": True, "on_alarm": True, "window": 60},
     }
     driver = Driver(Settings(**known), partitions=2, tick=1e-3)
-    left = {partition: records(10 * seed + partition) for partition in range(2)}
-    while any(left.values()):
-        for partition, rows in left.items():
-            driver.feed(partition, rows[:35])
-            left[partition] = rows[35:]
-        slot = rng.randrange(2)
-        if slot not in driver.workers:
-            driver.start(slot)
-        else:
-            process = driver.workers[slot].process
-            process.faults[len(process.calls) + rng.randrange(60)] = rng.choice(list(FAULTS.values()))(driver)
-        for slot in range(2):
-            driver.turn(slot, rng.randrange(1, 8))
-    driver.finish()
+    given = {partition: records(10 * seed + partition) for partition in range(2)}
+    run_under_faults(driver, given, random.Random(seed))
     assert driver.differences() == []
     for partition in range(2):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]

@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.driver import faults
 from tests.driver.driver import Driver, values
+from tests.driver.faults import FAULTS
 
 SLOTS = st.integers(0, 2)
 NEXT = st.integers(0, 60)
@@ -26,13 +26,6 @@ STEPS = st.one_of(
     st.tuples(st.just("offset unknown"), SLOTS, NEXT),
     st.tuples(st.just("expired"), SLOTS, NEXT),
 )
-FAULTS = {
-    "killed in a call": faults.kill,
-    "answer lost": faults.lose_answer,
-    "not delivered": faults.refuse_message,
-    "offset unknown": faults.forget_offset,
-    "expired": faults.transaction_expires,
-}
 
 
 def happen(driver: Driver, step: str, which: int, count: int) -> None:

@@ -8,8 +8,7 @@ from explain_core.drift import RiskChange
 from explain_core.state import StateError
 from service.errors import SettingsError
 from service.settings import load_settings
-from service.snapshots.snapshot import encode
-from tests.folds import fold, new_state, restored, settings
+from tests.folds import fold, fold_with_restores, new_state
 from tests.service.test_alarms import EARLY, ONE, STATIC
 from tests.service.test_windows import stream
 from tests.versions import EXPLAINERS, VersionedPartition, records, versioned, write
@@ -83,14 +82,7 @@ def test_the_answer_is_that_of_windows_that_are_cut_at_the_onset():
 def test_a_state_that_is_restored_gives_the_same_answers(model, flipped):
     known, rows = sections(model=model), stream(1_300, flips_at=1_030)
     expected = flipped[1] if (flipped[0] == "static") == bool(model) else fold(new_state(**known), rows)
-    state, found, start = new_state(**known), [], 0
-    for cut in (1, 100, 760, 1_040, 1_300):
-        found += fold(state, rows[start:cut])
-        raw = encode(state)
-        state = restored(raw, settings(**known))
-        assert encode(state) == raw
-        start = cut
-    assert found == expected
+    assert fold_with_restores(known, rows, (1, 100, 760, 1_040, 1_300)) == expected
 
 
 def test_where_too_few_records_are_kept_the_answer_says_so():

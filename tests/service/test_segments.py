@@ -15,8 +15,7 @@ from service.errors import SettingsError
 from service.fold.alarms import make_alarms
 from service.fold.sizes import ExplanationSize
 from service.settings import load_settings
-from service.snapshots.snapshot import encode
-from tests.folds import fold, messages, new_state, restored, settings
+from tests.folds import fold, fold_with_restores, messages, new_state, settings
 from tests.service.test_alarms import EARLY
 
 BY = [
@@ -77,14 +76,7 @@ def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
     known = sections(alarms=watched, explain={"every": every})
     rows = stream(1_100, flips_at=700)
     expected = fold(new_state(**known), rows)
-    state, found, start = new_state(**known), [], 0
-    for cut in (1, 33, 250, 777, 1_100):
-        found += fold(state, rows[start:cut])
-        raw = encode(state)
-        state = restored(raw, settings(**known))
-        assert encode(state) == raw
-        start = cut
-    assert found == expected
+    assert fold_with_restores(known, rows, (1, 33, 250, 777, 1_100)) == expected
 
 
 def test_compiled_and_generic_evaluators_tell_the_same_of_segments():
