@@ -25,13 +25,13 @@ DIFFERENCE = {
     "clipped": 0,
     "limit": 1.6,
     "better": "challenger",
-    "sentence": "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks",
+    "sentence": "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds however often you look",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LossDifference:
-    """The mean difference of a loss, challenger minus model, with an interval that holds at every time one looks; null until it is known."""
+    """The mean difference of a loss, challenger minus model, with an interval that holds however often you look; null until it is known."""
 
     value: float | None = described(
         "Mean over the records of the challenger's loss minus the model's; below 0 the challenger loses less.",
@@ -59,7 +59,7 @@ class LossDifference:
     )
     sentence: str = described(
         "The difference in words.",
-        "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds at every time one looks; 3 differences count as ±1.6",
+        "the challenger loses less than the model, by 0.021 (0.012 to 0.031) in cross_entropy: mean of 5,650 records, an interval that holds however often you look; 3 differences count as ±1.6",
     )
 
 
@@ -82,7 +82,7 @@ class Challenger:
         alias="importance",
     )
     importance_differences: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
-        "By estimator, loss and feature: the challenger's importance minus the model's, by the same draws; its band holds where one looks once.",
+        "By estimator, loss and feature: the challenger's importance minus the model's, by the same draws; its band holds if you look once.",
         {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
         alias="importance_difference",
     )

@@ -111,7 +111,7 @@ class PairedDifferences:
 
     Each loss has a ``ConfidenceSequence`` of its own, with the limit that ``limits`` has for it, else with its largest value. ``pairs`` are an estimator of the model and one of the challenger that are made
     alike, with one seed and one reservoir: they draw the same rows and orders, so that what both models make of a draw cancels out.
-    The band of an importance's difference is that of an importance, see ``explain_core.smoothing``: it holds where one looks once.
+    The band of an importance's difference is that of an importance, see ``explain_core.smoothing``: it holds if you look once.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Comparison:
     >>> for i in range(2_000):
     ...     comparison.update({"a": i % 7 - 3.0, "b": i % 5}, i % 7 - 3.0)
     >>> print(comparison.sentence("nothing", "a itself"))
-    a itself loses less than nothing, by 4.0 (3.6 to 4.4) in squared: mean of 1,900 records, an interval that holds at every time one looks
+    a itself loses less than nothing, by 4.0 (3.6 to 4.4) in squared: mean of 1,900 records, an interval that holds however often you look
     >>> comparison.importance().top(1)[0][0]
     'a'
     """
@@ -285,7 +285,7 @@ def sentence(
     """What the interval of a difference says.
 
     >>> sentence(Interval(-0.0213, -0.031, -0.0116, 5_000, 3, 1.0), "brier")
-    'the challenger loses less than the model, by 0.021 (0.012 to 0.031) in brier: mean of 5,000 records, an interval that holds at every time one looks; 3 differences count as ±1'
+    'the challenger loses less than the model, by 0.021 (0.012 to 0.031) in brier: mean of 5,000 records, an interval that holds however often you look; 3 differences count as ±1'
     >>> sentence(Interval(0.001, -0.009, 0.011, 5_000, 0, 1.0), "brier")
     'no difference seen between the model and the challenger in brier after 5,000 records; one of 0.01 would have been seen'
     >>> sentence(Interval(None, None, None, 0, 0, None), "brier")
@@ -306,5 +306,5 @@ def sentence(
     cut = f"; {interval.clipped:,} differences count as ±{interval.limit:.2g}" if interval.clipped else ""
     return (
         f"{first} loses less than {second}, by {abs(interval.value):.{decimals}f} ({near:.{decimals}f} to {far:.{decimals}f}) in {loss}: "
-        f"mean of {interval.n:,} records, an interval that holds at every time one looks{cut}"
+        f"mean of {interval.n:,} records, an interval that holds however often you look{cut}"
     )

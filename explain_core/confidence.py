@@ -1,4 +1,4 @@
-"""The mean of a sequence, with an interval that holds at every time one looks."""
+"""The mean of a sequence, with an interval that holds however often you look."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ConfidenceState(State, frozen=True):
 
 
 class ConfidenceSequence:
-    """The mean of a sequence, such as the differences of two models' losses, and an interval that holds at every time one looks.
+    """The mean of a sequence, such as the differences of two models' losses, and an interval that holds however often you look.
 
     With probability ``confidence`` the interval holds, at all n at once, the mean over i ≤ n of the expectations of the values, each given all
     before it. The values need be neither independent nor alike. Look as often as you like, stop when you like (Choe & Ramdas, arXiv 2110.00115, Thm 2;

@@ -130,7 +130,7 @@ METRICS = [
     PartitionMetric(
         "challenger_loss_difference",
         "gauge",
-        "Mean of the challenger's loss minus the model's, and the ends (low, high) of its interval, which holds at every time one looks.",
+        "Mean of the challenger's loss minus the model's, and the ends (low, high) of its interval, which holds however often you look.",
         _differences,
         labels=("loss", "of"),
     ),

@@ -1,4 +1,4 @@
-"""Two models compared: the interval holds at every time one looks, and what both models share cancels out."""
+"""Two models compared: the interval holds however often you look, and what both models share cancels out."""
 
 from __future__ import annotations
 
