@@ -52,6 +52,22 @@ PANELS = [
     ),
     ("Size of the state", "bytes", "max by (partition) (explain_sidecar_state_bytes)", "{{partition}}"),
 ]
+SOMETIMES = [
+    (
+        "Served predictions that are not the model's",
+        "percentunit",
+        "max by (partition, version) (rate(explain_sidecar_predictions_skewed_total[5m]))"
+        " / max by (partition, version) (rate(explain_sidecar_predictions_checked_total[5m]))",
+        "{{partition}} {{version}}",
+    ),
+    (
+        "Loss of the challenger minus the model's, and its interval",
+        "none",
+        "max by (partition, loss, of) (explain_sidecar_challenger_loss_difference)",
+        "{{partition}} {{loss}} {{of}}",
+    ),
+]
+"""Panels without data unless the settings have record.prediction, a challenger."""
 
 ALARMS = "changes(max by (partition) (explain_sidecar_alarms_total)[1m:15s]) > 0"
 
@@ -72,7 +88,7 @@ def build() -> str:
         .time("now-30m", "now")
         .readonly()
     )
-    for number, (title, unit, query, legend) in enumerate(PANELS):
+    for number, (title, unit, query, legend) in enumerate(PANELS + SOMETIMES):
         place = GridPos(h=HEIGHT, w=WIDTH, x=WIDTH * (number % 2), y=HEIGHT * (number // 2))
         target = prometheus.Dataquery().expr(query).legend_format(legend).ref_id("A")
         board = board.with_panel(

@@ -15,6 +15,9 @@ from explain_client.messages import Explanation, Importance, Losses, SegmentLoss
 
 MAX_POINTS = 256
 
+SKEW = ("", "skew")
+"""The name of the share of served predictions that differ, among those of losses and of importances."""
+
 START = (-1, -1)
 """The position before the first message."""
 
@@ -41,6 +44,7 @@ class History:
         self._known: set[str] = set()
         self._places: dict[tuple[str, ...], int] = {}
         self._rows: list[bytes] = []
+        self._skew = (0, 0)
         self._stride = 1
         self._last_is_kept = False
 
@@ -78,6 +82,10 @@ class History:
         """The losses of the model and of no model at the points; None where there is none yet."""
         return self._pairs([(loss,)], points)[0]
 
+    def skew(self, points: Iterable[int]) -> list[float | None]:
+        """Of the served predictions since the message before, the share that the model does not make; None where there were none."""
+        return self._pairs([SKEW], points)[0][0]
+
     def newest(self, column: Column) -> list[tuple[float | None, float | None]]:
         """The last value of every feature, and half of its band."""
         last = [len(self.positions) - 1]
@@ -100,6 +108,15 @@ class History:
             if (loss,) not in self._places:
                 self.losses.append(loss)
             pairs[self._place((loss,))] = losses.model, losses.empty
+        if message.skew is not None:
+            checked, differing = (
+                max(now - before, 0)
+                for now, before in zip(
+                    (message.skew.checked, message.skew.differing), self._skew, strict=True
+                )
+            )
+            self._skew = message.skew.checked, message.skew.differing
+            pairs[self._place(SKEW)] = differing / checked if checked else None, None
         for estimator, by_loss in message.importances.items():
             for loss, cells in by_loss.items():
                 if (estimator, loss) not in self.columns:

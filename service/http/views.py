@@ -173,12 +173,13 @@ class Page:
             "versions": [
                 {"name": name, "since": version.since} for name, version in partition.versions.items() if name
             ],
+            "served": None if (one := chosen.newest.performance.get(loss)) is None else rounded(one.served),
             "losses": {name: losses_of(chosen.newest.performance.get(name)) for name in history.losses},
             **self._since(
                 partition,
                 chosen,
                 ("performance", loss),
-                lambda points: history.risks(loss, points),
+                lambda points: [*history.risks(loss, points), history.skew(points)],
             ),
         }
 

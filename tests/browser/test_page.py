@@ -194,6 +194,31 @@ def test_why_the_risk_changed_is_shown_with_the_alarm_that_asked(
     visit.end()
 
 
+def test_what_was_served_is_compared_where_records_say_it(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    visit = Visit(browser, site[1], "view=changes")
+    page = visit.page
+    page.wait_for_selector("#risk-chart canvas")
+    assert page.locator("#served").is_hidden()
+    body = json.loads([one.value for one in outputs(0) if one.destination == "explanations"][-1])
+    with site[0].feed.lock:
+        for step, differing in ((1, 0), (2, 30)):
+            skew = {"checked": 100 * step, "differing": differing, "largest": 0.25, "tolerance": 0.001}
+            later = {"seq": body["seq"] + step, "timestamp": body["timestamp"] + HOUR * step, "skew": skew}
+            site[0].feed.explanation(0, json.dumps(body | later).encode())
+        site[0].feed.version += 1
+    page.wait_for_selector("#served-chart canvas")
+    assert "30 of 200 served predictions are not the model’s" in page.inner_text("#served")
+    assert "by 0.250 at the most" in page.inner_text("#served")
+    page.locator("#served-chart .canvas").focus()
+    page.keyboard.press("End")
+    assert "not the model’s 0.300" in page.inner_text("#served-chart .readout")
+    page.evaluate(AXE.read_text())
+    assert page.evaluate("axe.run().then((result) => result.violations.length)") == 0
+    visit.end()
+
+
 def test_an_address_that_is_shared_shows_the_same(site: tuple[Dashboard, str], browser: Browser) -> None:
     visit = Visit(browser, site[1], "view=importance&partition=1")
     page = visit.page

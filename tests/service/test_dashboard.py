@@ -119,6 +119,23 @@ def test_a_feature_an_estimator_and_a_loss_that_come_later_are_unknown_before() 
     assert history.newest(("a", "m")) == [(None, None), (0.5, 0.2)]
 
 
+def test_the_share_of_served_predictions_that_differ_is_that_since_the_message_before() -> None:
+    feed, body = fed(), newest()
+    start = body["seq"]
+    for step, (checked, differing) in enumerate([(100, 0), (200, 25), (200, 25), (300, 30)], start=1):
+        skew = {"checked": checked, "differing": differing, "largest": 0.5, "tolerance": 0.001}
+        later = {"seq": start + step, "timestamp": body["timestamp"] + step, "skew": skew}
+        feed.explanation(0, json.dumps(body | later).encode())
+    page = Page(feed, Selection("changes")).next()
+    history = feed.partitions[0].shown.history
+    shares = dict(zip(history.positions, history.skew(range(len(history.positions))), strict=True))
+    assert shares[0, start + 4] == 0.05 and shares.get((0, start)) is None
+    assert [shares.get((0, start + step), value) for step, value in ((1, 0.0), (2, 0.25))] == [0.0, 0.25]
+    assert shares.get((0, start + 3)) is None  # nothing was served
+    assert page["series"][2] == list(shares.values()) and page["state"]["skew"]["differing"] == 30
+    assert page["served"] is None and len(page["series"]) == 3
+
+
 def test_a_search_and_a_focus_bring_in_what_is_not_among_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.http.views.MOST", 8)
     feed, cells = fed(), newest()["importance"]["ipfi"]["cross_entropy"]

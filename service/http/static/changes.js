@@ -2,6 +2,7 @@
 import { Chart, Course } from "./chart.js";
 import { byId, element, fill, renew, rowsOf, set } from "./elements.js";
 import { alarmTitle, CAUSES, day, estimatorName, figure, lossName, many, moment, number, signed } from "./words.js";
+import { showServed } from "./served.js";
 import { makeWaterfall, waterfallTable } from "./waterfall.js";
 
 const course = new Course();
@@ -17,7 +18,7 @@ export function show(body, page) {
     // What an alarm asked for is shown with the alarm, as long as that is known.
     windows = body.changes.filter((one) => !alarms.some((group) => group.why.includes(one))).map((one) => ({ ...one, at: `window-${one.id}` }));
   }
-  const [model, empty] = course.series;
+  const [model, empty, shares] = course.series;
   const range = page.range(course.times[0] ?? 0, course.times.at(-1) ?? 1);
   const within = (from, to) => to >= range[0] && from <= range[1];
   const shownAlarms = alarms.filter((group) => within(group.onset / 1000, group.onset / 1000));
@@ -42,6 +43,7 @@ export function show(body, page) {
       windows: [...shownWindows.map((one) => [one, one]), ...shownAlarms.flatMap((group) => group.why.map((one) => [one, group]))].map(([one, event]) => ({ from: one.target.first_timestamp / 1000, to: one.target.last_timestamp / 1000, cause: one.cause, text: CAUSES[one.cause][2], label: windowLabel(one), pressed: String(event === open), open: () => press(event.at) })),
     });
   }
+  showServed(body, course.times, shares, range, page.chooseRange);
   const causes = [...new Set([...shownWindows, ...shownAlarms.flatMap((group) => group.why)].map((one) => one.cause))];
   rowsOf(byId("causes"), causes, () => element("li", {}, element("span", { class: "key" }), element("span")), (item, cause) => {
     item.firstChild.className = `key ${cause}`;
@@ -148,10 +150,11 @@ function showList(events, open, press) {
 
 export function table() {
   const date = (milliseconds) => moment(milliseconds);
-  const [model, empty] = course.series;
+  const [model, empty, shares] = course.series;
   return [
     ["kind", "from", "to", "name", "value", "other", "text"],
     ...course.times.map((time, index) => ["risk", date(time * 1000), "", "model, no model", model[index], empty[index], ""]),
+    ...course.times.flatMap((time, index) => (shares[index] === null ? [] : [["served", date(time * 1000), "", "share that is not the model’s", shares[index], "", ""]])),
     ...alarms.flatMap((group) => group.alarms.map((alarm) => ["alarm", date(alarm.onset), date(alarm.noticed), alarmTitle(alarm), alarm.after[0], alarm.before[0], alarm.sentence])),
     ...windows.flatMap((one) => (one.steps ?? []).map((step) => ["step", date(one.target.first_timestamp), date(one.target.last_timestamp), step.name, step.value, "", one.sentence])),
   ];
