@@ -9,5 +9,9 @@ class SettingsError(UserError):
     """A setting or an argument is wrong. Exit status 2."""
 
 
+class RecoveryError(UserError):
+    """The stored state of a partition contradicts its topics; nothing was folded or published."""
+
+
 class SnapshotError(UserError):
     """A snapshot that is torn, altered, not ours or not allowed. Nothing of it was loaded."""

@@ -12,15 +12,17 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from service.errors import SettingsError, UserError
 from service.join.copies import JoinOfCopies, join_of
 from service.join.stage import JoinStage
-from service.kafka.loop import Worker
 from service.kafka.report import report_each_second
 from service.logs import set_up_logging
 from service.settings import Settings, load_settings
-from service.warm import warm_up
+
+if TYPE_CHECKING:
+    from service.kafka.loop import Worker
 
 HANG_SECONDS = 45.0
 """A loop that shows no sign of life for this long hangs in a client call; the process is ended so that it can start anew.
@@ -104,6 +106,9 @@ def main() -> int:
 def _stage(name: str, settings: Settings, slot: int, life: Life) -> Worker | JoinStage | JoinOfCopies:
     if name == "join":
         return join_of(settings, slot, life)
+    from service.kafka.loop import Worker
+    from service.warm import warm_up
+
     warm_up(settings)  # here no partition waits for it
     return Worker(settings, slot, life)
 

@@ -8,8 +8,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.commands.printing import print_rows
 from service.errors import SnapshotError, UserError
-from service.kafka.checkpoints import Pointer, SnapshotReader, Superseded, Undecided
+from service.kafka.checkpoints import Pointer, SnapshotReader, Undecided
 from service.kafka.clients import ErrorLog, reading_consumer, unreachable
+from service.kafka.reading import Superseded
 from service.kafka.topics import Topics
 from service.settings import Settings
 from service.snapshots.signatures import Keys, read_keys

@@ -310,6 +310,8 @@ class Decoder:
 
 def milliseconds(value: Any, name: str | None) -> int:
     """Milliseconds since 1970 from such a number, or from an ISO 8601 string (UTC unless it says otherwise)."""
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
     try:
         if type(value) in (int, float):
             found = int(value)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from service.errors import UserError
+from service.errors import RecoveryError, UserError
 from service.join.joiner import Progress
 from service.kafka.headers import offset_of
-from service.kafka.recovery import RecoveryError
 
 ENTRY, PROGRESS = b"e", b"p"
 """First byte of the keys on the changelog."""

@@ -14,13 +14,12 @@ from service.join.partitioner import partition_of
 from service.join.stage import JoinStage, Open
 from service.join.topics import join_settings, prepare
 from service.kafka.clients import KAFKA, ErrorLog, Kafka, group_consumer, reading_consumer, worker_name
-from service.kafka.clock import Clock
-from service.kafka.commits import Timing
+from service.kafka.clock import SLICE_SECONDS, Clock
 from service.kafka.headers import offset_of
 from service.kafka.input import record_of
 from service.kafka.member import Member
-from service.kafka.recovery import SLICE_SECONDS
 from service.kafka.report import Report
+from service.kafka.timing import Timing
 from service.kafka.topics import Topic, Topics
 from service.kafka.totals import Phase, Totals
 from service.kafka.transaction import Sent, Transaction

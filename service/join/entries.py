@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -17,7 +17,7 @@ Outcome = Literal["matched", "expired", "corrected"]
 """Of a joined record. ``expired``: no label arrived within ``join.wait``, so that the implied label is used."""
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """An event. ``body`` is its JSON object without the closing brace; ``partition`` is the one that the record goes to."""
 
     id: bytes
@@ -28,7 +28,7 @@ class Event(NamedTuple):
     partition: int
 
 
-class Label(NamedTuple):
+class Label(msgspec.Struct, frozen=True, gc=False):
     """A label; ``value`` is its JSON."""
 
     id: bytes
@@ -36,7 +36,7 @@ class Label(NamedTuple):
     value: bytes
 
 
-class Joined(NamedTuple):
+class Joined(msgspec.Struct, frozen=True, gc=False):
     """An event with a label. ``label_timestamp`` is None where the label is implied."""
 
     event: Event
@@ -45,7 +45,7 @@ class Joined(NamedTuple):
     label_timestamp: int | None
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True):
+class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is known of an id. ``due``: the last stream time at which it is kept, in milliseconds since 1970.
 
     ``timestamp`` is the event's, of a waiting label the label's. Of an id whose outcome is known the body is there only if a
@@ -100,7 +100,3 @@ class Counts(msgspec.Struct):
     def by_name(self) -> dict[str, int]:
         """Every count, and ``dropped``."""
         return msgspec.structs.asdict(self) | {"dropped": self.dropped}
-
-    @property
-    def entries(self) -> int:
-        return self.pending + self.waiting + self.remembered

@@ -8,6 +8,7 @@ import orjson
 
 from service.fold.records import InputRecord, milliseconds, short
 from service.formats.errors import BadRecord
+from service.formats.json_schema import read_json
 from service.formats.paths import ABSENT, find, path_of
 from service.formats.reading import ValueReader
 from service.formats.schemas import Schemas
@@ -43,9 +44,7 @@ class _Input:
         self._plain = section.format == "json" and not section.framed
 
     def source(self, record: InputRecord, partition: int) -> tuple[InputRecord, int]:
-        """The original record and its partition, also where the message is a copy."""
-        if not self._copied:
-            return record, partition
+        """The original record of a copy, and its partition."""
         *own, (_, source) = record.headers
         came_from, _, timestamp = (source or b"").partition(b" ")
         return record._replace(timestamp=int(timestamp), headers=tuple(own)), int(came_from)
@@ -67,6 +66,8 @@ class _Input:
             raise BadRecord(
                 "too_large", f"the value has {len(value)} bytes; record.max_bytes is {self._max_bytes}"
             )
+        if self._plain:
+            return read_json(value)
         return self._schemas.supply(self._read, record, self._fetch)
 
     def _read(self, record: InputRecord) -> dict[str, Any]:
@@ -106,7 +107,8 @@ class EventInput(_Input):
 
     def read(self, record: InputRecord, partition: int) -> Event | Tombstone:
         """Raises ``BadRecord``. JSON stays as it is, byte for byte, but for a field in the place of the label."""
-        record, partition = self.source(record, partition)
+        if self._copied:
+            record, partition = self.source(record, partition)
         data = self.data(record)
         id, timestamp = self.id(record, data), self.time(record, data)
         if data is None:
@@ -129,7 +131,8 @@ class LabelInput(_Input):
 
     def read(self, record: InputRecord, partition: int) -> Label | Tombstone:
         """Raises ``BadRecord``."""
-        record, _ = self.source(record, partition)
+        if self._copied:
+            record, _ = self.source(record, partition)
         data = self.data(record)
         id, timestamp = self.id(record, data), self.time(record, data)
         if data is None:
@@ -144,7 +147,6 @@ class LabelInput(_Input):
         return Label(id, timestamp, orjson.dumps(label))
 
 
-def record_value(body: bytes, field: str, label: bytes) -> bytes:
-    """The event with its label as the last field."""
-    comma = b"" if body.endswith(b"{") else b","
-    return body + comma + orjson.dumps(field) + b":" + label + b"}"
+def record_value(body: bytes, field: bytes, label: bytes) -> bytes:
+    """The event with its label as the last field, whose name is given in JSON."""
+    return b"%b%b%b:%b}" % (body, b"" if body.endswith(b"{") else b",", field, label)

@@ -193,9 +193,9 @@ class Joiner:
 
     def _resolve(self, joined: list[Joined]) -> list[Joined]:
         """Expire the entries that are due, and evict the oldest beyond ``max_pending``."""
-        time = self.progress.time
+        time, counts = self.progress.time, self._counts
         assert time is not None
-        if not self._store.nothing_due(time):
+        if time > self._store.first_due:
             for id, entry in self._due(EVENT, time):
                 joined += self._expire(id, entry)
             for id, _ in self._due(LABEL, time):
@@ -203,7 +203,7 @@ class Joiner:
             for id, _ in self._due(DONE, time):
                 self._forget(id)
             self._store.update_first_due()
-        while self._counts.entries > self._rules.max_pending:
+        while counts.pending + counts.waiting + counts.remembered > self._rules.max_pending:
             joined += self._evict()
         return joined
 

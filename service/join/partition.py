@@ -13,6 +13,7 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from service.crash_points import reach
+from service.errors import RecoveryError
 from service.fold.messages import Chain, Output, dead_letter
 from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
@@ -21,11 +22,10 @@ from service.join.entries import Counts, Event, Joined, Label
 from service.join.inputs import EventInput, LabelInput, Tombstone
 from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
 from service.join.store import LocalStore, Store, restore
-from service.kafka.checkpoints import Superseded, read
-from service.kafka.clock import Clock
+from service.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from service.kafka.headers import offset_of
 from service.kafka.input import record_of
-from service.kafka.recovery import BEHIND_SECONDS, SLICE_SECONDS, RecoveryError
+from service.kafka.reading import Superseded, read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed
 from service.settings import Settings

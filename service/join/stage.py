@@ -28,12 +28,11 @@ from service.kafka.clients import (
     reading_consumer,
     worker_name,
 )
-from service.kafka.clock import Clock
-from service.kafka.commits import Timing
+from service.kafka.clock import SLICE_SECONDS, Clock
 from service.kafka.errors import Aborted
-from service.kafka.member import Member
-from service.kafka.recovery import SLICE_SECONDS
+from service.kafka.member import MAX_BATCH, Member
 from service.kafka.report import JoinReport, Report, buckets
+from service.kafka.timing import Timing
 from service.kafka.topics import Topics
 from service.kafka.totals import Totals
 from service.kafka.transaction import Sent, Transaction
@@ -84,7 +83,7 @@ class JoinCommits(Timing):
         super().__init__(settings.commit, transaction, clock)
         self._changelog = topics.changelog.name
         self._topic = topics.records
-        self._label = settings.record.label
+        self._label = orjson.dumps(settings.record.label)
         self._key = path_of(settings.join.key)
         self._group = group
         self._watch = watch
@@ -203,6 +202,7 @@ class JoinStage(Member[JoinPartition]):
             alive,
             kafka.clock,
         )
+        self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
 
     def report(self, alive_at: float) -> Report:
         """What this worker is doing; for another thread."""
@@ -233,7 +233,14 @@ class JoinStage(Member[JoinPartition]):
 
     def _take_in_waiting(self) -> None:
         self._left = False
-        super()._take_in_waiting()
+        waiting = self._waiting
+        while waiting:
+            message = waiting.popleft()
+            error = message.error()
+            if error is not None:
+                self._input_error(message, error)
+            elif self._consumes(message):
+                self._take_in(self._owned[message.partition()], message)  # type: ignore[index]
         for owned in self._owned.values():
             try:
                 self._join(owned)
@@ -245,7 +252,7 @@ class JoinStage(Member[JoinPartition]):
         """Process what is ready, about a tenth of a second's worth."""
         until = self._clock.monotonic() + SLICE_SECONDS
         while (published := owned.take_in()) is not None:
-            self.totals.folded(0.0, "running")
+            self.totals.counted()
             self._publish(owned.partition, published)
             now = self._clock.monotonic()
             if now > until or self._commits.full(now):

@@ -55,7 +55,10 @@ class LocalStore(Local, Protocol):
 
 def row_of(due: int, id: bytes) -> bytes:
     """Sorts by due, then by id. A due beyond 64 bits counts as the last one or the first."""
-    return min(max(due - _LEAST, 0), 2**64 - 1).to_bytes(8, "big") + id
+    place = due - _LEAST
+    if not 0 <= place < 2**64:
+        place = 0 if place < 0 else 2**64 - 1
+    return place.to_bytes(8, "big") + id
 
 
 class Store:
@@ -65,28 +68,26 @@ class Store:
         self._local = local
         self._changed: dict[bytes, Entry | None] = {}
         self._queues = [_Queue(kind, local) for kind in KINDS]
-        self._first_due = _LEAST
-        """Before this time nothing is due."""
+        self.first_due = _LEAST
+        """Nothing is due as long as time has not passed this."""
 
     def get(self, id: bytes) -> Entry | None:
-        if id in self._changed:
-            return self._changed[id]
+        changed = self._changed
+        if id in changed:
+            return changed[id]
         found = self._local.get(id)
         return None if found is None else _decode(found)
 
     def put(self, id: bytes, entry: Entry) -> None:
         self._changed[id] = entry
         self._queues[entry.kind].add(row_of(entry.due, id))
-        self._first_due = min(self._first_due, entry.due)
-
-    def nothing_due(self, time: int) -> bool:
-        """Whether nothing can be due before a time; a cheap check for each record."""
-        return time <= self._first_due
+        if entry.due < self.first_due:
+            self.first_due = entry.due
 
     def update_first_due(self) -> None:
         """Call after all due entries were taken out: the first one left is the next to be due."""
         firsts = [row for queue in self._queues if (row := queue.first()) is not None]
-        self._first_due = int.from_bytes(min(firsts)[:8], "big") + _LEAST if firsts else 2**63
+        self.first_due = int.from_bytes(min(firsts)[:8], "big") + _LEAST if firsts else 2**63
 
     def delete(self, id: bytes) -> None:
         self._changed[id] = None
@@ -141,7 +142,8 @@ class _Queue:
     def add(self, row: bytes) -> None:
         self.new.append(row)
         heappush(self._heap, row)
-        self.passed = min(self.passed, row)
+        if row < self.passed:
+            self.passed = row
 
     def first(self) -> bytes | None:
         heap, ahead = self._heap, self._ahead

@@ -8,16 +8,16 @@ the first chunk and of the manifest, so that a restore reads those records and n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from service.errors import SnapshotError, UserError
 from service.fold.partition import PartitionState
 from service.kafka.headers import offset_of, read_headers
+from service.kafka.reading import Superseded, read
 from service.kafka.transaction import Ends, Keyed
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest, Snapshot
@@ -111,10 +111,6 @@ def to_records(snapshot: Snapshot, chunks_before: int, keys: Keys) -> list[Keyed
     return records
 
 
-class Superseded(Exception):
-    """The snapshot that the pointer names was compacted away: a newer one was committed meanwhile."""
-
-
 class Undecided(UserError):
     """An open transaction of another program hides the messages after it from a reader of committed ones."""
 
@@ -189,25 +185,3 @@ class SnapshotReader:
 
 def signature_of(message: Message) -> bytes | None:
     return dict(read_headers(message).headers).get(SIGNATURE_HEADER)
-
-
-def read(consumer: Consumer, seconds: float, count: int = 500) -> Iterator[Message]:
-    """The messages that come within a time; one with an error stands for the end of what is committed."""
-    first = consumer.poll(seconds)
-    # consume() would wait for the whole count; what is there already comes without waiting.
-    for message in [] if first is None else [first, *consumer.consume(count, 0.0)]:
-        error = message.error()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
-            yield message
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            raise Superseded
-        elif error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-            raise UserError(
-                f"{message.topic() or 'consumer group'}: {error.str()}; grant this user READ on the sidecar's topics and on the groups that "
-                "begin with app_id, see docs/guarantees.md for all rights"
-            )
-        elif not error.retriable() and error.code() not in (
-            KafkaError._TRANSPORT,
-            KafkaError._ALL_BROKERS_DOWN,
-        ):
-            raise KafkaException(error)

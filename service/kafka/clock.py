@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import time
 
+SLICE_SECONDS = 0.1
+"""How long one turn of a loop may work on one thing, so that partitions, heartbeats and commits do not wait for each other."""
+
+BEHIND_SECONDS = 10.0
+"""What a coordinator may take to load what was committed, once it answers."""
+
 
 class Clock:
     """The clock of a worker's loop, in seconds. A test passes a clock that only the test advances."""

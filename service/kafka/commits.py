@@ -9,7 +9,8 @@ from confluent_kafka import Consumer
 
 from service.kafka.cadence import Cadence
 from service.kafka.checkpoints import Location
-from service.kafka.transaction import MAX_KEPT_BYTES, Transaction
+from service.kafka.timing import Timing
+from service.kafka.transaction import Transaction
 
 if TYPE_CHECKING:
     from service.fold.messages import Output
@@ -17,39 +18,7 @@ if TYPE_CHECKING:
     from service.kafka.lifecycle import OwnedPartition
     from service.kafka.totals import Totals
     from service.kafka.watch import TopicWatch
-    from service.settings import CommitSettings, Settings
-
-
-class Timing:
-    """When the open transaction is to be committed."""
-
-    def __init__(self, settings: CommitSettings, transaction: Transaction, clock: Clock) -> None:
-        self._settings = settings
-        self._transaction = transaction
-        self._clock = clock
-        self._begun_at = 0.0
-        self._records = 0
-
-    @property
-    def wait_seconds(self) -> float | None:
-        """How long the open transaction may still wait for input; None where none is open."""
-        if not self._transaction.open:
-            return None
-        return self._begun_at + self._settings.interval_ms / 1000 - self._clock.monotonic()
-
-    def full(self, now: float) -> bool:
-        """Whether the open transaction, if there is one, has waited or holds enough."""
-        return self._transaction.open and (
-            now - self._begun_at >= self._settings.interval_ms / 1000
-            or self._records >= self._settings.max_records
-            or self._transaction.kept_bytes > MAX_KEPT_BYTES
-        )
-
-    def _count(self) -> None:
-        """A record of the input becomes part of the transaction."""
-        self._records += 1
-        if not self._transaction.open:
-            self._begun_at = self._clock.monotonic()
+    from service.settings import Settings
 
 
 class Commits(Timing):

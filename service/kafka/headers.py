@@ -18,6 +18,8 @@ class Read(NamedTuple):
     unreadable: int = 0
 
 
+_NONE = Read(())
+
 _headers = methodcaller("headers")
 """Calls ``message.headers()`` and checks its outcome; Python's own fast path for methods in C does not, and raises later, elsewhere."""
 
@@ -30,7 +32,8 @@ def read_headers(message: Message) -> Read:
     which items are there.
     """
     try:
-        return Read(tuple(_headers(message) or ()))
+        found = _headers(message)
+        return Read(tuple(found)) if found else _NONE
     except (SystemError, UnicodeDecodeError):
         found = _headers(message) or []
         readable = [pair for pair in found if len(gc.get_referents(pair)) == 2]

@@ -16,9 +16,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from service.crash_points import reach
 from service.errors import UserError
-from service.kafka.clock import Clock
+from service.kafka.clock import SLICE_SECONDS, Clock
 from service.kafka.errors import Aborted
-from service.kafka.recovery import SLICE_SECONDS
 from service.kafka.totals import Phase, Totals
 from service.kafka.transaction import Transaction
 

@@ -17,11 +17,11 @@ from service.kafka.checkpoints import (
     MANIFEST,
     Pointer,
     key_prefix,
-    read,
     signature_of,
     undecided,
 )
 from service.kafka.headers import offset_of, read_headers
+from service.kafka.reading import read
 from service.settings import Settings
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest

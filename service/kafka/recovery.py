@@ -15,33 +15,25 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.crash_points import reach
-from service.errors import SnapshotError, UserError
+from service.errors import RecoveryError, SnapshotError
 from service.fold.identity import fold_settings
 from service.fold.partition import PartitionState
 from service.fold.versions import Find
 from service.formats.schemas import Fetch
-from service.kafka.checkpoints import Location, Pointer, SnapshotReader, Superseded, Undecided
-from service.kafka.clock import Clock
+from service.kafka.checkpoints import Location, Pointer, SnapshotReader, Undecided
+from service.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from service.kafka.past import Past, Read
+from service.kafka.reading import Superseded
 from service.kafka.totals import Phase
 from service.kafka.transaction import Ends
 from service.settings import Settings
 from service.snapshots.signatures import Keys
 from service.snapshots.snapshot import Manifest, Versions, begin, load
 
-SLICE_SECONDS = 0.1
-
 SUPERSEDED_SECONDS = 10.0
 """A snapshot replaced while it was read is found again at once; one that stays missing is lost."""
 
-BEHIND_SECONDS = 10.0
-"""What a coordinator may take to load what was committed, once it answers."""
-
 log = logging.getLogger(__name__)
-
-
-class RecoveryError(UserError):
-    """The stored state of a partition contradicts its topics; nothing was folded or published."""
 
 
 @dataclass(frozen=True)

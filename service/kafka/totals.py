@@ -60,11 +60,15 @@ class Totals:
         self._cpu_at_last_commit = 0.0
 
     def folded(self, seconds: float, phase: StepPhase) -> None:
+        self.counted(seconds)
+        self.steps[phase].observe(seconds)
+
+    def counted(self, seconds: float = 0.0) -> None:
+        """A record that took so long."""
         if not self.records:
             self._first_fold_at = time.perf_counter() - seconds
             self._cpu_at_first_fold = time.thread_time()
         self.records += 1
-        self.steps[phase].observe(seconds)
 
     def committed(self, seconds: float, published: Sequence[Sent]) -> None:
         """Sending the offsets and the commit itself, and the messages that are now public."""

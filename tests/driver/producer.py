@@ -41,9 +41,9 @@ class Producer(Client):
         topic: str,
         value: bytes | None,
         key: bytes | None,
-        *,
         partition: int,
-        headers: Any,
+        *,
+        headers: Any = (),
         on_delivery: Any = None,
     ) -> None:
         self.called("produce")

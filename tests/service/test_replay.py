@@ -2,10 +2,11 @@
 
 import pytest
 
+from service.errors import RecoveryError
 from service.fold.partition import PartitionState
 from service.kafka.checkpoints import Location, Pointer, point
 from service.kafka.lifecycle import OwnedPartition
-from service.kafka.recovery import Cluster, RecoveryError, Target
+from service.kafka.recovery import Cluster, Target
 from service.kafka.transaction import Ends
 from service.snapshots.signatures import Keys
 from tests.folds import fold, settings, values

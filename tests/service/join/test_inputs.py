@@ -29,7 +29,7 @@ def test_an_event_keeps_its_bytes_its_key_its_headers_and_its_partition() -> Non
     value = b' {"view": {"id": 3}, "at": 5, "price": 1.50e2 } '
     event = EVENTS.read(message(value, headers=(("own", None),)), 2)
     assert event == Event(b"3", 5, b'{"view": {"id": 3}, "at": 5, "price": 1.50e2', b"k", (("own", None),), 2)
-    assert record_value(event.body, "clicked", b"true") == value.strip()[:-2] + b',"clicked":true}'
+    assert record_value(event.body, b'"clicked"', b"true") == value.strip()[:-2] + b',"clicked":true}'
 
 
 def test_a_field_in_the_place_of_the_label_gives_way_to_it() -> None:
@@ -38,7 +38,7 @@ def test_a_field_in_the_place_of_the_label_gives_way_to_it() -> None:
 
 
 def test_an_object_without_fields_gets_its_first() -> None:
-    assert record_value(b"{", "clicked", b"1") == b'{"clicked":1}'
+    assert record_value(b"{", b'"clicked"', b"1") == b'{"clicked":1}'
 
 
 def test_a_copied_event_goes_to_the_partition_that_it_came_from() -> None:
