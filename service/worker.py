@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import logging
 import os
 import signal
@@ -105,6 +106,8 @@ def main() -> int:
 
 def _stage(name: str, settings: Settings, slot: int, life: Life) -> Worker | JoinStage | JoinOfCopies:
     if name == "join":
+        # A transaction holds a few objects of each record, none of them in a cycle; the default looks at them after every 700.
+        gc.set_threshold(50_000)
         return join_of(settings, slot, life)
     from service.kafka.loop import Worker
     from service.warm import warm_up

@@ -30,6 +30,17 @@ class Tombstone(NamedTuple):
     timestamp: int
 
 
+class Rejected(NamedTuple):
+    """A record that cannot be used; it has no time of its own."""
+
+    record: InputRecord
+    error: BadRecord
+    timestamp: None = None
+
+
+Found = Event | Label | Tombstone | Rejected
+
+
 class _Input:
     def __init__(self, settings: Settings, section: JoinInputSettings, name: str) -> None:
         self._section = section

@@ -51,6 +51,7 @@ class Joiner:
 
     def __init__(self, rules: Rules, store: Store, progress: Progress) -> None:
         self._rules = rules
+        self._wait = rules.wait
         self._store = store
         self.progress = progress
         self._counts = progress.counts
@@ -63,7 +64,7 @@ class Joiner:
         known = self._store.get(event.id)
         if known is None:
             counts.pending += 1
-            due = event.timestamp + self._rules.wait
+            due = event.timestamp + self._wait
             self._store.put(
                 event.id,
                 Entry(EVENT, due, event.timestamp, event.body, event.key, event.headers, event.partition),
@@ -94,7 +95,7 @@ class Joiner:
                 counts.waiting += 1
             else:
                 counts.replaced += 1
-            due = label.timestamp + self._rules.wait
+            due = label.timestamp + self._wait
             store.put(label.id, Entry(LABEL, due, label.timestamp, label=label.value))
         return self._resolve(joined)
 
@@ -132,7 +133,7 @@ class Joiner:
     def leaps(self, timestamp: int) -> bool:
         """Whether a timestamp is too far from stream time to move it by itself."""
         time = self.progress.time
-        return time is not None and abs(timestamp - time) > self._rules.wait
+        return time is not None and not -self._wait <= timestamp - time <= self._wait
 
     # --- outcomes --------------------------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ class Joiner:
     def _remember(self, event: Event, label: bytes | None) -> None:
         """Keep the id of an event with an outcome; ``label`` is what was published, None for nothing."""
         self._counts.remembered += 1
-        due = event.timestamp + self._rules.wait + self._rules.remember
+        due = event.timestamp + self._wait + self._rules.remember
         entry = Entry(DONE, due, event.timestamp, label=label)
         if self._rules.corrections and label is not None:
             entry = msgspec.structs.replace(
@@ -172,7 +173,7 @@ class Joiner:
         time = progress.time
         if time is None:
             progress.time = timestamp
-        elif not self.leaps(timestamp):
+        elif -self._wait <= timestamp - time <= self._wait:
             if progress.leaps:
                 progress.leaps = []
             if timestamp <= time:

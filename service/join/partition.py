@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,11 +15,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from service.crash_points import reach
 from service.errors import RecoveryError
 from service.fold.messages import Chain, Output, dead_letter
-from service.fold.records import InputRecord
 from service.formats.errors import BadRecord
 from service.join.changelog import ENTRY, PROGRESS, Checkpoint, Saved, decoded, encode
 from service.join.entries import Counts, Event, Joined, Label
-from service.join.inputs import EventInput, LabelInput, Tombstone
+from service.join.inputs import EventInput, Found, LabelInput, Rejected, Tombstone
 from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
 from service.join.store import LocalStore, Store, restore
 from service.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
@@ -39,6 +38,9 @@ keeps for a day (delete.retention.ms)."""
 
 MAX_AHEAD = 20_000
 """Records of one input that wait for the other one; beyond it the input is paused until a tenth is left."""
+
+Ahead = deque[tuple[int, Found]]
+"""Records of an input that wait for their turn, with their offsets."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ class JoinPartition:
         self._store: Store | None = None
         self._joiner: Joiner | None = None
         self._readers = (EventInput(cluster.settings), LabelInput(cluster.settings))
-        self._ahead: tuple[deque[Any], deque[Any]] = (deque(), deque())
+        self._ahead: tuple[Ahead, Ahead] = (deque(), deque())
         self._at_end = [False, False]
         self._ends = [0, 0]
         self._paused = [False, False]
@@ -289,10 +291,10 @@ class JoinPartition:
         record = record_of(message)
         self._at_end[which] = False
         try:
-            read: Any = self._readers[which].read(record, self.partition)
+            found: Found = self._readers[which].read(record, self.partition)
         except BadRecord as error:
-            read = error
-        self._ahead[which].append((record, read))
+            found = Rejected(record, error)
+        self._ahead[which].append((record.offset, found))
 
     def at_end(self, message: Message) -> None:
         """An input has nothing more before this offset (its last records may have been control records)."""
@@ -300,58 +302,54 @@ class JoinPartition:
         self._at_end[which] = True
         self._ends[which] = offset_of(message)
 
-    def take_in(self) -> list[Joined | Output] | None:
+    def take_in(self) -> Sequence[Joined | Output] | None:
         """Take in the record whose turn it is; what it publishes, or None where the other input must come first.
 
         Of the first record of each input the one with the earlier timestamp is taken, an event before a label. An input at
         its end is not waited for.
         """
         events, labels = self._ahead
+        joiner = self._joiner
+        if joiner is None:
+            return None
         if events and labels:
-            which = EVENTS if self._order(events) <= self._order(labels) else LABELS
+            which = EVENTS if self._order(joiner, events) <= self._order(joiner, labels) else LABELS
         elif events and self._at_end[LABELS]:
             which = EVENTS
         elif labels and self._at_end[EVENTS]:
             which = LABELS
         else:
             return None
-        record, found = self._ahead[which].popleft()
-        self.offsets[which] = record.offset + 1
-        joiner = self._joiner
-        assert joiner is not None
-        published: list[Joined | Output] = []
-        if isinstance(found, Event):
-            published += joiner.event(found)
-        elif isinstance(found, Label):
-            published += joiner.label(found)
-        elif isinstance(found, Tombstone):
+        offset, found = self._ahead[which].popleft()
+        self.offsets[which] = offset + 1
+        if type(found) is Event:
+            return joiner.event(found)
+        if type(found) is Label:
+            return joiner.label(found)
+        if type(found) is Tombstone:
             withdraw = joiner.withdraw_event if which == EVENTS else joiner.withdraw_label
-            published += withdraw(found.id, found.timestamp)
-        else:
-            published.append(self._bad(which, record, found))
-        return published
+            return withdraw(found.id, found.timestamp)
+        assert type(found) is Rejected
+        return [self._bad(joiner, which, found)]
 
-    def _order(self, waiting: deque[Any]) -> int:
+    def _order(self, joiner: Joiner, waiting: Ahead) -> int:
         """The order of an input's first record. A bad record, or one whose clock alone has leapt, does not hold up those behind it."""
-        assert self._joiner is not None
-        first = waiting[0][1]
-        if not isinstance(first, BadRecord) and not self._joiner.leaps(first.timestamp):
-            return first.timestamp  # type: ignore[no-any-return]
-        times = [
-            found.timestamp for _, found in islice(waiting, LEAP_RECORDS) if not isinstance(found, BadRecord)
-        ]
-        alone = isinstance(first, BadRecord) or not all(map(self._joiner.leaps, times))
-        return -(2**63) if alone else times[0]
+        timestamp = waiting[0][1].timestamp
+        if timestamp is None:
+            return -(2**63)
+        if not joiner.leaps(timestamp):
+            return timestamp
+        times = [found.timestamp for _, found in islice(waiting, LEAP_RECORDS)]
+        alone = not all(joiner.leaps(time) for time in times if time is not None)
+        return -(2**63) if alone else timestamp
 
-    def _bad(self, which: int, record: InputRecord, error: BadRecord) -> Output:
-        settings, joiner = self._cluster.settings, self._joiner
-        assert joiner is not None
+    def _bad(self, joiner: Joiner, which: int, found: Rejected) -> Output:
         if which == EVENTS:
             joiner.bad_event()
         else:
             joiner.bad_label()
-        topic = self._cluster.topics[which]
-        return dead_letter(record, error, settings, topic, self.partition, 0, self._letters)
+        settings, topic = self._cluster.settings, self._cluster.topics[which]
+        return dead_letter(found.record, found.error, settings, topic, self.partition, 0, self._letters)
 
     def flow(self) -> None:
         """Hold back an input that is far ahead of the other, and let it go on once it is not."""
@@ -376,8 +374,9 @@ class JoinPartition:
             self._cluster.topic_ids,
             (self._letters.seq, self._letters.digest),
         )
-        records: list[Keyed] = [(ENTRY + id, value, []) for id, value in self._changes.items()]
-        records.append((PROGRESS, encode(self._saved), []))
+        none: list[tuple[str, bytes]] = []
+        records: list[Keyed] = [(ENTRY + id, value, none) for id, value in self._changes.items()]
+        records.append((PROGRESS, encode(self._saved), none))
         return records
 
     def places(self) -> list[TopicPartition]:

@@ -41,6 +41,8 @@ class Rocks:
         options.set_block_based_table_factory(blocks)
         options.set_write_buffer_size(MEMORY_BYTES // 2)
         options.set_max_write_buffer_number(2)
+        options.set_memtable_whole_key_filtering(True)
+        options.set_memtable_prefix_bloom_ratio(0.02)
         options.set_max_open_files(256)
         options.set_keep_log_file_num(1)
         self._batch = WriteBatch

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.fold.messages import Output
 from service.formats.paths import ABSENT, find, path_of
-from service.join.entries import Joined
+from service.join.entries import Joined, Outcome
 from service.join.inputs import record_value
 from service.join.joiner import Rules
 from service.join.partition import Cluster, JoinPartition
@@ -41,6 +41,8 @@ from service.settings import JoinSettings, Settings
 
 DROP = "drop"
 """``join.unlabelled``: publish nothing."""
+
+_OUTCOMES = {outcome: ("outcome", outcome.encode()) for outcome in get_args(Outcome)}
 
 Open = Callable[[int, bool], LocalStore]
 
@@ -94,7 +96,7 @@ class JoinCommits(Timing):
             return self.full(self._clock.monotonic())
         return any(partition.dirty for partition in owned)  # after an abort
 
-    def publish(self, partition: int, published: list[Joined | Output]) -> None:
+    def publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
         """Send the outputs of a record, if any. Raises ``Aborted``."""
         self._count()
         if published or not self._transaction.open:
@@ -105,19 +107,17 @@ class JoinCommits(Timing):
             return Sent(
                 self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
             )
-        event = result.event
+        event, at = result.event, result.label_timestamp
         value = record_value(event.body, self._label, result.label)
-        headers = [*event.headers, ("outcome", result.outcome.encode())]
-        headers.append(("event_timestamp", b"%d" % event.timestamp))
-        if result.label_timestamp is not None:
-            headers.append(("label_timestamp", b"%d" % result.label_timestamp))
-            headers.append(("label_delay_ms", b"%d" % (result.label_timestamp - event.timestamp)))
+        headers = [*event.headers, _OUTCOMES[result.outcome], ("event_timestamp", b"%d" % event.timestamp)]
+        if at is not None:
+            headers += (("label_timestamp", b"%d" % at), ("label_delay_ms", b"%d" % (at - event.timestamp)))
         key, to = event.key, event.partition
         if self._key is not None:
             found = find(orjson.loads(event.body + b"}"), self._key)
             key = None if found is ABSENT or found is None else _text(found)
             to = partition_of(key or b"", self._topic.partitions)
-        return Sent(self._topic.name, to, key, value, headers, owner=partition)
+        return Sent(self._topic.name, to, key, value, headers, partition)
 
     def commit(
         self, owned: Collection[JoinPartition], saved: Collection[JoinPartition] | None = None
@@ -239,8 +239,8 @@ class JoinStage(Member[JoinPartition]):
             error = message.error()
             if error is not None:
                 self._input_error(message, error)
-            elif self._consumes(message):
-                self._take_in(self._owned[message.partition()], message)  # type: ignore[index]
+            elif (owned := self._owned.get(message.partition())) is not None and owned.consuming:  # type: ignore[arg-type]
+                owned.receive(message)
         for owned in self._owned.values():
             try:
                 self._join(owned)
