@@ -34,8 +34,8 @@ def show(settings: Settings, *, as_json: bool = False, clean: bool = False) -> N
     reader = reading_consumer(settings)
     rows, unclean = [], []
     try:
-        places = [TopicPartition(records, partition) for partition in range(found[records].partitions)]
-        for committed in group.committed(places, timeout=10):
+        partitions = [TopicPartition(records, partition) for partition in range(found[records].partitions)]
+        for committed in group.committed(partitions, timeout=10):
             row = _row(settings, committed, reader, keys)
             rows.append(row)
             if row["state"] != "verified" or row["snapshot_offset"] != row["committed_offset"]:

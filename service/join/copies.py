@@ -55,15 +55,15 @@ class CopiedPartition:
 
     def consume(self) -> list[TopicPartition]:
         self.consuming = True
-        return [self.place()]
+        return [self.position()]
 
     def inputs(self) -> list[TopicPartition]:
-        return [self.place()] if self.consuming else []
+        return [self.position()] if self.consuming else []
 
     def reached(self, end: Any) -> bool:
         return self.phase == "running" and max(self.offset, self.end) >= end
 
-    def place(self) -> TopicPartition:
+    def position(self) -> TopicPartition:
         return TopicPartition(self._where.topic, self.partition, self.offset)
 
 
@@ -96,7 +96,7 @@ class CopyCommits(Timing):
         self._transaction.begin()
         asked = self._watch.ask()
         self._transaction.commit(
-            [partition.place() for partition in moved],
+            [partition.position() for partition in moved],
             self._group,
             confirm=lambda: self._watch.confirm(asked),
         )

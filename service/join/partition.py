@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.crash_points import reach
 from service.errors import RecoveryError
 from service.fold.messages import Chain, Output, dead_letter
-from service.formats.errors import BadRecord
 from service.join.changelog import ENTRY, PROGRESS, Checkpoint, Saved, decoded, encode
 from service.join.entries import Counts, Event, Joined, Label
-from service.join.inputs import EventInput, Found, LabelInput, Rejected, Tombstone
-from service.join.joiner import LEAP_RECORDS, Joiner, Progress, Rules
+from service.join.inputs import Rejected, Tombstone
+from service.join.joiner import Joiner, Progress, Rules
 from service.join.store import LocalStore, Store, restore
+from service.join.turns import EVENTS, Turns
 from service.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from service.kafka.headers import offset_of
-from service.kafka.input import record_of
 from service.kafka.reading import Superseded, read
 from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed
 from service.settings import Settings
 
-EVENTS, LABELS = 0, 1
-"""The two inputs, in the order of ``Inputs``."""
-
 MAX_LOCAL_AGE = 12 * 3_600
 """Seconds after which a local store is not trusted: the changelog may have lost the tombstones of later deletions, which Kafka
 keeps for a day (delete.retention.ms)."""
-
-MAX_AHEAD = 20_000
-"""Records of one input that wait for the other one; beyond it the input is paused until a tenth is left."""
-
-Ahead = deque[tuple[int, Found]]
-"""Records of an input that wait for their turn, with their offsets."""
 
 log = logging.getLogger(__name__)
 
@@ -89,11 +77,7 @@ class JoinPartition:
         self._saved: Saved | None = None
         self._store: Store | None = None
         self._joiner: Joiner | None = None
-        self._readers = (EventInput(cluster.settings), LabelInput(cluster.settings))
-        self._ahead: tuple[Ahead, Ahead] = (deque(), deque())
-        self._at_end = [False, False]
-        self._ends = [0, 0]
-        self._paused = [False, False]
+        self.turns = Turns(cluster.settings, cluster.topics, partition)
         self.offsets = [0, 0]
         """Offset of the next record of each input."""
         self._committed_offsets = [-1, -1]
@@ -132,9 +116,9 @@ class JoinPartition:
 
     def _wait(self) -> None:
         cluster = self._cluster
-        places = [TopicPartition(topic, self.partition) for topic in cluster.topics]
+        partitions = [TopicPartition(topic, self.partition) for topic in cluster.topics]
         # Blocks while a predecessor's transaction is open: its outcome decides where we start.
-        found = cluster.group.committed(places, timeout=SLICE_SECONDS)
+        found = cluster.group.committed(partitions, timeout=SLICE_SECONDS)
         for position in found:
             if position.error is not None:
                 raise KafkaException(position.error)
@@ -143,19 +127,19 @@ class JoinPartition:
         low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
         if self._local is None:
             self._open(fresh=False)
-        place = self._place()
+        checkpoint = self._checkpoint()
         if (
-            place is None
-            or place.topic != cluster.changelog_id
-            or not low <= place.next_offset <= high
-            or cluster.clock.time() - place.at > MAX_LOCAL_AGE
+            checkpoint is None
+            or checkpoint.topic != cluster.changelog_id
+            or not low <= checkpoint.next_offset <= high
+            or cluster.clock.time() - checkpoint.at > MAX_LOCAL_AGE
         ):
-            if place is not None:
+            if checkpoint is not None:
                 log.info("the local store is too old, it is restored from the changelog", extra=self._extra)
                 self._open(fresh=True)
             self._next, self._saved = low, None
         else:
-            self._next, self._saved = place.next_offset, place.saved
+            self._next, self._saved = checkpoint.next_offset, checkpoint.saved
         self._end = high
         self.restore_left = max(0, high - self._next)
         self._restoring_since = cluster.clock.monotonic()
@@ -169,9 +153,9 @@ class JoinPartition:
             self._local.close()
         self._local = self._cluster.open(self.partition, fresh)
 
-    def _place(self) -> Checkpoint | None:
+    def _checkpoint(self) -> Checkpoint | None:
         assert self._local is not None
-        raw = self._local.place
+        raw = self._local.checkpoint
         try:
             return None if raw is None else msgspec.msgpack.decode(raw, type=Checkpoint)
         except msgspec.MsgspecError:
@@ -198,13 +182,13 @@ class JoinPartition:
             reach("restore")
             if changes or done:
                 self._next = max(self._next, self._end) if done else self._next
-                restore(self._local, changes, self._encoded_place())
+                restore(self._local, changes, self._encoded_checkpoint())
         self.restore_left = max(0, self._end - self._next)
         if done:
             cluster.reader.unassign()
             self._begin()
 
-    def _encoded_place(self) -> bytes:
+    def _encoded_checkpoint(self) -> bytes:
         cluster = self._cluster
         return encode(Checkpoint(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
 
@@ -262,9 +246,9 @@ class JoinPartition:
 
     def consume(self) -> list[TopicPartition]:
         self.consuming = True
-        return self._places()
+        return self._positions()
 
-    def _places(self) -> list[TopicPartition]:
+    def _positions(self) -> list[TopicPartition]:
         return [
             TopicPartition(topic, self.partition, offset)
             for topic, offset in zip(self._cluster.topics, self.offsets, strict=True)
@@ -278,49 +262,15 @@ class JoinPartition:
         )
 
     def reached(self, ends: Any) -> bool:
-        return self.phase == "running" and all(
-            offset >= wanted or (not ahead and end >= wanted)
-            for offset, end, ahead, wanted in zip(
-                self.offsets, self._ends, self._ahead, ends or (0, 0), strict=True
-            )
-        )
-
-    def receive(self, message: Message) -> None:
-        """Put a record of one input behind those that wait for their turn."""
-        which = EVENTS if message.topic() == self._cluster.topics[EVENTS] else LABELS
-        record = record_of(message)
-        self._at_end[which] = False
-        try:
-            found: Found = self._readers[which].read(record, self.partition)
-        except BadRecord as error:
-            found = Rejected(record, error)
-        self._ahead[which].append((record.offset, found))
-
-    def at_end(self, message: Message) -> None:
-        """An input has nothing more before this offset (its last records may have been control records)."""
-        which = EVENTS if message.topic() == self._cluster.topics[EVENTS] else LABELS
-        self._at_end[which] = True
-        self._ends[which] = offset_of(message)
+        return self.phase == "running" and self.turns.reached(self.offsets, ends or (0, 0))
 
     def take_in(self) -> Sequence[Joined | Output] | None:
-        """Take in the record whose turn it is; what it publishes, or None where the other input must come first.
-
-        Of the first record of each input the one with the earlier timestamp is taken, an event before a label. An input at
-        its end is not waited for.
-        """
-        events, labels = self._ahead
+        """Take in the record whose turn it is; what it publishes, or None where the other input must come first."""
         joiner = self._joiner
-        if joiner is None:
+        turn = None if joiner is None else self.turns.next(joiner.leaps)
+        if joiner is None or turn is None:
             return None
-        if events and labels:
-            which = EVENTS if self._order(joiner, events) <= self._order(joiner, labels) else LABELS
-        elif events and self._at_end[LABELS]:
-            which = EVENTS
-        elif labels and self._at_end[EVENTS]:
-            which = LABELS
-        else:
-            return None
-        offset, found = self._ahead[which].popleft()
+        which, offset, found = turn
         self.offsets[which] = offset + 1
         if type(found) is Event:
             return joiner.event(found)
@@ -332,17 +282,6 @@ class JoinPartition:
         assert type(found) is Rejected
         return [self._bad(joiner, which, found)]
 
-    def _order(self, joiner: Joiner, waiting: Ahead) -> int:
-        """The order of an input's first record. A bad record, or one whose clock alone has leapt, does not hold up those behind it."""
-        timestamp = waiting[0][1].timestamp
-        if timestamp is None:
-            return -(2**63)
-        if not joiner.leaps(timestamp):
-            return timestamp
-        times = [found.timestamp for _, found in islice(waiting, LEAP_RECORDS)]
-        alone = not all(joiner.leaps(time) for time in times if time is not None)
-        return -(2**63) if alone else timestamp
-
     def _bad(self, joiner: Joiner, which: int, found: Rejected) -> Output:
         if which == EVENTS:
             joiner.bad_event()
@@ -350,17 +289,6 @@ class JoinPartition:
             joiner.bad_label()
         settings, topic = self._cluster.settings, self._cluster.topics[which]
         return dead_letter(found.record, found.error, settings, topic, self.partition, 0, self._letters)
-
-    def flow(self) -> None:
-        """Hold back an input that is far ahead of the other, and let it go on once it is not."""
-        for which, waiting in enumerate(self._ahead):
-            place = [TopicPartition(self._cluster.topics[which], self.partition)]
-            if not self._paused[which] and len(waiting) > MAX_AHEAD:
-                self._cluster.group.pause(place)
-                self._paused[which] = True
-            elif self._paused[which] and len(waiting) < MAX_AHEAD // 10:
-                self._cluster.group.resume(place)
-                self._paused[which] = False
 
     # --- commits ---------------------------------------------------------------------------------------------------
 
@@ -379,19 +307,19 @@ class JoinPartition:
         records.append((PROGRESS, encode(self._saved), none))
         return records
 
-    def places(self) -> list[TopicPartition]:
+    def positions(self) -> list[TopicPartition]:
         """The offsets to commit."""
         for before, now in zip(self._committed_offsets, self.offsets, strict=True):
             if now < before:
                 raise AssertionError(f"{self._who}: offsets {self.offsets} after {self._committed_offsets}")
-        return self._places()
+        return self._positions()
 
     def committed(self, changelog_offset: int) -> None:
         """The ``changes`` are committed, the last one at this offset: now they go into the local store."""
         assert self._store is not None
         self._next = changelog_offset + 1
         self._committed_offsets = list(self.offsets)
-        self._store.committed(self._changes, self._encoded_place())
+        self._store.committed(self._changes, self._encoded_checkpoint())
         self._changes = {}
         self._count()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 32 * 2**20
 """Of a partition, for the newest writes; as much again for blocks that are read."""
 
-_ENTRY, _INDEX, _PLACE = b"e", b"i", b"p"
+_ENTRY, _INDEX, _CHECKPOINT = b"e", b"i", b"p"
 
 
 class Rocks:
@@ -70,7 +70,11 @@ class Rocks:
         return found
 
     def write(
-        self, changes: Changes, rows: Sequence[tuple[int, bytes]], passed: Mapping[int, bytes], place: bytes
+        self,
+        changes: Changes,
+        rows: Sequence[tuple[int, bytes]],
+        passed: Mapping[int, bytes],
+        checkpoint: bytes,
     ) -> None:
         batch = self._batch(raw_mode=True)
         for kind, row in passed.items():
@@ -84,13 +88,13 @@ class Rocks:
                 batch.put(_ENTRY + id, value)
         for kind, row in rows:
             batch.put(_INDEX + bytes([kind]) + row, b"")
-        batch.put(_PLACE, place)
+        batch.put(_CHECKPOINT, checkpoint)
         self._db.write(batch)
 
     @property
-    def place(self) -> bytes | None:
+    def checkpoint(self) -> bytes | None:
         """Written with the last changes."""
-        found: bytes | None = self._db.get(_PLACE)
+        found: bytes | None = self._db.get(_CHECKPOINT)
         return found
 
     def close(self) -> None:

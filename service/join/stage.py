@@ -140,7 +140,7 @@ class JoinCommits(Timing):
         }
         self._transaction.flush()
         started = self._clock.monotonic()
-        offsets = [place for partition in moved for place in partition.places()]
+        offsets = [position for partition in moved for position in partition.positions()]
         self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
         self._totals.committed(self._clock.monotonic() - started, [])
         self._records = 0
@@ -226,10 +226,10 @@ class JoinStage(Member[JoinPartition]):
     # --- input -----------------------------------------------------------------------------------------------------
 
     def _take_in(self, owned: JoinPartition, message: Message) -> None:
-        owned.receive(message)
+        owned.turns.receive(message)
 
     def _at_end(self, owned: JoinPartition, message: Message) -> None:
-        owned.at_end(message)
+        owned.turns.at_end(message)
 
     def _take_in_waiting(self) -> None:
         self._left = False
@@ -240,13 +240,13 @@ class JoinStage(Member[JoinPartition]):
             if error is not None:
                 self._input_error(message, error)
             elif (owned := self._owned.get(message.partition())) is not None and owned.consuming:  # type: ignore[arg-type]
-                owned.receive(message)
+                owned.turns.receive(message)
         for owned in self._owned.values():
             try:
                 self._join(owned)
             except Aborted:  # as for a message: the outputs are sent again before anything else
                 break
-            owned.flow()
+            owned.turns.flow(self._consumer)
 
     def _join(self, owned: JoinPartition) -> None:
         """Process what is ready, about a tenth of a second's worth."""
@@ -294,7 +294,7 @@ class JoinStage(Member[JoinPartition]):
 
 def _open(folder: Path, partition: int, fresh: bool) -> LocalStore:
     """RocksDB in the worker's own folder: another worker on this machine may have owned the partition before."""
-    place = folder / str(partition)
+    path = folder / str(partition)
     if fresh:
-        delete(place)
-    return Rocks(place)
+        delete(path)
+    return Rocks(path)

@@ -38,9 +38,13 @@ class Local(Protocol):
         ...
 
     def write(
-        self, changes: Changes, rows: Sequence[tuple[int, bytes]], passed: Mapping[int, bytes], place: bytes
+        self,
+        changes: Changes,
+        rows: Sequence[tuple[int, bytes]],
+        passed: Mapping[int, bytes],
+        checkpoint: bytes,
     ) -> None:
-        """All or nothing: delete each kind's rows below ``passed``, then take in changes, new rows, and the place on the changelog."""
+        """All or nothing: delete each kind's rows below ``passed``, then take in changes, new rows, and the checkpoint on the changelog."""
         ...
 
 
@@ -48,17 +52,17 @@ class LocalStore(Local, Protocol):
     """A local store that can be kept or discarded."""
 
     @property
-    def place(self) -> bytes | None: ...
+    def checkpoint(self) -> bytes | None: ...
 
     def close(self) -> None: ...
 
 
 def row_of(due: int, id: bytes) -> bytes:
     """Sorts by due, then by id. A due beyond 64 bits counts as the last one or the first."""
-    place = due - _LEAST
-    if not 0 <= place < 2**64:
-        place = 0 if place < 0 else 2**64 - 1
-    return place.to_bytes(8, "big") + id
+    rank = due - _LEAST
+    if not 0 <= rank < 2**64:
+        rank = 0 if rank < 0 else 2**64 - 1
+    return rank.to_bytes(8, "big") + id
 
 
 class Store:
@@ -107,23 +111,23 @@ class Store:
     def changes(self) -> dict[bytes, bytes | None]:
         return {id: None if entry is None else _encode(entry) for id, entry in self._changed.items()}
 
-    def committed(self, changes: Changes, place: bytes) -> None:
-        """The ``changes`` are committed; ``place`` is the position on the changelog."""
+    def committed(self, changes: Changes, checkpoint: bytes) -> None:
+        """The ``changes`` are committed; ``checkpoint`` is the position on the changelog."""
         rows = [(kind, row) for kind, queue in enumerate(self._queues) for row in queue.new]
-        self._local.write(changes, rows, {kind: self._queues[kind].passed for kind in KINDS}, place)
+        self._local.write(changes, rows, {kind: self._queues[kind].passed for kind in KINDS}, checkpoint)
         self._changed.clear()
         for queue in self._queues:
             queue.written()
 
 
-def restore(local: Local, changes: Changes, place: bytes) -> None:
+def restore(local: Local, changes: Changes, checkpoint: bytes) -> None:
     """Take part of the changelog into a local store."""
     rows = []
     for id, value in changes.items():
         if value is not None:
             entry = _decode(value)
             rows.append((entry.kind, row_of(entry.due, id)))
-    local.write(changes, rows, {}, place)
+    local.write(changes, rows, {}, checkpoint)
 
 
 class _Queue:

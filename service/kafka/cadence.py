@@ -47,7 +47,7 @@ class Cadence:
         wanted = [
             owned
             for owned in running
-            if owned.place is not None
+            if owned.location is not None
             and owned.unsaved
             and (owned.fold_seconds > longest or now - owned.snapshot_at > settings.max_age)
         ]

@@ -75,17 +75,17 @@ class Location:
     ends: dict[str, int]
 
 
-def point(topic_id: str, state: PartitionState, place: Location) -> Pointer:
+def point(topic_id: str, state: PartitionState, location: Location) -> Pointer:
     """The pointer to commit with a state's next offset."""
     return Pointer(
         topic_id=topic_id,
         epoch=state.epoch,
-        first_chunk=place.acknowledged.first,
-        manifest=place.acknowledged.last,
-        next_offset=place.next_offset,
+        first_chunk=location.acknowledged.first,
+        manifest=location.acknowledged.last,
+        next_offset=location.next_offset,
         fold_digest=state.fold_digest.hex(),
         chains={name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()},
-        ends=place.ends,
+        ends=location.ends,
     )
 
 
@@ -147,16 +147,16 @@ class SnapshotReader:
         self._values: dict[str, bytes] = {}
         self.written_at = 0  # milliseconds since 1970, by the broker or the writer
         self._where = f"partition {partition}: the snapshot at offset {pointer.manifest} of {topic!r}"
-        self._place = TopicPartition(topic, partition, pointer.first_chunk)
-        consumer.assign([self._place])
+        self._partition = TopicPartition(topic, partition, pointer.first_chunk)
+        consumer.assign([self._partition])
 
     def advance(self, seconds: float) -> Snapshot | None:
         for message in read(self._consumer, seconds, count=10):
             offset = offset_of(message)
             if message.error() is not None and offset <= self._pointer.manifest:
-                _, high = self._consumer.get_watermark_offsets(self._place, cached=True)
+                _, high = self._consumer.get_watermark_offsets(self._partition, cached=True)
                 if high > self._pointer.manifest:
-                    raise undecided(self._place, offset)
+                    raise undecided(self._partition, offset)
             if message.error() is not None or offset > self._pointer.manifest:
                 raise Superseded
             key = (message.key() or b"").decode(errors="replace")

@@ -72,7 +72,7 @@ class Commits(Timing):
         first = [
             partition
             for partition in running
-            if ((partition.place is None and partition.dirty) or partition.learnt) and partition not in due
+            if ((partition.location is None and partition.dirty) or partition.learnt) and partition not in due
         ]
         saved = [partition for partition in (*due, *first) if partition.unsaved]
         moved = [partition for partition in running if partition.dirty or partition in saved]
@@ -81,18 +81,18 @@ class Commits(Timing):
         self._transaction.begin()
         asked = self._watch.ask()
         started = self._clock.monotonic()
-        places = {partition.partition: self._save(partition) for partition in saved}
-        if places:
+        locations = {partition.partition: self._save(partition) for partition in saved}
+        if locations:
             self._transaction.flush()
-            self._totals.stored(len(places), self._clock.monotonic() - started)
-        offsets = [partition.offset(places.get(partition.partition)) for partition in moved]
+            self._totals.stored(len(locations), self._clock.monotonic() - started)
+        offsets = [partition.offset(locations.get(partition.partition)) for partition in moved]
         published = self._transaction.kept
         started = self._clock.monotonic()
         self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
         self._totals.committed(self._clock.monotonic() - started, published)
         self._records = 0
         for partition in moved:
-            partition.committed(places.get(partition.partition))
+            partition.committed(locations.get(partition.partition))
 
     def _save(self, owned: OwnedPartition) -> Location:
         """Send a snapshot; its offsets are known once the transaction is flushed."""

@@ -36,7 +36,11 @@ def committed_offsets(admin: AdminClient, group: str, topic: str) -> dict[int, i
         asked = admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=ASK_SECONDS
         )
-        places = asked[group].result().topic_partitions or []
+        committed = asked[group].result().topic_partitions or []
     except KafkaException:
         return {}
-    return {place.partition: place.offset for place in places if place.topic == topic and place.offset >= 0}
+    return {
+        position.partition: position.offset
+        for position in committed
+        if position.topic == topic and position.offset >= 0
+    }

@@ -44,7 +44,7 @@ class OwnedPartition:
         self.partition = partition
         self.phase: Phase = "waiting"
         self.state: PartitionState | None = None
-        self.place: Location | None = None
+        self.location: Location | None = None
         self.consuming = False
         self.since = self.snapshot_at = self._clock.monotonic()
         self.stored: Manifest | None = None
@@ -75,7 +75,7 @@ class OwnedPartition:
     def unsaved(self) -> bool:
         """Whether the newest snapshot, if there is one, is of an earlier state."""
         return self.state is not None and (
-            self.place is None or self.place.next_offset < self.state.next_offset
+            self.location is None or self.location.next_offset < self.state.next_offset
         )
 
     @property
@@ -171,7 +171,7 @@ class OwnedPartition:
             self._after_replay(offset)
 
     def _take_up(self, found: Recovered) -> None:
-        self.state, self.place, self._target = found.state, found.place, found.target
+        self.state, self.location, self._target = found.state, found.location, found.target
         self.stored, self.stored_at = found.stored, found.stored_at
         self._stored_learnt = found.state.learnt
         self.snapshot_at = self._clock.monotonic()
@@ -196,7 +196,7 @@ class OwnedPartition:
 
     def _diverged(self, target: Target, state: PartitionState) -> None:
         self._recovery.accept(target, state)
-        self.place = None  # a new snapshot, with the accepted chains in it, before anything else
+        self.location = None  # a new snapshot, with the accepted chains in it, before anything else
 
     def _run(self) -> None:
         assert self.state is not None
@@ -211,7 +211,7 @@ class OwnedPartition:
         """The records that store a snapshot of the state as it is now, where the output topics end before it, and its bytes."""
         assert self.state is not None
         cluster, settings = self._cluster, self._cluster.settings
-        ends = self.place.ends if self.place else {}
+        ends = self.location.ends if self.location else {}
         with suppress(KafkaException):
             ends = self._recovery.past.ends()
         taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings))
@@ -219,24 +219,24 @@ class OwnedPartition:
         stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
         return to_records(taken, stored_chunks, cluster.keys), ends, taken.size
 
-    def offset(self, place: Location | None) -> TopicPartition:
-        """The offset to commit, with its pointer to a snapshot: at this place, or to the one of before."""
-        state, place = self.state, place or self.place
-        assert state is not None and place is not None
+    def offset(self, location: Location | None) -> TopicPartition:
+        """The offset to commit, with its pointer to a snapshot: at this location, or to the one of before."""
+        state, location = self.state, location or self.location
+        assert state is not None and location is not None
         if state.next_offset < self.committed_offset:
             raise AssertionError(
                 f"{self._topic} partition {self.partition}: offset {state.next_offset} after {self.committed_offset}"
             )
-        pointer = point(self._cluster.topic_id, state, place)
+        pointer = point(self._cluster.topic_id, state, location)
         return TopicPartition(self._topic, self.partition, state.next_offset, metadata=pointer.encode())
 
-    def committed(self, place: Location | None) -> None:
-        """The state's offset is committed, and with ``place`` the snapshot that was taken last."""
+    def committed(self, location: Location | None) -> None:
+        """The state's offset is committed, and with ``location`` the snapshot that was taken last."""
         assert self.state is not None
         self.committed_offset = self.state.next_offset
         self._count()
-        if place is not None:
-            self.place, self.stored = place, self._taken
+        if location is not None:
+            self.location, self.stored = location, self._taken
             self._stored_learnt = self.state.learnt
             self.stored_at = self._clock.time()
             self.fold_seconds = 0.0

@@ -325,7 +325,7 @@ class Member(ABC, Generic[P]):
     def _release(self, consumer: Consumer, leaving: list[P]) -> None:
         if leaving and self._transaction.kept:
             self._transaction.abort()
-        consumer.incremental_unassign([place for owned in leaving for place in owned.inputs()])
+        consumer.incremental_unassign([partition for owned in leaving for partition in owned.inputs()])
         gone = {owned.partition for owned in leaving}
         gc.unfreeze()  # what may have cycles in it can be freed again
         for partition in gone:

@@ -80,14 +80,14 @@ class Target:
 class Recovered:
     """A state to go on with, and the snapshot that it is from, if any.
 
-    ``place``: where that snapshot is, if it is one of this state. ``target``: where a silent replay ends; without one there is nothing
+    ``location``: where that snapshot is, if it is one of this state. ``target``: where a silent replay ends; without one there is nothing
     to replay.
     """
 
     state: PartitionState
     stored: Manifest | None = None
     stored_at: float = 0.0
-    place: Location | None = None
+    location: Location | None = None
     target: Target | None = None
 
 
@@ -322,8 +322,8 @@ class Recovery:
             target.offset - state.next_offset,
             extra={"partition": self.partition, "offset": state.next_offset},
         )
-        place = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
-        return Recovered(state, manifest, stored_at, place, target)
+        location = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
+        return Recovered(state, manifest, stored_at, location, target)
 
     def _settings_changed(
         self, manifest: Manifest, stored_at: float, target: Target, difference: str

@@ -33,14 +33,14 @@ def messages(
     reader, as_json = reading_consumer(settings), json_reader(registry_of(settings))
     letters = topic == settings.topics.dead_letters
     try:
-        places: list[TopicPartition] = []
+        starts: list[TopicPartition] = []
         left: set[int] = set()
         for partition in range(found[topic].partitions):
             low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-            places.append(TopicPartition(topic, partition, low if start == "beginning" else OFFSET_END))
+            starts.append(TopicPartition(topic, partition, low if start == "beginning" else OFFSET_END))
             if start == "beginning" and high > low:
                 left.add(partition)
-        reader.assign(places)
+        reader.assign(starts)
         while left or not until_caught_up:
             message = reader.poll(patience)
             error = None if message is None else message.error()

@@ -210,14 +210,14 @@ class Driver:
     def ends(self) -> list[int]:
         return [log.high for log in self.cluster.topics[self.settings.topics.records].logs]
 
-    def places(self) -> dict[int, tuple[int, str]]:
+    def positions(self) -> dict[int, tuple[int, str]]:
         """Committed offset and its metadata of each partition that has one."""
         group = self.cluster.groups.get(self.settings.app_id)
         return {} if group is None else {where[1]: known for where, known in group.committed.items()}
 
     def committed(self) -> list[int]:
-        places = self.places()
-        return [places.get(partition, (0, ""))[0] for partition in range(self.partitions)]
+        positions = self.positions()
+        return [positions.get(partition, (0, ""))[0] for partition in range(self.partitions)]
 
     def inputs(self, partition: int) -> list[InputRecord]:
         log = self.cluster.log(self.settings.topics.records, partition)
@@ -243,7 +243,7 @@ class Driver:
             topic = getattr(self.settings.topics, name)
             found += [f"{name} {p}: a transaction hangs" for p, log in enumerate(self.cluster.topics[topic].logs) if log.open]  # fmt: skip
         for partition in range(self.partitions):
-            offset, metadata = self.places().get(partition, (-1, ""))
+            offset, metadata = self.positions().get(partition, (-1, ""))
             place = TopicPartition(self.settings.topics.records, partition, offset, metadata=metadata)
             published = self.published(partition)
             found += chain(self.settings, partition, published["explanations"])

@@ -112,7 +112,7 @@ class JoinDriver(Driver):
 
     # --- what has become of it -------------------------------------------------------------------------------------
 
-    def places(self) -> dict[int, tuple[int, str]]:
+    def positions(self) -> dict[int, tuple[int, str]]:
         raise NotImplementedError
 
     def ends(self) -> list[int]:

@@ -31,7 +31,7 @@ def local_store_before_the_commit() -> None:
     def broken(self: JoinPartition) -> list[Keyed]:
         found = changes(self)
         assert self._local is not None
-        restore(self._local, self._changes, self._encoded_place())
+        restore(self._local, self._changes, self._encoded_checkpoint())
         return found
 
     JoinPartition.changes = broken  # type: ignore[method-assign]
@@ -83,8 +83,8 @@ def moved_back() -> list[str]:
     driver.turn(0, 40)
     driver.kill(0)
     group = driver.cluster.groups["app-join"]
-    for place, (offset, metadata) in list(group.committed.items()):
-        group.committed[place] = (max(0, offset - 1), metadata)
+    for partition, (offset, metadata) in list(group.committed.items()):
+        group.committed[partition] = (max(0, offset - 1), metadata)
     driver.start()
     for _ in range(60):
         if 0 in driver.workers:

@@ -15,13 +15,13 @@ def killed_with_something_to_replay() -> tuple[Driver, list[tuple[int, str]]]:
     driver = Driver(partitions=1)
     driver.feed(0, values(RECORDS))
     driver.run_to_end()
-    history = [driver.places()[0]]
+    history = [driver.positions()[0]]
     for seed in range(1, 5):
         driver.feed(0, values(4, seed))
         driver.start()
         while driver.committed() != driver.ends():
             driver.turn(0)
-        history.append(driver.places()[0])
+        history.append(driver.positions()[0])
         driver.kill(0)
     return driver, history
 
@@ -81,7 +81,7 @@ def test_deleted_records_are_refused_where_they_are_needed_and_only_there(low: i
     driver, _ = killed_with_something_to_replay()
     driver.feed(0, values(8, 9))
     committed = driver.committed()[0]
-    snapshot = int(driver.places()[0][1].partition('"next_offset":')[2].partition(",")[0])
+    snapshot = int(driver.positions()[0][1].partition('"next_offset":')[2].partition(",")[0])
     assert snapshot < committed
     driver.cluster.log("records", 0).low = low
     if low > snapshot:

@@ -54,6 +54,6 @@ def test_explanations_that_alone_differ_are_a_divergence_that_names_both_sides(s
 def test_a_divergence_of_the_chains_is_accepted_by_name_and_the_chain_goes_on_unbroken(states):
     here, there = states
     partition = replayed(here, there, on_divergence="continue", partition=3, offset=60)
-    assert partition.phase == "running" and partition.place is None
+    assert partition.phase == "running" and partition.location is None
     assert here.chains["explanations"].digest == there.chains["explanations"].digest
     assert here.notices == ["an operator accepted that the replay up to offset 60 diverged"]

@@ -12,7 +12,7 @@ class Memory:
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
         self.index: dict[int, list[bytes]] = {}
-        self.place: bytes | None = None
+        self.checkpoint: bytes | None = None
 
     def get(self, id: bytes) -> bytes | None:
         return self.entries.get(id)
@@ -23,7 +23,11 @@ class Memory:
         return rows[first : first + count]
 
     def write(
-        self, changes: Changes, rows: Sequence[tuple[int, bytes]], passed: Mapping[int, bytes], place: bytes
+        self,
+        changes: Changes,
+        rows: Sequence[tuple[int, bytes]],
+        passed: Mapping[int, bytes],
+        checkpoint: bytes,
     ) -> None:
         for kind, row in passed.items():
             known = self.index.get(kind, [])
@@ -38,7 +42,7 @@ class Memory:
             at = bisect_left(known, row)
             if known[at : at + 1] != [row]:
                 insort(known, row)
-        self.place = place
+        self.checkpoint = checkpoint
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -41,7 +41,7 @@ def test_it_keeps_what_a_dictionary_keeps(
         else:
             memory.write(*write)
             rocks.write(*write)
-    assert rocks.place == memory.place
+    assert rocks.checkpoint == memory.checkpoint
     for id in {*ids, *memory.entries}:
         assert rocks.get(id) == memory.get(id)
     for kind in range(3):
@@ -54,12 +54,12 @@ def test_it_keeps_what_a_dictionary_keeps(
 def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path; from service.join.rocks import Rocks\n"
-        "Rocks(Path(sys.argv[1])).write({b'a': b'1'}, [(0, b'12345678a')], {}, b'place')\n"
+        "Rocks(Path(sys.argv[1])).write({b'a': b'1'}, [(0, b'12345678a')], {}, b'checkpoint')\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False).returncode == -9
     rocks = Rocks(tmp_path)
-    assert (rocks.get(b"a"), rocks.place, rocks.rows(0, b"", 9)) == (b"1", b"place", [b"12345678a"])
+    assert (rocks.get(b"a"), rocks.checkpoint, rocks.rows(0, b"", 9)) == (b"1", b"checkpoint", [b"12345678a"])
 
 
 def test_a_folder_that_another_has_open_is_refused(tmp_path: Path) -> None:

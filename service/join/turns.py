@@ -1,0 +1,102 @@
+"""Whose turn it is: the records of both inputs, in the order of their times."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from service.formats.errors import BadRecord
+from service.join.inputs import EventInput, Found, LabelInput, Rejected
+from service.join.joiner import LEAP_RECORDS
+from service.kafka.headers import offset_of
+from service.kafka.input import record_of
+from service.settings import Settings
+
+EVENTS, LABELS = 0, 1
+"""The two inputs, in the order of their topics."""
+
+MAX_AHEAD = 20_000
+"""Records of one input that wait for the other one; beyond it the input is paused until a tenth is left."""
+
+Ahead = deque[tuple[int, Found]]
+"""Records of an input that wait for their turn, with their offsets."""
+
+
+class Turns:
+    """The records that a partition has read of both ``topics`` and that wait for their turn."""
+
+    def __init__(self, settings: Settings, topics: tuple[str, str], partition: int) -> None:
+        self._topics = topics
+        self._partition = partition
+        self._readers = (EventInput(settings), LabelInput(settings))
+        self._ahead: tuple[Ahead, Ahead] = (deque(), deque())
+        self._at_end = [False, False]
+        self._ends = [0, 0]
+        self._paused = [False, False]
+
+    def receive(self, message: Message) -> None:
+        """Put a record of one input behind those that wait for their turn."""
+        which = EVENTS if message.topic() == self._topics[EVENTS] else LABELS
+        record = record_of(message)
+        self._at_end[which] = False
+        try:
+            found: Found = self._readers[which].read(record, self._partition)
+        except BadRecord as error:
+            found = Rejected(record, error)
+        self._ahead[which].append((record.offset, found))
+
+    def at_end(self, message: Message) -> None:
+        """An input has nothing more before this offset (its last records may have been control records)."""
+        which = EVENTS if message.topic() == self._topics[EVENTS] else LABELS
+        self._at_end[which] = True
+        self._ends[which] = offset_of(message)
+
+    def reached(self, offsets: Sequence[int], ends: Sequence[int]) -> bool:
+        """Whether both inputs, processed up to ``offsets``, have come to ``ends``."""
+        return all(
+            offset >= wanted or (not ahead and end >= wanted)
+            for offset, end, ahead, wanted in zip(offsets, self._ends, self._ahead, ends, strict=True)
+        )
+
+    def next(self, leaps: Callable[[int], bool]) -> tuple[int, int, Found] | None:
+        """The input, the offset and the record whose turn it is; None where the other input must come first.
+
+        Of the first record of each input the one with the earlier timestamp is taken, an event before a label. An input at
+        its end is not waited for. ``leaps`` says whether a timestamp is too far from stream time.
+        """
+        events, labels = self._ahead
+        if events and labels:
+            which = EVENTS if _order(events, leaps) <= _order(labels, leaps) else LABELS
+        elif events and self._at_end[LABELS]:
+            which = EVENTS
+        elif labels and self._at_end[EVENTS]:
+            which = LABELS
+        else:
+            return None
+        return which, *self._ahead[which].popleft()
+
+    def flow(self, group: Consumer) -> None:
+        """Hold back an input that is far ahead of the other, and let it go on once it is not."""
+        for which, waiting in enumerate(self._ahead):
+            partition = [TopicPartition(self._topics[which], self._partition)]
+            if not self._paused[which] and len(waiting) > MAX_AHEAD:
+                group.pause(partition)
+                self._paused[which] = True
+            elif self._paused[which] and len(waiting) < MAX_AHEAD // 10:
+                group.resume(partition)
+                self._paused[which] = False
+
+
+def _order(waiting: Ahead, leaps: Callable[[int], bool]) -> int:
+    """The order of an input's first record. A bad record, or one whose clock alone has leapt, does not hold up those behind it."""
+    timestamp = waiting[0][1].timestamp
+    if timestamp is None:
+        return -(2**63)
+    if not leaps(timestamp):
+        return timestamp
+    times = [found.timestamp for _, found in islice(waiting, LEAP_RECORDS)]
+    alone = not all(leaps(time) for time in times if time is not None)
+    return -(2**63) if alone else timestamp
