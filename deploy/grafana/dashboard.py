@@ -63,8 +63,8 @@ SOMETIMES = [
     (
         "Loss of the challenger minus the model's, and its interval",
         "none",
-        "max by (partition, loss, of) (explain_sidecar_challenger_loss_difference)",
-        "{{partition}} {{loss}} {{of}}",
+        "max by (partition, loss, of, version) (explain_sidecar_challenger_loss_difference)",
+        "{{partition}} {{loss}} {{of}} {{version}}",
     ),
 ]
 """Panels without data unless the settings have record.prediction, a challenger."""

@@ -8,7 +8,7 @@ from typing import Any
 from explain_core.comparison import ComparisonState, PairedDifferences, better, sentence
 from explain_core.confidence import Interval
 from explain_core.losses import Prediction
-from explain_core.models import Row
+from explain_core.models import Model, Row
 from explain_core.random import derive_seed
 from explain_core.state import Pack, State, Unpack
 from service.fold.explained_model import ExplainedModel, ExplainedModelData, importance_of
@@ -31,18 +31,24 @@ class Challenger:
     """Explained from the rows and by the draws that explain ``own``, the model that it is compared with, on each ``challenger.every``-th record
     that is explained.
 
+    ``shared`` is a challenger that several are made of, each for the records of a version; it is not part of their states.
+
     A record goes through ``align``, and through ``explain`` and ``learn`` after it went through those of the model. Raises ``UserError`` where the challenger cannot be made.
     """
 
-    def __init__(self, settings: Settings, own: ExplainedModel, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, own: ExplainedModel, seed: int, shared: Model | None = None
+    ) -> None:
         model_settings, chosen = settings.challenger_model, settings.challenger
         assert model_settings is not None
-        model = load_challenger(settings, derive_seed(seed, "challenger"))
+        model = shared or load_challenger(settings, derive_seed(seed, "challenger"))
         record = settings.record.model_copy(update={"prediction": None})  # what was served is the model's
         explain = settings.explain.model_copy(update={"every": settings.explain.every * chosen.every})
         explainers = [explainer.model_copy(update={"by": None}) for explainer in settings.explainers]
         reduced = settings.model_copy(update={"record": record, "explain": explain, "explainers": explainers})
-        self.explained = ExplainedModel(reduced, model, model_settings.static, seed, own.reservoirs)
+        self.explained = ExplainedModel(
+            reduced, model, model_settings.static, seed, own.reservoirs, stored=shared is None
+        )
         self._differences = PairedDifferences(
             own.performance.losses,
             {name: (own.explainers[name], other) for name, other in self.explained.explainers.items()},

@@ -39,11 +39,17 @@ class ExplainedModel:
     """A model, the estimators that ``explainers`` asks for, their reservoirs, and the model's performance.
 
     A record goes through ``explain`` and then ``learn``: explanations are those of the model that has not seen it. ``static``: the model
-    never learns, and is not part of the state. ``reservoirs`` are those of another explained model, which fills and stores them. Raises ``UserError`` where the estimators do not suit the model, or it takes no weights.
+    never learns, and is not part of the state; without ``stored`` others keep it. ``reservoirs`` are those of another explained model, which fills and stores them. Raises ``UserError`` where the estimators do not suit the model, or it takes no weights.
     """
 
     def __init__(
-        self, settings: Settings, model: Model, static: bool, seed: int, reservoirs: Reservoirs | None = None
+        self,
+        settings: Settings,
+        model: Model,
+        static: bool,
+        seed: int,
+        reservoirs: Reservoirs | None = None,
+        stored: bool = True,
     ) -> None:
         if settings.record.weight is not None and not static and not model.takes_weight:
             raise UserError(
@@ -79,7 +85,7 @@ class ExplainedModel:
             if chosen.by is not None
         }
         self._settings = settings
-        self._static = static
+        self._static, self._stored = static, stored and not static
         self._every = settings.explain.every
         self.records = 0
         """That it has taken in."""
@@ -158,7 +164,7 @@ class ExplainedModel:
     def state(self, pack: Pack) -> ExplainedModelData:
         """The state as data; ``pack`` stores what only foreign code understands."""
         return ExplainedModelData(
-            model=model_data(self.model, self._static, pack),
+            model=model_data(self.model, not self._stored, pack),
             reservoirs=[reservoir.state() for reservoir in self.reservoirs.values()],
             explainers={name: explainer.state() for name, explainer in self.explainers.items()},
             performance=self.performance.state(),
@@ -174,7 +180,7 @@ class ExplainedModel:
         check(list(data.explainers) == list(self.explainers), "explainers: others")
         check((data.served is None) == (self.served is None), "served: with predictions, or without")
         check(len(data.reservoirs) == len(self.reservoirs), "reservoirs: more or fewer")
-        self.model = restored_model(self.model, data.model, self._static, unpack)
+        self.model = restored_model(self.model, data.model, not self._stored, unpack)
         self.evaluator = make_evaluator(self._settings, self.model)
         for reservoir, kept in zip(self.reservoirs.values(), data.reservoirs, strict=True):
             reservoir.restore(kept)

@@ -6,7 +6,8 @@ Each output topic carries a chain per partition, which ``explain_client.chain`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
@@ -17,6 +18,7 @@ from service.formats.errors import BadRecord, Headers
 from service.settings import Settings
 
 if TYPE_CHECKING:
+    from explain_core.losses import Prediction
     from service.fold.records import InputRecord
 
 Destination = Literal["explanations", "drift", "alarms", "dead_letters"]
@@ -58,6 +60,15 @@ class Output(NamedTuple):
     value: bytes | None
     headers: Headers
     event: Event | None = None
+
+
+def trace(offset: int, prediction: Prediction, losses: Sequence[float], labels: int) -> bytes:
+    """What the fold digest covers of a record: offset, the prediction of each label's code, and losses."""
+    if isinstance(prediction, float):
+        values = [prediction, *losses]
+    else:
+        values = [*(prediction.get(label, 0.0) for label in range(labels)), *losses]
+    return struct.pack(f"<q{len(values)}d", offset, *values)
 
 
 class Chain:

@@ -48,19 +48,17 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
                     yield [loss.name, predictor, version], value
             if explained.served is not None:
                 yield [loss.name, "served", version], explained.served.performance.of(loss.name)[0]
-
-    if state.challenger is not None:
-        performance = state.challenger.explained.performance
+    for version, challenger in state.challengers.items():
+        performance = challenger.explained.performance
         for loss in performance.losses:
-            yield [loss.name, "challenger", ""], performance.of(loss.name)[0]
+            yield [loss.name, "challenger", version], performance.of(loss.name)[0]
 
 
 def _differences(state: PartitionState) -> Samples:
-    if state.challenger is None:
-        return []
     return [
-        ([loss, of], value)
-        for loss, interval in state.challenger.intervals().items()
+        ([loss, of, version], value)
+        for version, challenger in state.challengers.items()
+        for loss, interval in challenger.intervals().items()
         for of, value in (("mean", interval.value), ("low", interval.low), ("high", interval.high))
         if value is not None
     ]
@@ -132,7 +130,7 @@ METRICS = [
         "gauge",
         "Mean of the challenger's loss minus the model's, and the ends (low, high) of its interval, which holds however often you look.",
         _differences,
-        labels=("loss", "of"),
+        labels=("loss", "of", "version"),
     ),
     PartitionMetric(
         "predictions_checked_total",

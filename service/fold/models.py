@@ -132,15 +132,16 @@ def _described(uri: str, found: Artefact) -> str:
     parts = [
         f"{uri}: {found.kind}",
         f"version {found.version}" if found.version else "",
-        f"{len(found.features)} features: {_first(found.features)}",
-        f"{len(found.classes)} classes: {_first(found.classes)}" if found.classes else "",
-        f"categories of {_first(list(found.categories))}" if found.categories else "",
+        f"{len(found.features)} features: {first(found.features)}",
+        f"{len(found.classes)} classes: {first(found.classes)}" if found.classes else "",
+        f"categories of {first(list(found.categories))}" if found.categories else "",
         f"sha256 {found.sha256}",
     ]
     return "; ".join(filter(None, parts))
 
 
-def _first(names: Sequence[Any]) -> str:
+def first(names: Sequence[Any]) -> str:
+    """The first ten, and how many there are more."""
     more = f", … {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(map(str, names[:10])) + more
 
@@ -176,7 +177,7 @@ def load_challenger(settings: Settings, seed: int) -> Model:
     own = list(file.classes or ()) if file else []
     if own and set(own) != set(labels):
         raise UserError(
-            f"challenger.classes: {_first(own)}, and those of the model are {_first(labels)}; two models are compared on the same labels"
+            f"challenger.classes: {first(own)}, and those of the model are {first(labels)}; two models are compared on the same labels"
         )
     with _of_the_challenger():
         return load_model(model_settings, seed, labels)

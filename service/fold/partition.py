@@ -7,7 +7,6 @@ random generator and no thread in it; that is what makes recovery exact.
 from __future__ import annotations
 
 import hashlib
-import struct
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -34,6 +33,7 @@ from service.fold.messages import (
     headers_of,
     key_text,
     sealed,
+    trace,
 )
 from service.fold.models import load_model, record_settings
 from service.fold.records import Decoder, InputRecord, Sample
@@ -82,7 +82,7 @@ class FoldError(UserError):
 class PartitionState:
     """The explained model, or several versions of it, and all other state of one partition.
 
-    ``explained`` is the only model, or that of the record folded last.
+    ``explained`` is the only model, or that of the record folded last; ``challenger`` is compared with it.
 
     ``state()`` is what a snapshot holds; ``restore()`` puts it into a new object.
     """
@@ -109,6 +109,7 @@ class PartitionState:
         self.explained: ExplainedModel
         self.versions: Versions | None = None
         self.alarms: Alarms | None = None
+        self.challenger: Challenger | None = None
         if settings.models.enabled:
             self.versions = Versions(settings, seed, self._vocabulary)
             self.alarms = make_alarms(settings, None, self.kinds)
@@ -117,8 +118,9 @@ class PartitionState:
                 settings, load_model(settings.model, model_seed), settings.model.static, seed
             )
             self.alarms = make_alarms(settings, self.explained, self.kinds)
+            if settings.challenger_model is not None:
+                self.challenger = Challenger(settings, self.explained, seed)
         drift, drift_seed = settings.drift, derive_seed(seed, "drift")
-        self.challenger = Challenger(settings, self.explained, seed) if settings.challenger_model else None
         self.windows = (
             Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
             if drift.enabled and not drift.on_alarm
@@ -141,6 +143,14 @@ class PartitionState:
         if self.versions is None:
             return {"": self.explained}
         return {name: version.explained for name, version in self.versions.open.items()}
+
+    @property
+    def challengers(self) -> dict[str, Challenger]:
+        """What is compared with the models, by version as ``models``; nothing without a challenger."""
+        versions = {} if self.versions is None else self.versions.open
+        found = {"": self.challenger} if self.versions is None else {}
+        found |= {name: version.challenger for name, version in versions.items()}
+        return {name: challenger for name, challenger in found.items() if challenger is not None}
 
     @property
     def watches(self) -> dict[str, Alarms | None]:
@@ -191,7 +201,7 @@ class PartitionState:
         try:
             if self.versions is not None and version is not None:
                 self.versions.serve(version)
-                self.explained = version.explained
+                self.explained, self.challenger = version.explained, version.challenger
             found = self._fold(record.offset, sample, x, y, version, served)
         except Exception as error:
             what, failed = "model", self.explained
@@ -231,10 +241,10 @@ class PartitionState:
         if self.recent is not None:
             self.recent.add(offset, sample, y, prediction, model)
         losses = self.explained.learn(x, y, sample.weight, prediction, served)
-        trace = self._trace(offset, prediction, losses)
+        traced = trace(offset, prediction, losses, len(self.labels))
         if self.challenger is not None and challenger_prediction is not None:
             challenger_losses = self.challenger.learn(x, y, sample.weight, challenger_prediction, losses)
-            trace += self._trace(offset, challenger_prediction, challenger_losses)
+            traced += trace(offset, challenger_prediction, challenger_losses, len(self.labels))
         position = Position(offset, sample.timestamp)
         alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
         self.records += 1
@@ -245,7 +255,7 @@ class PartitionState:
             self.versions.seen(version, self.records)
             if self.versions.kept:
                 self.versions.keep(windows.named if windows else ())
-        self.fold_digest = hashlib.blake2b(self.fold_digest + trace, digest_size=16).digest()
+        self.fold_digest = hashlib.blake2b(self.fold_digest + traced, digest_size=16).digest()
         contents: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
         contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
         if alarms and self.recent is not None:
@@ -276,16 +286,6 @@ class PartitionState:
     def key(self) -> str | None:
         """The key that all records have, as far as it can be shown."""
         return key_text(self._key)
-
-    def _trace(self, offset: int, prediction: Prediction, losses: list[float]) -> bytes:
-        """What the fold digest covers of a record: offset, prediction and losses."""
-        if isinstance(prediction, float):
-            values = [prediction, *losses]
-        else:
-            get = prediction.get
-            values = [get(label, 0.0) for label in range(len(self.labels))]
-            values += losses
-        return struct.pack(f"<q{len(values)}d", offset, *values)
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
         about = self.explained.content()
@@ -362,7 +362,7 @@ class PartitionState:
             label_delay=self.label_delay.state(),
             versions=None if self.versions is None else self.versions.state(pack),
             recent=None if self.recent is None else self.recent.state(),
-            challenger=None if self.challenger is None else self.challenger.state(pack),
+            challenger=None if self.versions or self.challenger is None else self.challenger.state(pack),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:

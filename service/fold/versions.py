@@ -8,7 +8,7 @@ version was refused the first time too, and is again. The sha256 of what was loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -20,8 +20,17 @@ from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData, make_alarms
+from service.fold.challenger import Challenger, ChallengerData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
-from service.fold.models import version_artefact
+from service.fold.models import (
+    ModelData,
+    challenger_artefact,
+    first,
+    load_challenger,
+    model_data,
+    restored_model,
+    version_artefact,
+)
 from service.fold.vocabulary import Vocabulary
 from service.formats.errors import BadRecord
 from service.settings import Settings
@@ -41,12 +50,14 @@ class VersionData(State, frozen=True):
     seen: Count
     explained: ExplainedModelData
     alarms: AlarmsData | None
+    challenger: ChallengerData | None = None
 
 
 class VersionsData(State, frozen=True):
     """The versions of a partition, the one seen longest ago first.
 
-    ``kept`` are closed ones that a drift window still names; ``ready`` is one that is loaded and not open yet.
+    ``kept`` are closed ones that a drift window still names; ``ready`` is one that is loaded and not open yet; ``challenger`` is the model
+    that is compared with all of them.
     """
 
     open: list[VersionData]
@@ -55,6 +66,7 @@ class VersionsData(State, frozen=True):
     columns: list[str]
     loads: Count
     ready: Name | None
+    challenger: ModelData | None = None
 
 
 class UnknownVersion(Exception):
@@ -79,15 +91,18 @@ class Version:
         self,
         name: str,
         artefact: Artefact,
+        columns: Sequence[str],
         codes: Mapping[Any, int],
         explained: ExplainedModel,
         alarms: Alarms | None,
+        challenger: Challenger | None,
     ) -> None:
         self.name = name
-        self.columns = list(artefact.features)
+        self.columns = columns
         self.labels = {label: codes[label] for label in artefact.classes or ()}
         self.explained = explained
         self.alarms = alarms
+        self.challenger = challenger
         self.seen = 0
 
 
@@ -97,7 +112,8 @@ class Versions:
     A version is loaded before it is known whether its record can be folded. Until then it is not open: a bad record must not close another
     version.
 
-    ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each.
+    ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each. A challenger is one model, which
+    sees the records of all versions; its explanations and comparisons are apart for each.
     """
 
     def __init__(
@@ -116,6 +132,12 @@ class Versions:
         self._settings = settings
         self._seed = seed
         self._vocabulary = vocabulary
+        self._challenger = (
+            load_challenger(settings, derive_seed(seed, "challenger")) if settings.challenger_model else None
+        )
+        file = challenger_artefact(settings)
+        self._classes = list(file.classes or ()) if file else []
+        self._columns = file.features if file else ()
 
     def find(self, name: str) -> Version:
         """The version of this name, open or loaded.
@@ -162,6 +184,8 @@ class Versions:
             )
         if label in artefact.features:
             return f"{label!r} is one of its columns, and record.label names it: it would be told the label"
+        if self._classes and artefact.classes and set(self._classes) != set(artefact.classes):
+            return f"its classes are {first(artefact.classes)}, and those of the challenger {first(self._classes)}; two models are compared on the same labels"
         return self._vocabulary.unfit(artefact.classes or ())
 
     def learn(self, name: str, artefact: Artefact | None) -> None:
@@ -169,7 +193,7 @@ class Versions:
         if artefact is None:
             self._absent = name
             return
-        self.columns += [column for column in artefact.features if column not in self.columns]
+        self.columns += [column for column in self._of_both(artefact) if column not in self.columns]
         self._vocabulary.learn(artefact.classes or ())
         self._ready = self._version(name, artefact)
         self.loads += 1
@@ -199,22 +223,36 @@ class Versions:
         """Let go of the models of closed versions, unless a drift window has named them."""
         self.kept = {name: model for name, model in self.kept.items() if name in named}
 
+    def _of_both(self, artefact: Artefact) -> list[str]:
+        """The columns of a version, and of the challenger's file."""
+        return list(dict.fromkeys([*artefact.features, *self._columns]))
+
     def _version(self, name: str, artefact: Artefact) -> Version:
         settings, record = self._settings, self._settings.record
+        columns = self._of_both(artefact)
         codes = self._vocabulary.labels
         classes = artefact.classes
         model = relabelled(
             artefact.model, classes, None if classes is None else [codes[label] for label in classes]
         )
         if record.features is not None:
-            own = [feature for feature in record.features if feature in artefact.features]
+            own = [feature for feature in record.features if feature in columns]
             settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
-        explained = ExplainedModel(settings, model, True, derive_seed(self._seed, "version", name))
+        seed = derive_seed(self._seed, "version", name)
+        explained = ExplainedModel(settings, model, True, seed)
         alarms = make_alarms(settings, explained, self._vocabulary.kinds)
-        return Version(name, artefact, codes, explained, alarms)
+        challenger = (
+            None if self._challenger is None else Challenger(settings, explained, seed, self._challenger)
+        )
+        return Version(name, artefact, columns, codes, explained, alarms, challenger)
 
     def _close(self, name: str) -> None:
         self.kept[name] = self.open.pop(name).explained.model
+
+    @property
+    def _static(self) -> bool:
+        model_settings = self._settings.challenger_model
+        return model_settings is not None and model_settings.static
 
     def state(self, pack: Pack) -> VersionsData:
         return VersionsData(
@@ -224,6 +262,7 @@ class Versions:
                     version.seen,
                     version.explained.state(pack),
                     None if version.alarms is None else version.alarms.state(),
+                    None if version.challenger is None else version.challenger.state(pack),
                 )
                 for version in self.open.values()
             ],
@@ -232,6 +271,7 @@ class Versions:
             columns=list(self.columns),
             loads=self.loads,
             ready=None if self._ready is None else self._ready.name,
+            challenger=None if self._challenger is None else model_data(self._challenger, self._static, pack),
         )
 
     def restore(self, data: VersionsData, unpack: Unpack) -> None:
@@ -247,6 +287,9 @@ class Versions:
         check(len(data.pins) <= MAX_PINS + len(names) + len(data.kept), "versions: too many are remembered")
         check(len(data.open) <= self._settings.models.max_open, "versions: too many are open")
         self.pins, self.columns, self.loads = dict(data.pins), list(data.columns), data.loads
+        check((data.challenger is None) == (self._challenger is None), "challenger: with one, or without")
+        if self._challenger is not None and data.challenger is not None:
+            self._challenger = restored_model(self._challenger, data.challenger, self._static, unpack)
         for stored in data.open:
             self.open[stored.name] = version = self._version(stored.name, self._reloaded(stored.name))
             check((stored.alarms is None) == (version.alarms is None), "alarms: with them, or without")
@@ -254,6 +297,12 @@ class Versions:
             version.explained.restore(stored.explained, unpack)
             if version.alarms is not None and stored.alarms is not None:
                 version.alarms.restore(stored.alarms)
+            check(
+                (stored.challenger is None) == (version.challenger is None),
+                "challenger: with one, or without",
+            )
+            if version.challenger is not None and stored.challenger is not None:
+                version.challenger.restore(stored.challenger, unpack)
         for name in data.kept:
             self.kept[name] = self._version(name, self._reloaded(name)).explained.model
         if data.ready is not None:

@@ -247,13 +247,6 @@ class Settings(BaseSettings):
             return []
         task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
         problems: list[tuple[SettingPath, str]] = []
-        if self.models.enabled:
-            problems.append(
-                (
-                    ("challenger",),
-                    "is compared with one model, and models has versions; take out one of them",
-                )
-            )
         losses = {
             known_losses.get(loss, task).name
             for explainer in self.explainers

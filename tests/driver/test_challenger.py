@@ -5,9 +5,12 @@ import random
 
 import pytest
 
+from service.fold.version_source import VersionSource
 from service.settings import Settings
+from tests.driver import test_versions
 from tests.driver.driver import TINY, Driver, values
 from tests.driver.faults import run_under_faults
+from tests.versions import write
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -23,3 +26,29 @@ def test_with_faults_at_any_call_the_comparison_is_the_same(seed):
         newest = json.loads(driver.published(partition)["explanations"][-1][1])["challenger"]
         assert newest["difference"]["cross_entropy"]["records"] > 50
         assert newest["importance_difference"]["isage"]["cross_entropy"]["a"]["value"] is not None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_versions_that_come_and_go_the_comparison_is_the_same(tmp_path, seed):
+    known = {
+        **TINY,
+        "model": {},
+        "models": {"pattern": write(tmp_path, *test_versions.VERSIONS), "close_after": 20, "max_open": 2},
+        "record": {"model_version": "served_by"},
+        "challenger": {
+            "factory": "river.tree:HoeffdingTreeClassifier",
+            "params": {"grace_period": 20},
+            "every": 1,
+            "limits": {"cross_entropy": 5.0},
+        },
+        "explainers": [{"kind": kind, "n_samples": 1, "reservoir": {"size": 5}} for kind in ("ipfi", "isage")],
+    }  # fmt: skip
+    known = Settings(**known)
+    driver = Driver(known, partitions=2, tick=1e-3, models=VersionSource(known).find)
+    given = {partition: test_versions.values(partition, 260 * seed, 260) for partition in range(2)}
+    run_under_faults(driver, given, random.Random(seed))
+    assert driver.differences() == []
+    for partition in range(2):
+        told = [json.loads(value) for _, value, _ in driver.published(partition)["explanations"]]
+        assert {message["version"]["name"] for message in told} == set(test_versions.VERSIONS)
+        assert any(message["challenger"]["difference"]["cross_entropy"]["records"] for message in told)

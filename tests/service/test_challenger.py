@@ -195,14 +195,6 @@ def test_settings_of_a_challenger_that_make_no_sense_are_refused(given, words):
         load_settings(environ={}, overrides={"challenger": given})
 
 
-def test_versions_are_not_compared_with_a_challenger():
-    given = {"challenger": TREE, "models": {"uris": {"1": "m"}}, "record": {"model_version": "v"}}
-    with pytest.raises(
-        SettingsError, match=r"challenger .*: is compared with one model, and models has versions"
-    ):
-        load_settings(environ={}, overrides=given)
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
