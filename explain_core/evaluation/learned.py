@@ -15,6 +15,7 @@ from explain_core.evaluation import learned_kernels as kernels
 from explain_core.evaluation.ensemble_kernels import explain_ensemble
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.tree_kernels import explain_trees
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
 from explain_core.learners.tree import TreeLearner
@@ -39,7 +40,7 @@ class LearnedEvaluator(GenericEvaluator):
         self._explain: Callable[..., bool] = (
             explain_ensemble
             if isinstance(model, TreeEnsemble)
-            else kernels.explain_trees
+            else explain_trees
             if isinstance(model, TreeLearner)
             else kernels.explain_linear
         )

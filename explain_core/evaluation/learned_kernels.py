@@ -20,9 +20,7 @@ from explain_core.kernels import (
     update_smoothers,
 )
 from explain_core.learners.arrays import f8, held, i8, u8
-from explain_core.learners.layout import HEAD, N_CLASSES
 from explain_core.learners.linear_kernels import outputs, predict_rows
-from explain_core.learners.rows import tree_rows
 
 SLOTS = (
     "state", "rows", "starts", "columns", "outside", "codes", "pairs", "counts", "order", "empty", "labels",
@@ -114,15 +112,4 @@ def explain_linear(plan: Any, table: Any, x: Any, y: float) -> Any:
     first, second = np.empty((len(copies), n)), np.empty((len(joining), n))
     predict_rows(table, copies, first)
     predict_rows(table, joining, second)
-    return explained(plan, first, second, y)
-
-
-@compiled
-def explain_trees(plan: Any, table: Any, x: Any, y: float) -> Any:
-    """iPFI and iSAGE of the learners made of trees; see ``explained``."""
-    copies, joining = replaced_copies(plan, x), joining_copies(plan, x)
-    n = i8(table, HEAD)[0, N_CLASSES]
-    first, second = np.empty((len(copies), n)), np.empty((len(joining), n))
-    tree_rows(table, copies, 0, first)
-    tree_rows(table, joining, i8(plan, COUNTS)[0, SAGE_DRAWS], second)
     return explained(plan, first, second, y)

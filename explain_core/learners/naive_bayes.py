@@ -5,11 +5,37 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explain_core.compiling import inlined
+from explain_core.compiling import AVAILABLE, inlined
 from explain_core.learners import layout as at
 from explain_core.sums import COMPENSATED, total
 
 HALF_LOG_TAU = 0.5 * math.log(math.tau)
+
+SURE = 1.25
+"""A square is the C library's pow too where its rounding error is below 0.5/1.25 of a unit in the last place, and pow errs by less than
+0.6 of one (glibc: 0.54)."""
+
+if AVAILABLE:
+    from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
+
+    @intrinsic
+    def fused(typing: Any, a: Any, b: Any, c: Any) -> Any:
+        """a · b + c, rounded once."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.fma(*arguments)
+
+        return a(a, b, c), generate
+
+
+@inlined
+def square(value: float, two: float) -> float:
+    """``value ** two`` in CPython, whose ** is the C library's pow: its square differs from v · v in the last bit now and then."""
+    found = value * value
+    rest: float = fused(value, value, -found)  # type: ignore[call-arg, unused-ignore]
+    if 1e-280 < found < 1e300 and found + SURE * rest == found:
+        return found
+    return math.pow(value, two)
 
 
 @inlined
@@ -65,9 +91,8 @@ def factors(
             if place >= 0 and freedom > 0.0:
                 variance = cells[cell, at.SQUARES] / freedom
                 if variance > 0.0:
-                    # CPython's ** is the C library's pow, whose square differs from v · v in the last bit now and then.
                     terms[place] = (
-                        math.pow(value - cells[cell, at.MEAN], two) / (-2.0 * variance)
+                        square(value - cells[cell, at.MEAN], two) / (-2.0 * variance)
                         - HALF_LOG_TAU
                         - cells[cell, at.HALF_LOG]
                     )
@@ -89,7 +114,8 @@ def normalise(votes: Any, n: int, parts: Any) -> None:
     for i in range(1, n):
         highest = max(votes[i], highest)
     for i in range(n):
-        parts[i] = math.exp(votes[i] - highest)
+        below = votes[i] - highest
+        parts[i] = math.exp(below) if below != 0.0 else 1.0
     whole = highest + math.log(total(parts, n))
     for i in range(n):
         votes[i] = math.exp(votes[i] - whole)

@@ -53,9 +53,8 @@ def append_child(nodes: Any, splits: Any, branch: int, child: int, key: float) -
 
 
 @inlined
-def following(nodes: Any, splits: Any, branch: int, x: Any) -> Any:
-    """``branch.next(x)``; −1 where river has no child for the record: the feature is missing, or the category new."""
-    value = x[nodes[branch, at.COLUMN]]
+def toward(nodes: Any, splits: Any, branch: int, value: float) -> Any:
+    """The child to which a value of the branch's feature goes; −1 where river has none: the feature is missing, or the category new."""
     if math.isnan(value):
         return -1
     kind = nodes[branch, at.KIND]
@@ -67,6 +66,12 @@ def following(nodes: Any, splits: Any, branch: int, x: Any) -> Any:
     while child >= 0 and splits[child, at.KEY] != value:
         child = nodes[child, at.NEXT]
     return child
+
+
+@inlined
+def following(nodes: Any, splits: Any, branch: int, x: Any) -> Any:
+    """``branch.next(x)``; −1 where river has no child for the record."""
+    return toward(nodes, splits, branch, x[nodes[branch, at.COLUMN]])
 
 
 @inner

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from river import drift, forest, tree
 
+from explain_core.evaluation.choice import choose
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.base import LearnerState
-from explain_core.learners.rows import predict_rows
 from explain_core.learners.tree import TreeLearner
 from explain_core.learners.trees import tree_learner
 from explain_core.state import StateError, block
@@ -112,35 +114,19 @@ def test_a_state_of_other_shapes_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_rows_are_predicted_as_records_are(name: str) -> None:
-    learner, rng = taught(name, 500), random.Random(2)
-    base = np.array([learner.columns.row(x).copy() for x, _, _ in STREAMS[name][:40]])
-    for like in (0, 1, 2):
-        for x in base[:20]:
-            copies, current = [x.copy()], [x.copy() for _ in range(max(like, 1))]
-            for i in range(24):
-                before = x if like == 0 else current[i % like]
-                row = before.copy()
-                for column in rng.sample(range(len(x)), 2):
-                    row[column] = base[rng.randrange(len(base)), column]
-                if like:
-                    current[i % like] = row
-                copies.append(row)
-            rows = np.array(copies[1:])
-            out = np.empty((len(rows), learner.n_classes))
-            predict_rows(learner.arrays.table, rows, like, out)
-            for row, found in zip(rows, out, strict=True):
-                record = {
-                    name: list(learner.columns.codes[name])[int(cell)]
-                    if name in learner.columns.codes
-                    else cell
-                    for name, cell in zip(learner.columns.names, row.tolist(), strict=True)
-                    if cell == cell
-                }
-                expected = learner.predict(record)
-                if not isinstance(expected, dict):
-                    assert [expected] == found.tolist()
-                    continue
-                assert [expected.get(label, 0.0) for label in learner.labels] == found[
-                    : len(learner.labels)
-                ].tolist()
+def test_a_grown_tree_is_explained_as_its_predictions_say(name: str) -> None:
+    """What walks share gives the bits of predicting each copy by itself, along deep ways with values that are missing."""
+    learner = taught(name, 500)
+    settings: dict[str, Any] = {"task": learner.task, "n_samples": 3, "size": 30, "seed": 5}
+    pairs = [
+        [kind(learner, evaluator=how, **settings) for how in ("generic", choose(learner))]
+        for kind in (IncrementalPFI, IncrementalSAGE)
+    ]
+    for x, y, _ in STREAMS[name][400:480]:
+        for slow, fast in pairs:
+            slow.explain_one(x, y)
+            fast.explain_one(x, y)
+            if slow.increments is not None:
+                np.testing.assert_array_equal(slow.increments, fast.increments)
+            assert slow._rng.state == fast._rng.state
+    assert all(slow.explanation.n == 50 and not fast.evaluator.fallbacks for slow, fast in pairs)
