@@ -178,14 +178,20 @@ def part_ways(
     come behind them. Returns where those begin and end, the child that the record goes to, and how many parts there are now.
     """
     nodes, splits = i8(table, at.NODES), f8(table, at.SPLITS)
-    c = nodes[node, at.COLUMN]
+    c, threshold = nodes[node, at.COLUMN], splits[node, at.THRESHOLD]
+    left, right = nodes[node, at.LEFT], nodes[node, at.RIGHT]
+    compares = nodes[node, at.KIND] == at.THRESHOLDED
     mine, by = next_node(table, nodes, splits, node, x[c])
     off, n = first, 0
     for i in range(first, end):
         part = stack[i]
         walk, until = ways[part, WALK], since[c, ways[part, WALK]]
         if until > ways[part, FROM]:
-            child, times = next_node(table, nodes, splits, node, rows[c, walk])
+            value, child, times = rows[c, walk], left, 1
+            if not compares or value != value:
+                child, times = next_node(table, nodes, splits, node, value)
+            elif not value <= threshold:
+                child = right
             if child != mine or times != by:
                 stack[off], goals[off] = part, child
                 off += 1
