@@ -13,18 +13,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.compiling import allocating, compiled, inlined, inner
-from explain_core.evaluation.learned_kernels import (
-    COLUMNS,
-    COUNTS,
-    EMPTY,
-    ORDER,
-    PFI_DRAWS,
-    ROWS,
-    SAGE_DRAWS,
-    STARTS,
-    STATE,
-    explained,
-)
+from explain_core.evaluation import learned_kernels as slots
 from explain_core.kernels import below, draw_order, put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import scale_votes
@@ -72,11 +61,8 @@ def meet(table: Any, node: int, met: Any, places: Any, terms: Any) -> None:
     leaves, stats, classes = i8(table, at.LEAVES), f8(table, at.STATS), i8(table, at.CLASSES)
     met[NODE], met[VOTES], met[OBSERVERS], met[MIXES], met[READY] = node, 0, 0, 0, 1
     if is_regression(table):
-        met[VOTES] = 1
-        if asks_all(table, leaf):
-            met[MIXES], met[READY] = 1, 0
-        else:
-            terms[OWN, 0] = f8(table, at.WEIGHTS)[leaf, at.TARGET]
+        met[VOTES], met[MIXES] = 1, 1 if asks_all(table, leaf) else 0
+        terms[OWN, 0] = f8(table, at.WEIGHTS)[leaf, at.TARGET]
         return
     n = leaves[leaf, at.COUNT]
     if not uses_bayes(table, leaf):
@@ -93,8 +79,8 @@ def meet(table: Any, node: int, met: Any, places: Any, terms: Any) -> None:
     observers, k = i8(table, at.OBSERVERS), 0
     observer = leaves[leaf, at.FIRST]
     while observer >= 0:
-        met[N_LEAF + k], met[N_LEAF + room + k] = observer, observers[observer, at.FEATURE]
-        met[N_LEAF + 2 * room + k] = 0
+        met[N_LEAF + k], met[N_LEAF + 2 * room + k] = observer, 0
+        met[N_LEAF + room + k] = observers[observer, at.FEATURE]
         k += 1
         observer = observers[observer, at.NEXT_OBSERVER]
     met[OBSERVERS] = k
@@ -103,7 +89,7 @@ def meet(table: Any, node: int, met: Any, places: Any, terms: Any) -> None:
 @inlined
 def add_votes(
     table: Any, node: int, walk: int, a: int, b: int, times: int, x: Any, rows: Any, since: Any, met: Any, places: Any, terms: Any,
-    others: Any, mixed: Any, parts: Any, out: Any, row: int, stride: int,
+    others: Any, mixed: Any, parts: Any, out: Any, first: int, stride: int,
 ) -> None:  # fmt: skip
     """Add the votes of the leaf met last to those of a walk's steps from a to b: ``leaves.predict_leaf``."""
     leaf, room, n, k_end = i8(table, at.NODES)[node, at.LEAF_OF], len(x), met[VOTES], met[OBSERVERS]
@@ -149,7 +135,7 @@ def add_votes(
         for s in range(step, end):
             for _ in range(times):
                 for i in range(n):
-                    out[row + s * stride, classes[leaf, i]] += terms[of, i]
+                    out[first + s * stride, classes[leaf, i]] += terms[of, i]
         step = end
 
 
@@ -210,17 +196,6 @@ def part_ways(
     return off, off + n, mine, known
 
 
-@inlined
-def put_in_order(stack: Any, goals: Any, first: int, end: int) -> None:
-    """Order parts by their goals."""
-    for i in range(first + 1, end):
-        j = i
-        while j > first and goals[j - 1] > goals[j]:
-            goals[j - 1], goals[j] = goals[j], goals[j - 1]
-            stack[j - 1], stack[j] = stack[j], stack[j - 1]
-            j -= 1
-
-
 @inner
 def predict_walks(
     table: Any, root: int, plan: Any, x: Any, steps: int, own_rows: Any, own_since: Any, own_stacks: Any, own_ways: Any,
@@ -232,8 +207,8 @@ def predict_walks(
     terms, others, out = held(own_terms), held(own_others), held(own_out)
     stack, goals, on = stacks[0], stacks[1], stacks[2]
     nodes, alternates = i8(table, at.NODES), i8(table, at.ALTERNATES)
-    starts, columns = i8(plan, STARTS), i8(plan, COLUMNS)
-    m, sage_m = i8(plan, COUNTS)[0, PFI_DRAWS], i8(plan, COUNTS)[0, SAGE_DRAWS]
+    starts, columns = i8(plan, slots.STARTS), i8(plan, slots.COLUMNS)
+    m, sage_m = i8(plan, slots.COUNTS)[0, slots.PFI_DRAWS], i8(plan, slots.COUNTS)[0, slots.SAGE_DRAWS]
     copies, adaptive, asked = 1 + (starts.shape[1] - 1) * m, len(alternates) > 0, 0
     out[:, :] = 0.0
     # The record itself; then those of iPFI's copies that may be predicted otherwise, and iSAGE's.
@@ -274,33 +249,14 @@ def predict_walks(
                     for i in range(first, end):
                         part = stack[i]
                         walk, a, b = ways[part, WALK], ways[part, FROM], ways[part, TO]
-                        row, stride, times = walk, 1 if walk < copies else sage_m, 1
-                        if not is_leaf:
-                            times = ways[part, TIMES]
-                            ways[part, REACHED] += times
+                        stride, times = 1 if walk < copies else sage_m, 1 if is_leaf else ways[part, TIMES]
+                        ways[part, REACHED] += 0 if is_leaf else times
                         add_votes(
-                            table,
-                            leaf,
-                            walk,
-                            a,
-                            b,
-                            times,
-                            x,
-                            rows,
-                            since,
-                            met,
-                            places,
-                            terms,
-                            others,
-                            mixed,
-                            parts,
-                            out,
-                            row,
-                            stride,
-                        )
+                            table, leaf, walk, a, b, times, x, rows, since, met, places, terms, others, mixed, parts, out, walk, stride
+                        )  # fmt: skip
                         if is_leaf and adaptive:
                             for s in range(a, b):
-                                share(table, ways[part, REACHED], parts, out[row + s * stride])
+                                share(table, ways[part, REACHED], parts, out[walk + s * stride])
                 if is_leaf:
                     break
                 if turn == 0:
@@ -309,8 +265,6 @@ def predict_walks(
                 first, end, mine, known = part_ways(
                     table, node, first, end, x, rows, since, stack, goals, on, ways, known
                 )
-                if nodes[node, at.KIND] != at.THRESHOLDED:
-                    put_in_order(stack, goals, begin, first)
                 while begin < first:
                     frames[n, AT], frames[n, FIRST] = goals[begin], begin
                     while begin < first and goals[begin] == frames[n, AT]:
@@ -323,14 +277,14 @@ def predict_walks(
 @allocating
 def draw_walks(plan: Any) -> Any:
     """The drawn row of each walk: 0 for the record itself, iPFI's for each player, and iSAGE's; ``state`` and ``order`` change."""
-    counts, state, n_rows = i8(plan, COUNTS)[0], u8(plan, STATE)[0], f8(plan, ROWS).shape[0]
-    players = i8(plan, STARTS).shape[1] - 1
-    copies, sage_m = players * counts[PFI_DRAWS], counts[SAGE_DRAWS] if players > 0 else 0
+    counts, state, n_rows = i8(plan, slots.COUNTS)[0], u8(plan, slots.STATE)[0], f8(plan, slots.ROWS).shape[0]
+    players = i8(plan, slots.STARTS).shape[1] - 1
+    copies, sage_m = players * counts[slots.PFI_DRAWS], counts[slots.SAGE_DRAWS] if players > 0 else 0
     drawn = np.zeros(1 + copies + sage_m, np.int64)
     for k in range(1, 1 + copies):
         drawn[k] = below(state, n_rows)
     if sage_m > 0:
-        put(draw_order(state[1:], n_rows, sage_m, i8(plan, ORDER)[0]), drawn[1 + copies :])
+        put(draw_order(state[1:], n_rows, sage_m, i8(plan, slots.ORDER)[0]), drawn[1 + copies :])
     return drawn
 
 
@@ -338,13 +292,9 @@ def draw_walks(plan: Any) -> Any:
 def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: Any) -> None:
     """What a tree learner predicts for the record, iPFI's copies and iSAGE's: probabilities, rows × codes, or numbers, rows × 1."""
     columns, size, walks = len(x), out.shape[1], len(drawn)
-    starts, order, of_players, matrix = (
-        i8(plan, STARTS)[0],
-        i8(plan, ORDER)[0],
-        i8(plan, COLUMNS)[0],
-        f8(plan, ROWS),
-    )
-    m = i8(plan, COUNTS)[0, PFI_DRAWS]
+    starts, order = i8(plan, slots.STARTS)[0], i8(plan, slots.ORDER)[0]
+    of_players, matrix = i8(plan, slots.COLUMNS)[0], f8(plan, slots.ROWS)
+    m = i8(plan, slots.COUNTS)[0, slots.PFI_DRAWS]
     copies, empty = 1 + (len(starts) - 1) * m, len(order) - steps
     # Columns × walks: the drawn rows, and the step from which on it is the record's value; 0 where they are the same.
     rows, since = np.empty((columns, walks)), np.zeros((columns, walks), np.int64)
@@ -370,14 +320,13 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
     mixed, parts = np.empty(columns), np.empty(size)
     met[NODE] = -1
     members, trees = i8(table, at.MEMBERS), i8(table, at.TREES)
+    out[:, :] = 0.0
     if len(members) == 0:
-        out[:, :] = 0.0
         if trees[0, at.ROOT] >= 0:
             predict_walks(
                 table, trees[0, at.ROOT], plan, x, steps, rows, since, stacks, ways, frames, met, places, terms, others, mixed, parts, out,
             )  # fmt: skip
         return
-    out[:, :] = 0.0
     regression, vote = is_regression(table), np.empty((len(out), size))
     predicted = np.zeros((len(out) if regression else 0, len(members)))
     accuracy, numbers, labels = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
@@ -399,11 +348,8 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
             for c in range(len(out)):
                 predicted[c, member] = vote[c, 0]
             continue
-        right = (
-            accuracy[member, at.CORRECT] / accuracy[member, at.ALL]
-            if accuracy[member, at.ALL] != 0.0
-            else 0.0
-        )
+        asked = accuracy[member, at.ALL]
+        right = accuracy[member, at.CORRECT] / asked if asked != 0.0 else 0.0
         weight = right if right > 0.0 and numbers[0, at.WEIGHTED] != 0.0 else 1.0
         for c in range(len(out)):
             for i in range(n):
@@ -425,11 +371,11 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
 @compiled
 def explain_trees(plan: Any, table: Any, x: Any, y: float) -> Any:
     """iPFI and iSAGE of the learners made of trees; see ``explain_core.evaluation.learned_kernels.explained``."""
-    drawn, sage_m = draw_walks(plan), i8(plan, COUNTS)[0, SAGE_DRAWS]
-    players = i8(plan, STARTS).shape[1] - 1
-    copies, steps = 1 + players * i8(plan, COUNTS)[0, PFI_DRAWS], 0
+    drawn, sage_m = draw_walks(plan), i8(plan, slots.COUNTS)[0, slots.SAGE_DRAWS]
+    players = i8(plan, slots.STARTS).shape[1] - 1
+    copies, steps = 1 + players * i8(plan, slots.COUNTS)[0, slots.PFI_DRAWS], 0
     if sage_m > 0 and players > 0:
-        steps = players - (1 if f8(plan, EMPTY).shape[1] > 0 else 0)
+        steps = players - (1 if f8(plan, slots.EMPTY).shape[1] > 0 else 0)
     out = np.empty((copies + steps * sage_m, i8(table, at.HEAD)[0, at.N_CLASSES]))
     predict_copies(plan, table, x, drawn, steps, out)
-    return explained(plan, out[:copies], out[copies:], y)
+    return slots.explained(plan, out[:copies], out[copies:], y)
