@@ -34,19 +34,25 @@ class Smoother:
     is bias-corrected, φ_t / (1 − (1−α)ⁿ): the mean with weights that sum to W_t = 1 + (1−α) W_{t−1}, by Welford's
     recursion with step 1/W_t. ``alpha=None`` (static setting) forgets nothing: W_t = t, the plain mean.
 
-    The variance of the mean is σ² · Σ w², where Σ w² = α/(2−α) · (1+q)/(1−q), q = (1−α)ⁿ (iPFI Thm 3). That is right
-    for independent Δ. Draws from a shared geometric reservoir of L rows correlate the Δ: a row stays L steps on
-    average. With ``memory`` = L, Δ is taken for the sum of white noise and of a part of variance V whose
-    autocovariance is V (1 − 1/L)^k; the variance of the mean is then Σ w² · (σ² − V + κ V). V follows from G, the mean
-    of r · S_prev, where S ← (1 − 1/L) S + r and r = Δ − φ_prev; see ``_mixing`` for what φ, which follows the slow part
-    too, hides of it. G forgets ten times more slowly than φ and the reservoir. V is s σ²/L, s being the share of the
-    increments' variance that is due to the row drawn: s̃ = G's estimate has the standard error e, known where there is no slow
-    part, and is weighed against the prior density exp(−s/p)/p on s ≥ 0: with u = s̃ − e²/p, (u + √(u² + 4e²))/2 is above
-    the mean of what is left, a normal distribution cut off at 0, by at most 0.4 e. One draw for each increment has p = ¼. In the mean of
-    ``draws`` = m of them what is not due to the row drawn or to the record alone is m times rarer; where these two make the same share, as
-    in a loss that is symmetric in both, p = m/(m + 3). Where there is a slow part, V is known from few independent rows, some f = (1 − r²)/(1 + r²)
-    for each record in G's memory, r = 1 − 1/L: κ V is raised by the factor 1 + 2.42/f, the square of the 97.5 % quantile
-    of Student's distribution over that of the normal one to first order. (``python -m experiments.coverage``: what comes of it.)
+    For independent Δ the variance of the mean is σ² · Σ w², where Σ w² = α/(2−α) · (1+q)/(1−q), q = (1−α)ⁿ (iPFI Thm 3).
+    Draws from a shared geometric reservoir of L rows correlate the Δ: a row stays L steps on average. With ``memory`` = L:
+
+    - Δ counts as the sum of white noise and of a slow part of variance V, whose autocovariance is V (1 − 1/L)^k. The variance
+      of the mean is then Σ w² · (σ² − V + κ V).
+    - V follows from G, the mean of r · S_prev, where S ← (1 − 1/L) S + r and r = Δ − φ_prev. φ follows the slow part too and
+      hides some of it: see ``_mixing``. G forgets ten times more slowly than φ and the reservoir.
+    - V is s σ²/L, s being the share of the increments' variance that is due to the row drawn. G's estimate s̃ has the standard
+      error e, which is known where there is no slow part. It is weighed against the prior density exp(−s/p)/p on s ≥ 0. With
+      u = s̃ − e²/p, s is taken as (u + √(u² + 4e²))/2. That is above the mean of what is left, a normal distribution cut off
+      at 0, by at most 0.4 e.
+    - One draw for each increment has p = ¼. In the mean of ``draws`` = m of them, what is not due to the row drawn or to the
+      record alone is m times smaller. Where these two make the same share, as in a loss that is symmetric in both,
+      p = m/(m + 3).
+    - Where there is a slow part, V is known from few independent rows: some f = (1 − r²)/(1 + r²) for each record in G's
+      memory, r = 1 − 1/L. So κ V is raised by the factor 1 + 2.42/f, the square of the 97.5 % quantile of Student's
+      distribution over that of the normal one, to first order.
+
+    ``python -m experiments.coverage`` shows what comes of it.
 
     Shapes: every array has the ``shape`` given; ``grow`` adds columns for features met later, whose mean begins with
     the next observation: each column has n and weights of its own.

@@ -62,18 +62,18 @@ class SteadinessState(State, frozen=True):
 class Steadiness:
     """Watches a smoother, block by block, for what its standard error does not know.
 
-    - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. Where one differs by more than
-      four standard errors (more for skewed increments, by Cornish and Fisher, and for a plain mean, which never forgets), each column
-      of that loss gets a *lag*: how far φ is behind, plus one standard error. The lag decays as φ forgets. While it exceeds half the standard error of φ, the band is not
-      settled. Below that the band is wider by the lag. While it exceeds a tenth, the covariance term G, which would take the change
-      for dependence, keeps its ratio to the variance.
-    - **An alarm** (``changed``): what sees slower and smaller changes says how far a mean moved, and when. What φ owes is noted alike,
-      for its column.
-    - **Few informative observations**: the standard error of n observations of skewness γ is itself known from about n/γ² of
-      them only. The band is wider by the share (1.5 γ² + 4)/n, with n corrected for dependence. γ is the largest of late, raised by 1 + 2/√B, where
-      B is the number of blocks that contribute to it (participation ratio): a heavy tail whose extremes have not come yet is seen in few.
-      That share is at most 1.5. To withhold such bands instead would leave those that look best because their extremes have not come.
-      Only those of less than n/γ² = ½ are withheld.
+    - **A change**: the means of the newest 1, 4 and 16 blocks are compared with the mean before. If one differs by more than
+      four standard errors, each column of that loss gets a *lag*: how far φ is behind, plus one standard error. (The limit is
+      higher for skewed increments, by Cornish and Fisher, and for a plain mean, which never forgets.) The lag decays as φ
+      forgets. While it exceeds half the standard error of φ, the band is not settled; below that the band is wider by the lag.
+      While it exceeds a tenth, the covariance term G keeps its ratio to the variance: it would take the change for dependence.
+    - **An alarm** (``changed``): alarms see slower and smaller changes, and say how far a mean moved, and when. Its column gets
+      a lag in the same way.
+    - **Few informative observations**: the standard error of n observations of skewness γ is itself known from only about
+      n/γ² of them. The band is wider by the share (1.5 γ² + 4)/n, at most 1.5, with n corrected for dependence. γ is the
+      largest of late, raised by 1 + 2/√B, where B is the number of blocks that contribute to it (participation ratio): a heavy
+      tail whose extremes have not come yet is seen in few blocks. Only bands with n/γ² below ½ are withheld. To withhold more
+      would leave those that look best because their extremes have not come.
     - **A new column**: nothing is settled before 1,500 observations. A feature met late is replaced, at first, by rows of the
       reservoir that lack it; four reservoir sizes later its mean begins anew.
 
