@@ -108,6 +108,11 @@ def check(condition: bool, text: str) -> None:
 
 def check_row(name: str, row: Mapping[str, Any]) -> None:
     """Raise ``StateError`` where a record has a value that none has."""
+    try:
+        if all(map(math.isfinite, row.values())):
+            return
+    except (TypeError, OverflowError):  # a string, or a whole number beyond all doubles
+        pass
     for feature, value in row.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise StateError(f"{name}: feature {feature!r} is {value}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
+import random
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,17 +45,23 @@ def load_model(settings: ModelSettings, seed: int, labels: Sequence[Any] | None 
         raise UserError(
             f"model.params: {', '.join(settings.params)} without model.factory; the default pipeline takes none"
         )
-    made = (
-        _make(settings.factory, settings.params, seed) if settings.factory else default_model(settings.task)
-    )
+    key = f"{settings.factory} {settings.task} {settings.params!r}"
+    repeats = not settings.static and settings.learner != "river"
+    made = _again(key, settings.params, seed) if repeats else None
+    if made is None and settings.factory:
+        made = _make(settings.factory, settings.params, seed)
+    elif made is None:
+        made = default_model(settings.task)
     task: Task = "regression" if settings.task == "regression" else "classification"
     try:
-        learner = None if settings.static or settings.learner == "river" else learner_of(made, task)
+        learner = learner_of(made, task) if repeats else None
         model = learner or wrap(made, task)
     except ValueError as error:
         raise UserError(
             f"model.factory: {settings.factory} with model.task {settings.task}: {error}"
         ) from None
+    if learner is not None and (settings.factory is None or _import(settings.factory) is type(made)):
+        _UNTAUGHT[key] = made
     if not settings.static and type(model).learn is Model.learn:
         raise UserError(
             f"model.factory: {settings.factory} makes a {type(made).__name__}, which cannot learn one record at a time; "
@@ -265,6 +273,20 @@ def trusted_modules(settings: SourceSettings) -> list[str]:
     """Modules whose classes a snapshot of the model may hold besides river's: those that the settings name."""
     factory = [settings.factory.partition(":")[0]] if settings.factory else []
     return [*factory, *settings.modules]
+
+
+_UNTAUGHT: dict[str, Any] = {}
+"""River models whose learners learn instead of them, by what made them: to construct a forest takes longer than to restore its learner."""
+
+
+def _again(key: str, given: dict[str, Any], seed: int) -> Any:
+    """A river model as it would be made, from one that was made before and never learns; None where there is none."""
+    made: Any = _UNTAUGHT.get(key)
+    if isinstance(getattr(made, "_rng", None), random.Random) and "seed" not in given:
+        made = copy.copy(made)
+        made.seed = seed % 2**31
+        made._rng = random.Random(made.seed)
+    return made
 
 
 def _import(factory: str) -> Any:

@@ -11,6 +11,7 @@ import pytest
 
 from explain_core import losses
 from service.errors import UserError
+from service.fold import models
 from service.fold.models import load_model
 from service.settings import ModelSettings
 
@@ -130,3 +131,31 @@ def test_a_model_that_cannot_learn_must_be_static(tmp_path: Path, monkeypatch: p
         load_model(ModelSettings(factory="frozen_model:make"), 0)
     static = load_model(ModelSettings(factory="frozen_model:make", static=True), 0)
     assert static.predict({"a": 1}) == {0: 0.5, 1: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("factory", "params"),
+    [
+        ("river.forest:ARFClassifier", {"n_models": 3}),
+        ("river.tree:HoeffdingAdaptiveTreeClassifier", {"grace_period": 20}),
+        ("river.forest:ARFClassifier", {"n_models": 3, "seed": 9}),
+    ],
+)
+def test_a_model_that_is_made_again_has_its_own_seed_and_state(factory: str, params: dict[str, Any]) -> None:
+    """The river model behind a learner is made once, and learns nothing: what came before must not show."""
+    settings = ModelSettings(factory=factory, params=params)
+    samples = stream("binary", 300)
+
+    def taught(seed: int) -> tuple[Any, ...]:
+        model = load_model(settings, seed)
+        for x, y in samples:
+            model.learn(x, y)
+        return model.wrapped.seed, [model.predict(x) for x, _ in samples], model.state()  # type: ignore[attr-defined]
+
+    models._UNTAUGHT.clear()
+    alone = {}
+    for seed in (1, 2):
+        alone[seed] = taught(seed)
+        models._UNTAUGHT.clear()
+    assert [taught(seed) for seed in (2, 1, 2)] == [alone[2], alone[1], alone[2]]
+    assert (alone[1] == alone[2]) == ("seed" in params)
