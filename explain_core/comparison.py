@@ -132,12 +132,13 @@ class PairedDifferences:
         for pair in self._pairs.values():
             pair.align()
 
-    def update(self, own: Sequence[float], other: Sequence[float]) -> None:
-        """Take in the losses of both models for a record, which the challenger's estimators have explained, and then the model's too, or not."""
+    def update(self, own: Sequence[float], other: Sequence[float], explained: bool = True) -> None:
+        """Take in the losses of both models for a record; ``explained``: the challenger's estimators may have explained it, and then the model's too."""
         for sequence, a, b in zip(self._losses.values(), own, other, strict=True):
             sequence.add(b - a)
-        for pair in self._pairs.values():
-            pair.update()
+        if explained:
+            for pair in self._pairs.values():
+                pair.update()
 
     def loss(self, name: str) -> Interval:
         """The mean difference of a loss; below 0 the challenger's is smaller."""

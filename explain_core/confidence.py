@@ -102,9 +102,10 @@ class ConfidenceSequence:
 
     def add(self, value: float) -> None:
         """Add a value. Raises ``ValueError`` where it is not finite."""
-        if not math.isfinite(value):
-            raise ValueError(f"difference: {value} is not a finite number")
-        value = min(max(value, -HUGE), HUGE)
+        if not -HUGE <= value <= HUGE:
+            if not math.isfinite(value):
+                raise ValueError(f"difference: {value} is not a finite number")
+            value = math.copysign(HUGE, value)
         self._seen += 1
         if self._first == 0.0:
             self._sizes += abs(value)
@@ -112,7 +113,7 @@ class ConfidenceSequence:
                 self._first = WIDE * self._sizes / self._seen
             return
         limit = self._limit
-        x = min(max(value, -limit), limit)
+        x = value if -limit <= value <= limit else math.copysign(limit, value)
         off = x - (self._total / self._n if self._n else 0.0)
         self._n += 1
         self._total += x

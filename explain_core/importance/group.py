@@ -83,6 +83,8 @@ class EstimatorGroup:
 
     def observe(self, x: Row) -> None:
         """``IncrementalEstimator.observe`` of each."""
+        if tuple(x) == self._names:
+            return
         first = self.estimators[0]
         for estimator in self.estimators:
             estimator._check(x)

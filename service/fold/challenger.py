@@ -74,8 +74,9 @@ class Challenger:
     ) -> list[float]:
         """``ExplainedModel.learn``, and the differences to the model's own losses. Raises ``ChallengerFailed``."""
         try:
+            explained = self.explained.explains
             losses = self.explained.learn(x, y, weight, prediction)
-            self._differences.update(own, losses)
+            self._differences.update(own, losses, explained)
         except Exception as error:
             raise ChallengerFailed from error
         return losses

@@ -5,9 +5,10 @@ Each output topic carries a chain per partition, which ``explain_client.chain`` 
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
@@ -62,13 +63,19 @@ class Output(NamedTuple):
     event: Event | None = None
 
 
+@functools.cache
+def _packed(numbers: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<q{numbers}d").pack
+
+
 def trace(offset: int, prediction: Prediction, losses: Sequence[float], labels: int) -> bytes:
     """What the fold digest covers of a record: offset, the prediction of each label's code, and losses."""
     if isinstance(prediction, float):
-        values = [prediction, *losses]
+        values = [prediction]
     else:
-        values = [*(prediction.get(label, 0.0) for label in range(labels)), *losses]
-    return struct.pack(f"<q{len(values)}d", offset, *values)
+        get = prediction.get
+        values = [get(label, 0.0) for label in range(labels)]
+    return _packed(len(values) + len(losses))(offset, *values, *losses)
 
 
 class Chain:
