@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -12,10 +13,13 @@ from service.errors import UserError
 from service.join.store import Changes
 
 if TYPE_CHECKING:
-    from rocksdict import Rdict
+    from rocksdict import Cache, Rdict
 
 MEMORY_BYTES = 32 * 2**20
-"""Of a partition, for the newest writes; as much again for blocks that are read."""
+"""Of a partition, for the newest writes."""
+
+CACHE_BYTES = 96 * 2**20
+"""Of a process, for the blocks that are read in all its partitions."""
 
 _ENTRY, _INDEX, _CHECKPOINT = b"e", b"i", b"p"
 
@@ -28,11 +32,11 @@ class Rocks:
 
     def __init__(self, folder: Path) -> None:
         try:
-            from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch
+            from rocksdict import BlockBasedOptions, Options, Rdict, WriteBatch
         except ImportError:
             raise UserError("join: its store needs rocksdict; install explanation-sidecar[join]") from None
         blocks = BlockBasedOptions()
-        blocks.set_block_cache(Cache(MEMORY_BYTES))
+        blocks.set_block_cache(_cache())
         # Most ids that are looked up are not there: an event's, before it is taken in.
         blocks.set_bloom_filter(10, False)
         blocks.set_cache_index_and_filter_blocks(False)
@@ -99,6 +103,13 @@ class Rocks:
 
     def close(self) -> None:
         self._db.close()
+
+
+@functools.cache
+def _cache() -> Cache:
+    from rocksdict import Cache
+
+    return Cache(CACHE_BYTES)
 
 
 def delete(folder: Path) -> None:
