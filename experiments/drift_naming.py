@@ -218,8 +218,11 @@ def main() -> None:
 @click.option("--pairs", type=click.IntRange(min=2), default=100, show_default=True)
 @click.option("--first-seed", default=0, show_default=True, help="Of the pairs: others are other rows.")
 @click.option("--unequal", is_flag=True, help="Windows of unequal size alone.")
+@click.option("--set", "sets", multiple=True, type=click.Choice(SETS), help="These data sets alone.")
 @quick_option
-def without(data: Path, pairs: int, first_seed: int, unequal: bool, quick: bool) -> None:
+def without(
+    data: Path, pairs: int, first_seed: int, unequal: bool, sets: tuple[str, ...], quick: bool
+) -> None:
     """Windows without drift."""
     sizes = [(500, 8_000), (8_000, 500)]
     if not unequal:
@@ -228,7 +231,7 @@ def without(data: Path, pairs: int, first_seed: int, unequal: bool, quick: bool)
         pairs, sizes = 3, sizes[:2]
     report = Report("data", "rows", "pairs", "a cause", "concept: mean", "SE of it", "SD / SE", "inputs: mean", "SE of it", "SD / SE", box=None)  # fmt: skip
     total = named = 0
-    for name in SETS[: 1 if quick else None]:
+    for name in (sets or SETS)[: 1 if quick else None]:
         fitted = prepare(name, data)
         for size in sizes:
             each = track(range(first_seed, first_seed + pairs), f"{name}, {size}", pairs, True)

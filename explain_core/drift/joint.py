@@ -69,6 +69,14 @@ def standard_error(first: Values, second: Values) -> Values:
     return np.sqrt(sum(part.var(axis=-1, ddof=1) / part.shape[-1] for part in (first, second)))  # type: ignore[no-any-return]
 
 
+def skewness(first: Values, second: Values) -> Values:
+    """Of the same sums, each a sum of independent terms; 0 where nothing varies. Of windows that are alike the two parts cancel."""
+    parts = [part - part.mean(axis=-1, keepdims=True) for part in (first, second)]
+    third = sum((part**3).sum(axis=-1) / part.shape[-1] ** 3 for part in parts)
+    cubed = standard_error(first, second) ** 3
+    return np.asarray(np.divide(third, cubed, out=np.zeros_like(cubed), where=cubed > 0.0))
+
+
 def clocks(windows: tuple[Window, Window]) -> list[str]:
     """The features that grow, or fall, from row to row of both windows, and share no values: times, counters."""
     found = []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
+from explain_core.drift import dbshap, joint
 from explain_core.drift.binning import make_bins
 from explain_core.drift.conditional import CellIndex, Trees
 from explain_core.drift.tree import DEPTH, MIN_ROWS, fit, rank_by_score
@@ -110,3 +111,24 @@ def test_each_window_has_its_own_tree():
     cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     assert fitted.at(0, cells)[:, 1].tolist() == [0.0, 0.0, 1.0, 1.0]
     assert fitted.at(1, cells)[:, 1].tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_the_shorter_window_is_evaluated_whole():
+    short, long = ([({"a": float(i % 7)}, i % 2) for i in range(n)] for n in (500, 8_000))
+    for windows, evaluated in (((short, long), (500, 4_500)), ((long, short), (4_500, 500))):
+        change = dbshap(
+            *windows, hypothesis=lambda x: {0: 1.0}, factorisation="joint", max_samples=5_000, bootstrap=0
+        )
+        assert (change.baseline.evaluated, change.target.evaluated) == evaluated
+
+
+def test_intervals_allow_for_the_skewness_of_the_shorter_window():
+    """The mean of n exponential values has a skewness of 2/√n; that of two alike, of opposite signs, none."""
+    values = np.random.default_rng(1).exponential(size=(1, 20_000))
+    assert joint.skewness(values, np.zeros((1, 500)))[0] == pytest.approx(2.0 / np.sqrt(20_000), rel=0.1)
+    assert joint.skewness(values, -values)[0] == pytest.approx(0.0, abs=1e-12)
+    assert joint.skewness(np.ones((1, 9)), np.ones((1, 5)))[0] == 0.0
+    rare, none = ([({}, int(i % 50 < hits)) for i in range(n)] for n, hits in ((100, 1), (5_000, 0)))
+    change = dbshap(rare, none, hypothesis=lambda x: {0: 1.0}, factorisation="joint", bootstrap=0)
+    cause = change.joint.concept
+    assert (cause.high - cause.value) / cause.std > 2.276 * 1.5  # Student's with 99 degrees of freedom
