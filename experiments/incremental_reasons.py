@@ -11,6 +11,8 @@ questions, and each row of the table makes them differ in less:
 - *before*: batch PFI on the records of the interval by the model as it was at its beginning.
 
 The reference is interval PFI: the model at the end of the interval, on the records of the interval that it has learnt by then.
+With ``--still`` the model stops learning, and ``--shuffle`` takes time out of the records: what is left says which of the two it was.
+Figures of a model that stands still begin when iPFI has forgotten what was before, 2/α records later.
 """
 
 from __future__ import annotations
@@ -75,8 +77,13 @@ def batch(model: Model, records: list[tuple[Any, Any]], **settings: Any) -> Arra
     return pfi.explanation.values
 
 
-def followed(table: Table, model: Model, length: int, title: str) -> tuple[dict[str, list[Array]], float]:
-    """The values of each row of the table, and of the reference, at the end of each interval but the first; the accuracy."""
+def followed(
+    table: Table, model: Model, length: int, still: int, title: str
+) -> tuple[dict[str, list[Array]], float]:
+    """The values of each row of the table, and of the reference, at the end of each interval but the first; the accuracy.
+
+    The model learns from the first ``still`` records.
+    """
     settings: dict[str, Any] = {"losses": list(LOSSES), "features": table.features}
     ipfi, other, large, late = (
         Increments(model, **settings, **own) for own in ({}, {"seed": 1}, {"size": 1_000}, {})
@@ -89,7 +96,8 @@ def followed(table: Table, model: Model, length: int, title: str) -> tuple[dict[
         right += bool(prediction) and max(prediction, key=prediction.get) == y
         for estimator in (ipfi, other, large):
             estimator.explain(x, y, prediction)
-        model.learn(x, y)
+        if t <= still:
+            model.learn(x, y)
         late.explain(x, y, model.predict(x))
         if t % length == 0:
             if t > length:
@@ -115,25 +123,37 @@ def followed(table: Table, model: Model, length: int, title: str) -> tuple[dict[
 @click.option("--trees", default=50, show_default=True, help="Trees of the adaptive random forest.")
 @click.option("--stream", "only", multiple=True, help="Those with this in their names.")
 @click.option("--interval", default=1_000, show_default=True, help="Records of an interval.")
+@click.option("--records", type=int, help="The first ones of each stream.")
+@click.option(
+    "--still", type=int, help="The model learns from so many records; figures are of what comes after."
+)
+@click.option("--shuffle", is_flag=True, help="The records that are taken, in random order.")
 @quick_option
-def main(data: Path | None, trees: int, only: tuple[str, ...], interval: int, quick: bool) -> None:
+def main(
+    data: Path | None, trees: int, only: tuple[str, ...], interval: int, records: int | None, still: int | None, shuffle: bool, quick: bool
+) -> None:  # fmt: skip
     from river import forest
 
     n, trees, interval = (600, 1, 200) if quick else (20_000, trees, interval)
     for name, (table, drift, _) in drifts(n, data).items():
         if only and not any(part in name for part in only):
             continue
+        order = np.arange(len(table.y))[:records]
+        table = table.take(np.random.default_rng(0).permutation(order) if shuffle else order)
         made = forest.ARFClassifier(n_models=trees, seed=1)
         model = learner_of(made, "classification") or wrap(made, "classification")
-        found, accuracy = followed(table, model, interval, name)
+        found, accuracy = followed(table, model, interval, still or len(order), name)
         ends = interval * np.arange(2, len(found[REFERENCE]) + 2)
         report = Report(f"{name}, {trees} trees, accuracy {accuracy:.3f}", "loss", "all", "before", "after")
         for row, (_, against) in zip(found, ROWS.items(), strict=False):
             for i, loss in enumerate(LOSSES):
                 pairs = zip(found[row], found[against], strict=True)
                 error = np.array([np.abs(share(a[i]) - share(b[i])).sum() for a, b in pairs])
-                parts = (np.median(error[part]) for part in (ends > 0, ends <= drift, ends > drift))
-                report.add_row(row, loss, *(f"{part:.3f}" for part in parts))
+                counted = ends > (still + 2 / ALPHA if still else 0)
+                parts = (counted & part for part in (ends > 0, ends <= drift, ends > drift))
+                report.add_row(
+                    row, loss, *(f"{np.median(error[part]):.3f}" if part.any() else "–" for part in parts)
+                )
         Console(width=110).print(report)
 
 

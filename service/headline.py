@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 LEVEL = 0.05
 """Probability that a feature of no importance is said to drive the model, over all features of an explanation."""
 
+Z = NormalDist().inv_cdf(0.975)
+"""Half a band of 95 % in standard errors."""
+
 MARGIN = 1.5
 """Two values differ where their distance is beyond so many times the sum of both halves of their bands: many pairs are looked at."""
 
@@ -34,7 +37,7 @@ class _Cell(NamedTuple):
 def drivers(cells: Mapping[str, Any]) -> list[str]:
     """The features that drive the model, the most important first: their band, as wide as the number of features asks, is above 0.
 
-    ``cells`` has value, std and settled of each feature, as attributes or as keys.
+    ``cells`` has value, std, settled and the band (low, high) of each feature, as attributes or as keys.
 
     >>> cell = {"value": 0.03, "std": 0.01, "settled": True}
     >>> drivers({"a": cell}), drivers({name: cell for name in "abcdefghijklmnopqrst"}), drivers({"a": cell | {"settled": False}})
@@ -51,15 +54,18 @@ def drivers(cells: Mapping[str, Any]) -> list[str]:
 
 
 def _known(cells: Mapping[str, Any]) -> dict[str, _Cell]:
-    return {
-        name: _Cell(
-            *(
-                cell[key] if isinstance(cell, Mapping) else getattr(cell, key)
-                for key in ("value", "std", "settled")
-            )
-        )
-        for name, cell in cells.items()
-    }
+    return {name: _cell(cell) for name, cell in cells.items()}
+
+
+def _cell(cell: Any) -> _Cell:
+    """Its error is that of the band, which knows of what the standard error does not: few informative records."""
+    value, std, settled, low, high = (
+        cell.get(key) if isinstance(cell, Mapping) else getattr(cell, key, None)
+        for key in ("value", "std", "settled", "low", "high")
+    )
+    if std is not None and low is not None and high is not None:
+        std = max(std, (high - low) / 2.0 / Z)
+    return _Cell(value, std, bool(settled))
 
 
 def differing(cells: Mapping[str, Any]) -> tuple[list[str], list[str]]:
