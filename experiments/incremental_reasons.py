@@ -7,7 +7,7 @@ questions, and each row of the table makes them differ in less:
 - *another seed*: the same with other draws, against iPFI itself: the noise of the draws;
 - *1,000 rows*: the same with a reservoir of 1,000 rows;
 - *mean*: the plain mean of that over the interval, in place of exponential weights;
-- *learnt first*: the same where each record is learnt before it is explained;
+- *learnt first*: each record is learnt before it is explained;
 - *before*: batch PFI on the records of the interval by the model as it was at its beginning.
 
 The reference is interval PFI: the model at the end of the interval, on the records of the interval that it has learnt by then.
@@ -44,6 +44,7 @@ ROWS = {
     "iPFI": REFERENCE,
     "iPFI, another seed": "iPFI",
     "iPFI, 1,000 rows": REFERENCE,
+    "iPFI, learnt first": REFERENCE,
     "mean of the interval": REFERENCE,
     "mean, 1,000 rows": REFERENCE,
     "mean, learnt first": REFERENCE,
@@ -103,7 +104,7 @@ def followed(
             if t > length:
                 interval = records[t - length : t]
                 values = (
-                    *(estimator.ipfi.explanation.values for estimator in (ipfi, other, large)),
+                    *(estimator.ipfi.explanation.values for estimator in (ipfi, other, large, late)),
                     *(estimator.mean(length) for estimator in (ipfi, large, late)),
                     batch(beginning, interval, **settings),
                     batch(model, interval, **settings),

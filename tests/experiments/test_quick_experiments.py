@@ -15,8 +15,10 @@ COMMANDS = {
     "ground_truth": 1,
     "headlines": 13,
     "incremental_drift": 4,
+    "incremental_reasons": 32,
     "removal": 9,
     "settled": 10,
+    "settled_real": 4,
     "small_print": 10,
     "two_draws": 4,
 }
