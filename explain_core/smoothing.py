@@ -177,6 +177,12 @@ class Smoother:
         return result
 
     @property
+    def error_constants(self) -> tuple[float, ...]:
+        """What ``std`` is made from besides the state: the share of S that a step keeps, −1 for no memory; ``_mixing``; the prior."""
+        keep = -1.0 if self._keep is None else self._keep
+        return (keep, *(self._mixing or (0.0, 0.0, 0.0, 0.0)), self._prior)
+
+    @property
     def std(self) -> Array:
         """Standard error of ``value``; NaN until there are two observations."""
         return self._error(self.variance, self.covariance)

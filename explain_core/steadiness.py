@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.smoothing import Array, Smoother
 from explain_core.state import Block, State, array, block, finite
+from explain_core.steadiness_kernels import (
+    CUBES,
+    LAG,
+    LATE,
+    NEWEST,
+    SCALES,
+    SKEWNESS,
+    SQUARES,
+    TOLERANCE,
+    end_block,
+)
 
 BLOCK = 100
 """Observations after which a mean is compared with its past."""
-
-SCALES = (1, 4, 16)
-"""Blocks over which the newest mean is taken for that."""
-
-CAUTION = 4.0
-"""Standard errors by which the newest mean may be off before that counts as a change."""
-
-WRONG = 0.01
-"""Share of the streams in which a plain mean may be taken for changed by chance; times π²/3, by Chernoff's bound for normal means."""
-
-TOLERANCE = 0.1
-"""Standard errors of what is left of an earlier mean, up to which the increments tell of variance and dependence again."""
 
 LEFT = 0.5
 """Standard errors that what is left of an earlier mean may amount to where a band is shown, which is wider by as much."""
@@ -40,16 +37,8 @@ SKEW, FEW = 1.5, 4.0
 UNSURE, MOST = 2.0, 1.5
 """γ counts for 1 + 2/√B times as much where B blocks contribute to it; and the share is this at the most, beyond what first order is for."""
 
-LARGEST = 1e150
-"""Third moments count for no more: the square of more is no number."""
-
 TURNOVER = 4
 """Reservoir sizes after which 98 % of a geometric reservoir's rows are new."""
-
-LAST, SPREAD, LAG, SHARE, VARIANCE, THIRD, SKEWNESS, BEFORE, CUBES, SQUARES = range(10)
-NEWEST = 10
-W, SHORTEST, AGE, LATE = range(4)
-"""Rows of ``cells`` and ``sums``, see ``Steadiness``."""
 
 
 class SteadinessState(State, frozen=True):
@@ -95,15 +84,14 @@ class Steadiness:
         self._memory = memory
         self._decay = float(smoother.rates[0])
         d = self._decay
-        self._kept = d**BLOCK
-        self._effective = (
-            float(BLOCK) if d == 1.0 else (1.0 - self._kept) / (1.0 - d) * (1.0 + d) / (1.0 + self._kept)
-        )
-        """Observations of equal weight that tell as much as those of a block."""
+        kept = d**BLOCK
+        effective = float(BLOCK) if d == 1.0 else (1.0 - kept) / (1.0 - d) * (1.0 + d) / (1.0 + kept)
         slow = 10.0 * max(0.0 if d == 1.0 else 1.0 / (1.0 - d), float(memory or 0)) / BLOCK
-        self._scales = np.array(SCALES, float).reshape(-1, *(1 for _ in shape))
-        self._slow = slow if d < 1.0 and slow > 1.0 else 100.0
-        """Blocks that skewness is remembered for."""
+        self._constants: Array = np.array(
+            [kept, effective, slow if d < 1.0 and slow > 1.0 else 100.0, d, *smoother.error_constants]
+        )
+        """The weight that a block keeps of what was before; observations of equal weight that tell as much as those of a block; blocks that
+        skewness is remembered for; and the rest of what ``steadiness_kernels`` names."""
         self.cells: Array = np.zeros((NEWEST + len(SCALES), *shape))
         """φ and the long-run variance of an observation at the end of the last block; what φ owes to the past; G over the variance;
         variance, third moment and largest γ² of late; the third moment at the end of the last block; sums of the blocks' own
@@ -122,46 +110,20 @@ class Steadiness:
 
     def end_block(self, smoother: Smoother) -> None:
         """Take notice of the last ``BLOCK`` observations. It may change G and S, and begin columns anew."""
-        count, weights, squares = smoother.sums[:3]
-        value, third, cells = smoother.value, smoother.cells[4], self.cells
-        old = self._kept * self.sums[W]
-        fresh = np.maximum(weights - old, 1e-300)  # weight of the block's observations
-        self.sums[AGE] += count > 0.0
-        cells[LAG] *= old / np.maximum(weights, 1.0)
-        self._compare(value, (value * weights - old * cells[LAST]) / fresh, squares)
-        held = self._held(smoother)
-        steady = ~held & (count >= 2.0)
-        variance = smoother.cells[1]
-        positive = np.where(variance > 0.0, variance, 1.0)
-        cells[SHARE] = np.where(steady, smoother.covariance / positive, cells[SHARE])
-        smoother.covariance[...] = np.where(held, cells[SHARE] * variance, smoother.covariance)
-        smoother.cells[3][held] = 0.0
-        known = held & (variance > 0.0) & (cells[VARIANCE] > 0.0)
-        scale = np.where(known, variance / np.where(known, cells[VARIANCE], 1.0), 1.0)
-        cells[VARIANCE] *= scale
-        scale = np.minimum(
-            scale * np.sqrt(scale), LARGEST / np.maximum(np.abs(cells[THIRD]) + cells[CUBES], 1.0)
-        )
-        cells[THIRD] *= scale
-        cells[CUBES] *= scale
-        cells[SQUARES] *= scale * scale
-        step = np.where(steady, 1.0 / np.maximum(np.minimum(self.sums[AGE], self._slow), 1.0), 0.0)
-        cells[VARIANCE] += step * (variance - cells[VARIANCE])
-        cells[THIRD] += step * (third - cells[THIRD])
-        late = np.maximum(cells[SKEWNESS] * (1.0 - 1.0 / self._slow), _skewness(variance, third))
-        late = np.maximum(late, _skewness(cells[VARIANCE], cells[THIRD]))
-        cells[SKEWNESS] = np.where(steady, late, cells[SKEWNESS])
-        own = np.minimum(np.abs((third * weights - old * cells[BEFORE]) / fresh), LARGEST)
-        cells[CUBES] = np.where(steady, 0.99 * cells[CUBES] + own, cells[CUBES])
-        cells[SQUARES] = np.where(steady, 0.99 * cells[SQUARES] + own * own, cells[SQUARES])
-        std = _or_zero(smoother.std)
-        cells[LAST], cells[BEFORE], cells[SPREAD] = value, third, std * std / squares
-        self.sums[W], self.sums[SHORTEST] = weights, squares
+        smoothed, columns = smoother.cells, self.sums.shape[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            end_block(
+                self.cells.reshape(len(self.cells), -1, columns),
+                self.sums,
+                smoothed.reshape(len(smoothed), -1, columns),
+                smoother.sums,
+                self._constants,
+            )
         if self._memory is not None:
-            turned = (self.sums[LATE] > 0.0) & (count >= TURNOVER * self._memory)
+            turned = (self.sums[LATE] > 0.0) & (smoother.sums[0] >= TURNOVER * self._memory)
             if turned.any():
                 smoother.begin(turned)
-                cells[..., turned] = 0.0
+                self.cells[..., turned] = 0.0
                 self.sums[:, turned] = 0.0
 
     def changed(self, smoother: Smoother, row: int, column: int, distance: float, records: int) -> None:
@@ -175,31 +137,6 @@ class Steadiness:
         if fresh < weights:
             owed = abs(distance) * (weights - fresh) / weights
             self.cells[LAG, row, column] = max(float(self.cells[LAG, row, column]), owed)
-
-    def _compare(self, value: Array, mean: Array, squares: Array) -> None:
-        """Compare the newest means with the mean before, and note what it owes to the past where they are off."""
-        cells, ages = self.cells, self.sums[AGE]
-        scales = self._scales
-        sizes = self._effective * (2.0 * scales - 1.0)
-        newest = cells[NEWEST:]
-        newest += (mean - newest) / np.maximum(np.minimum(ages, scales), 1.0)
-        # The block and what was before it are independent means; the others are φ and a part of it.
-        reference = np.stack([cells[LAST], value, value])
-        shares = np.maximum(1.0 / sizes - squares, 0.25 / sizes)
-        shares[0] = 1.0 / sizes[0] + self.sums[SHORTEST]
-        known = (ages >= 3.0 * scales) & ((sizes * squares < 0.5) | (scales == 1.0))
-        off, error = np.abs(newest - reference), np.sqrt(cells[SPREAD] * shares)
-        skew = np.minimum(np.sqrt(cells[SKEWNESS] / sizes), 1.0)
-        caution = CAUTION
-        if (
-            self._decay == 1.0
-        ):  # a plain mean never forgets: of all comparisons so far hardly one may be wrong
-            comparisons = len(SCALES) * value.size * float(ages.max(initial=1.0)) ** 2
-            caution = max(CAUTION, math.sqrt(2.0 * math.log(max(comparisons, 1.0) / WRONG)))
-        beyond = off > (caution + caution * caution / 6.0 * skew) * error
-        changed = (known & beyond & (off > 1e-12 * np.abs(cells[LAST]))).any(axis=-1)
-        owed = np.where(changed[..., None] & known, np.abs(newest - value) + error, 0.0)
-        cells[LAG] = np.maximum(cells[LAG], owed.max(axis=0))
 
     def _held(self, smoother: Smoother) -> NDArray[np.bool_]:
         """Where φ owes too much to the past."""

@@ -15,6 +15,7 @@ from explain_core.losses import Task
 from explain_core.models import Model
 from explain_core.models.empty import Performance
 from explain_core.smoothing import Smoother
+from explain_core.steadiness import Steadiness
 
 
 def warm(model: Model) -> None:
@@ -28,8 +29,10 @@ def warm(model: Model) -> None:
     performance = Performance([losses.get(losses.DEFAULT[model.task])], None)
     for y in (0, 1, 0):
         performance.update(y, {0: 0.5, 1: 0.5} if model.task == "classification" else 0.5)
+    smoother = Smoother((1, 1))
+    smoother.update(np.zeros((1, 1)))
+    Steadiness(smoother).end_block(smoother)
     if not isinstance(model, Learner | TreeEnsemble):
-        Smoother((1, 1)).update(np.zeros((1, 1)))
         return
     task = model.task
     pfi = IncrementalPFI(model, task=task, size=1)
