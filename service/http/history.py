@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,12 +26,15 @@ Column = tuple[str, str]
 Course = list[list[float | None]]
 """Two numbers at each of several points: the first of all points, then the second; None where there is none yet."""
 
+Pairs = dict[tuple[str, ...], tuple[float | None, float | None]]
+"""Two numbers of a message by name: a loss, ``SKEW``, or estimator, loss and feature."""
+
 
 class History:
     """Points in the order of the messages; every second one is dropped whenever there are too many.
 
     ``positions`` has epoch and seq of each, ``timestamps`` None where the event time is no date: there is no place for it in a chart.
-    The numbers of a point have four significant digits, and are kept compressed: a page asks for them seldom, and there are many.
+    The numbers of a point have four significant digits. Importances are kept compressed: a page asks for them seldom, and there are many.
     """
 
     def __init__(self) -> None:
@@ -44,6 +46,8 @@ class History:
         self._known: set[str] = set()
         self._places: dict[tuple[str, ...], int] = {}
         self._rows: list[bytes] = []
+        self._risk_places: dict[tuple[str, ...], int] = {}
+        self._risks: list[bytes] = []
         self._skew = (0, 0)
         self._stride = 1
         self._last_is_kept = False
@@ -53,10 +57,11 @@ class History:
         if self.positions and position[0] != self.positions[-1][0]:
             self.__init__()  # type: ignore[misc]  # another epoch is another model
         if self.positions and not self._last_is_kept:
-            for kept in (self.positions, self.timestamps, self._rows):
+            for kept in (self.positions, self.timestamps, self._rows, self._risks):
                 kept.pop()
         self._last_is_kept = message.seq % self._stride == 0
-        self._rows.append(self._row(message))
+        self._rows.append(packed(_row(self._places, self._importances(message))))
+        self._risks.append(orjson.dumps(_row(self._risk_places, self._losses(message))))
         self.timestamps.append(self._moment(message))
         self.positions.append(position)
         if len(self.positions) >= MAX_POINTS:
@@ -76,47 +81,26 @@ class History:
 
     def courses(self, column: Column, features: Sequence[str], points: Iterable[int]) -> list[Course]:
         """Of each feature the values and the halves of their bands at the points; None where there is none yet."""
-        return self._pairs([(*column, feature) for feature in features], points)
+        rows = [unpacked(self._rows[point]) for point in points]
+        return [_pair(rows, self._places.get((*column, feature))) for feature in features]
 
     def risks(self, loss: str, points: Iterable[int]) -> Course:
         """The losses of the model and of no model at the points; None where there is none yet."""
-        return self._pairs([(loss,)], points)[0]
+        rows = [orjson.loads(self._risks[point]) for point in points]
+        return _pair(rows, self._risk_places.get((loss,)))
 
     def skew(self, points: Iterable[int]) -> list[float | None]:
         """Of the served predictions since the message before, the share that the model does not make; None where there were none."""
-        return self._pairs([SKEW], points)[0][0]
+        rows = [orjson.loads(self._risks[point]) for point in points]
+        return _pair(rows, self._risk_places.get(SKEW))[0]
 
     def newest(self, column: Column) -> list[tuple[float | None, float | None]]:
         """The last value of every feature, and half of its band."""
         last = [len(self.positions) - 1]
         return [(values[0], halves[0]) for values, halves in self.courses(column, self.features, last)]
 
-    def _pairs(self, names: Sequence[tuple[str, ...]], points: Iterable[int]) -> list[Course]:
-        """What two numbers each the points have under these names."""
-        rows = [unpacked(self._rows[point]) for point in points]
-        courses: list[Course] = []
-        for name in names:
-            place = self._places.get(name, sys.maxsize)
-            pairs = [row[place : place + 2] or (None, None) for row in rows]
-            courses.append([[pair[0] for pair in pairs], [pair[1] for pair in pairs]])
-        return courses
-
-    def _row(self, message: Explanation) -> bytes:
-        """The numbers of a message, each pair in the place of its name; a new name has the next place."""
-        pairs: dict[int, tuple[float | None, float | None]] = {}
-        for loss, losses in message.performance.items():
-            if (loss,) not in self._places:
-                self.losses.append(loss)
-            pairs[self._place((loss,))] = losses.model, losses.empty
-        if message.skew is not None:
-            checked, differing = (
-                max(now - before, 0)
-                for now, before in zip(
-                    (message.skew.checked, message.skew.differing), self._skew, strict=True
-                )
-            )
-            self._skew = message.skew.checked, message.skew.differing
-            pairs[self._place(SKEW)] = differing / checked if checked else None, None
+    def _importances(self, message: Explanation) -> Pairs:
+        pairs: Pairs = {}
         for estimator, by_loss in message.importances.items():
             for loss, cells in by_loss.items():
                 if (estimator, loss) not in self.columns:
@@ -125,14 +109,20 @@ class History:
                     if name not in self._known:
                         self._known.add(name)
                         self.features.append(name)
-                    pairs[self._place((estimator, loss, name))] = cell.value, half_of(cell)
-        row: list[float | None] = [None] * (2 * len(self._places))
-        for place, (first, second) in pairs.items():
-            row[place : place + 2] = rounded(first), rounded(second)
-        return packed(row)
+                    pairs[estimator, loss, name] = cell.value, half_of(cell)
+        return pairs
 
-    def _place(self, name: tuple[str, ...]) -> int:
-        return self._places.setdefault(name, 2 * len(self._places))
+    def _losses(self, message: Explanation) -> Pairs:
+        self.losses += [loss for loss in message.performance if loss not in self.losses]
+        pairs: Pairs = {(loss,): (one.model, one.empty) for loss, one in message.performance.items()}
+        if message.skew is not None:
+            counts = message.skew.checked, message.skew.differing
+            checked, differing = (
+                max(now - before, 0) for now, before in zip(counts, self._skew, strict=True)
+            )
+            self._skew = counts
+            pairs[SKEW] = differing / checked if checked else None, None
+        return pairs
 
     def _moment(self, message: Explanation) -> int | None:
         if not is_date(message.timestamp):
@@ -150,6 +140,25 @@ class History:
         self.positions = [self.positions[row] for row in rows]
         self.timestamps = [self.timestamps[row] for row in rows]
         self._rows = [self._rows[row] for row in rows]
+        self._risks = [self._risks[row] for row in rows]
+
+
+def _row(places: dict[tuple[str, ...], int], pairs: Pairs) -> list[float | None]:
+    """The pairs, each in the place of its name; a new name has the next place."""
+    for name in pairs:
+        places.setdefault(name, 2 * len(places))
+    row: list[float | None] = [None] * (2 * len(places))
+    for name, (first, second) in pairs.items():
+        row[places[name] : places[name] + 2] = rounded(first), rounded(second)
+    return row
+
+
+def _pair(rows: Sequence[list[float | None]], place: int | None) -> Course:
+    """The pair in a place of each row; rows that are older than its name lack it."""
+    if place is None:
+        return [[None] * len(rows), [None] * len(rows)]
+    pairs = [row[place : place + 2] or (None, None) for row in rows]
+    return [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
 
 
 def column_of(history: History, wanted: Column) -> Column:
