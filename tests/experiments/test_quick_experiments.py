@@ -16,6 +16,7 @@ COMMANDS = {
     "headlines": 13,
     "incremental_drift": 4,
     "incremental_reasons": 32,
+    "markers": 4,
     "removal": 9,
     "settled": 10,
     "settled_real": 4,
