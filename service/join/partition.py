@@ -264,6 +264,13 @@ class JoinPartition:
     def reached(self, ends: Any) -> bool:
         return self.phase == "running" and self.turns.reached(self.offsets, ends or (0, 0))
 
+    def read(self) -> None:
+        """Read what is known of the ids received since the last call; before ``take_in``."""
+        ids = self.turns.ids
+        if ids and self._store is not None:
+            self._store.read(ids)
+            self.turns.ids = []
+
     def take_in(self) -> Sequence[Joined | Output] | None:
         """Take in the record whose turn it is; what it publishes, or None where the other input must come first."""
         joiner = self._joiner

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.errors import UserError
 from service.join.store import Changes
@@ -62,6 +62,10 @@ class Rocks:
     def get(self, id: bytes) -> bytes | None:
         found: bytes | None = self._db.get(_ENTRY + id)
         return found
+
+    def get_all(self, ids: Sequence[bytes]) -> list[bytes | None]:
+        found: Any = self._db.get([_ENTRY + id for id in ids])
+        return list(found)
 
     def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
         prefix = _INDEX + bytes([kind])

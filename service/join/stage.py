@@ -242,6 +242,7 @@ class JoinStage(Member[JoinPartition]):
             elif (owned := self._owned.get(message.partition())) is not None and owned.consuming:  # type: ignore[arg-type]
                 owned.turns.receive(message)
         for owned in self._owned.values():
+            owned.read()
             try:
                 self._join(owned)
             except Aborted:  # as for a message: the outputs are sent again before anything else

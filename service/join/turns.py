@@ -33,6 +33,8 @@ class Turns:
         self._partition = partition
         self._readers = (EventInput(settings), LabelInput(settings))
         self._ahead: tuple[Ahead, Ahead] = (deque(), deque())
+        self.ids: list[bytes] = []
+        """Of the records received, until ``JoinPartition.read`` has read what is known of them."""
         self._at_end = [False, False]
         self._ends = [0, 0]
         self._paused = [False, False]
@@ -43,9 +45,11 @@ class Turns:
         record = record_of(message)
         self._at_end[which] = False
         try:
-            found: Found = self._readers[which].read(record, self._partition)
+            found = self._readers[which].read(record, self._partition)
         except BadRecord as error:
-            found = Rejected(record, error)
+            self._ahead[which].append((record.offset, Rejected(record, error)))
+            return
+        self.ids.append(found.id)
         self._ahead[which].append((record.offset, found))
 
     def at_end(self, message: Message) -> None:

@@ -17,6 +17,9 @@ class Memory:
     def get(self, id: bytes) -> bytes | None:
         return self.entries.get(id)
 
+    def get_all(self, ids: Sequence[bytes]) -> list[bytes | None]:
+        return [self.entries.get(id) for id in ids]
+
     def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
         rows = self.index.get(kind, [])
         first = bisect_left(rows, start)

@@ -47,6 +47,10 @@ class Joins:
         restore(self.local, self.changelog, b"")
         self.restart()
 
+    def read_ahead(self) -> None:
+        """What the local store has of every id."""
+        self.store.read([str(id).encode() for id in range(6)])
+
     def read(self, record: Read) -> list[tuple[int, int, int, str, int | None]]:
         id, timestamp = str(record.id).encode(), record.timestamp
         if record.what == "event":
@@ -204,7 +208,8 @@ RULES = st.builds(
     max_pending=st.sampled_from([1, 3, 1000]),
 )
 STEPS = st.lists(
-    st.one_of(RECORDS, RECORDS, RECORDS, st.sampled_from(["commit", "restart", "restore"])), max_size=60
+    st.one_of(RECORDS, RECORDS, RECORDS, st.sampled_from(["read_ahead", "commit", "restart", "restore"])),
+    max_size=60,
 )
 
 
@@ -216,6 +221,9 @@ def test_any_sequence_joins_as_by_brute_force_whenever_it_is_committed_or_restor
     joins, oracle = Joins(rules), Oracle(rules)
     events = labels = 0
     for step in steps:
+        if step == "read_ahead":
+            joins.read_ahead()
+            continue
         if isinstance(step, str):
             joins.commit()
             if step != "commit":
@@ -235,6 +243,14 @@ def test_any_sequence_joins_as_by_brute_force_whenever_it_is_committed_or_restor
         for fate, name in names.items():
             assert getattr(counts, name) == fates.pop(f"{what} {fate}", 0), name
     assert not fates
+
+
+def test_what_was_read_ahead_of_a_commit_is_not_used_after_it() -> None:
+    joins = Joins(DROP)
+    assert joins.read(event(1, 1)) == []
+    joins.read_ahead()
+    joins.commit()
+    assert joins.read(label(1, 2)) == [(1, 1, 1, "matched", 2)]
 
 
 def test_rows_beyond_those_kept_in_memory_are_found_in_the_local_store() -> None:

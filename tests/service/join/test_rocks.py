@@ -44,6 +44,7 @@ def test_it_keeps_what_a_dictionary_keeps(
     assert rocks.checkpoint == memory.checkpoint
     for id in {*ids, *memory.entries}:
         assert rocks.get(id) == memory.get(id)
+    assert rocks.get_all(ids) == memory.get_all(ids)
     for kind in range(3):
         for first in (b"", start):
             for count in (2, 100):
