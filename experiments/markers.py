@@ -16,7 +16,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Report
 
-from experiments.options import quick_option
 from service.commands.csv_rows import converters_of
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
@@ -57,9 +56,9 @@ def folded(n: int, csv: bool, missing: list[str]) -> dict[str, Any]:
 
 
 @click.command(help=__doc__)
-@quick_option
+@click.option("--quick", is_flag=True, help="1,000 records.")
 def main(quick: bool) -> None:
-    n = 500 if quick else 3_000
+    n = 1_000 if quick else 3_000
     report = Report("records", "named", "status", "rejected", "loss", "of the frequencies")
     for csv in (True, False):
         missing: list[str]
