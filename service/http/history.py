@@ -14,6 +14,9 @@ from explain_client.messages import Explanation, Importance, Losses, SegmentLoss
 
 MAX_POINTS = 256
 
+PIECE = 400
+"""Bytes: Python has memory of its own for such small ones. A larger one, between what comes and goes, would hold a page of it each."""
+
 SKEW = ("", "skew")
 """The name of the share of served predictions that differ, among those of losses and of importances."""
 
@@ -45,7 +48,7 @@ class History:
         self.timestamps: list[int | None] = []
         self._known: set[str] = set()
         self._places: dict[tuple[str, ...], int] = {}
-        self._rows: list[bytes] = []
+        self._rows: list[tuple[bytes, ...]] = []
         self._risk_places: dict[tuple[str, ...], int] = {}
         self._risks: list[bytes] = []
         self._skew = (0, 0)
@@ -60,7 +63,8 @@ class History:
             for kept in (self.positions, self.timestamps, self._rows, self._risks):
                 kept.pop()
         self._last_is_kept = message.seq % self._stride == 0
-        self._rows.append(packed(_row(self._places, self._importances(message))))
+        row = packed(_row(self._places, self._importances(message)))
+        self._rows.append(tuple(row[at : at + PIECE] for at in range(0, len(row), PIECE)))
         self._risks.append(orjson.dumps(_row(self._risk_places, self._losses(message))))
         self.timestamps.append(self._moment(message))
         self.positions.append(position)
@@ -81,7 +85,7 @@ class History:
 
     def courses(self, column: Column, features: Sequence[str], points: Iterable[int]) -> list[Course]:
         """Of each feature the values and the halves of their bands at the points; None where there is none yet."""
-        rows = [unpacked(self._rows[point]) for point in points]
+        rows = [unpacked(b"".join(self._rows[point])) for point in points]
         return [_pair(rows, self._places.get((*column, feature))) for feature in features]
 
     def risks(self, loss: str, points: Iterable[int]) -> Course:
