@@ -39,7 +39,7 @@ MAX_PROBLEMS = 20
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
 
-MANY = 100
+MANY = 1_000
 """After so many messages memory is given back, once there is nothing to read."""
 
 FETCH_BYTES = 2 * 2**20

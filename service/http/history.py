@@ -50,7 +50,7 @@ class History:
         self._places: dict[tuple[str, ...], int] = {}
         self._rows: list[tuple[bytes, ...]] = []
         self._risk_places: dict[tuple[str, ...], int] = {}
-        self._risks: list[bytes] = []
+        self._risks: list[list[float | None]] = []
         self._skew = (0, 0)
         self._stride = 1
         self._last_is_kept = False
@@ -65,7 +65,7 @@ class History:
         self._last_is_kept = message.seq % self._stride == 0
         row = packed(_row(self._places, self._importances(message)))
         self._rows.append(tuple(row[at : at + PIECE] for at in range(0, len(row), PIECE)))
-        self._risks.append(orjson.dumps(_row(self._risk_places, self._losses(message))))
+        self._risks.append(_row(self._risk_places, self._losses(message)))
         self.timestamps.append(self._moment(message))
         self.positions.append(position)
         if len(self.positions) >= MAX_POINTS:
@@ -90,12 +90,12 @@ class History:
 
     def risks(self, loss: str, points: Iterable[int]) -> Course:
         """The losses of the model and of no model at the points; None where there is none yet."""
-        rows = [orjson.loads(self._risks[point]) for point in points]
+        rows = [self._risks[point] for point in points]
         return _pair(rows, self._risk_places.get((loss,)))
 
     def skew(self, points: Iterable[int]) -> list[float | None]:
         """Of the served predictions since the message before, the share that the model does not make; None where there were none."""
-        rows = [orjson.loads(self._risks[point]) for point in points]
+        rows = [self._risks[point] for point in points]
         return _pair(rows, self._risk_places.get(SKEW))[0]
 
     def newest(self, column: Column) -> list[tuple[float | None, float | None]]:
