@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -91,8 +91,9 @@ def demo(
         steps.done(f"dashboard on {where}")
         if browser and console.is_terminal and (sys.platform != "linux" or _has_display()):
             webbrowser.open(where)
+        counts = [sum(record["origin"] == origin for record in records) for origin in ORIGINS]
         history: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(len(ORIGINS))}
-        interrupted = _watch(console, settings, history, sidecar, len(records), follow or late_labels, steps)
+        interrupted = _watch(console, settings, history, sidecar, counts, follow or late_labels, steps)
         changes, alarms = _read(settings, "drift"), _read(settings, "alarms")
         console.print(summary(history, changes, alarms, ORIGINS), highlight=False)
         _farewell(console, config if follow and not interrupted else None)
@@ -169,12 +170,17 @@ def _watch(
     settings: Settings,
     history: dict[int, list[dict[str, Any]]],
     sidecar: Popen[bytes],
-    total: int,
+    counts: Sequence[int],
     follow: bool,
     steps: _Steps,
 ) -> bool:
-    """Show the explanations as they arrive, until all flights are folded; returns whether Ctrl-C came first."""
+    """Show the explanations as they arrive, until all flights are folded; returns whether Ctrl-C came first.
+
+    ``counts`` are the flights of each partition; whoever follows sees the last explanation of each.
+    """
     latest: dict[int, dict[str, Any]] = {}
+    every, total = settings.emit.every, sum(counts)
+    explained = sum(count // every * every for count in counts)
     drawn = reported = time.monotonic()
     interrupted = False
     # Without a terminal it would show only its last picture, which the summary says better.
@@ -193,7 +199,7 @@ def _watch(
             elif not console.is_terminal and time.monotonic() - reported > PLAIN_SECONDS:
                 reported = time.monotonic()
                 steps.done(f"{_folded(latest):,} of {total:,} flights folded")
-            if follow and _folded(latest) + settings.emit.every * len(latest) > total:
+            if follow and _folded(latest) == explained:
                 break
         interrupted = False
     steps.done(f"{_folded(latest):,} flights folded, {sum(map(len, history.values())):,} explanations")
