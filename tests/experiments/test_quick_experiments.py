@@ -20,7 +20,7 @@ COMMANDS = {
     "removal": 9,
     "settled": 10,
     "settled_real": 4,
-    "small_print": 10,
+    "small_print": 18,
     "two_draws": 4,
 }
 """Experiments and the rows of their tables."""
