@@ -33,11 +33,11 @@ assets: $(ASSETS) ## fetch the dashboard's script from npm
 
 .PHONY: test
 test: setup ## run every test except test-deploy, on a real broker
-	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: lint types ## check style and types, and run every test that needs no broker
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
