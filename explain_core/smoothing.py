@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,13 +78,12 @@ class Smoother:
         """The mean, its variance, G, S, and the third central moment, each of the shape given."""
         self.sums: Array = _fresh(shape[-1:])
         """Of each column: n; W, in units of the newest observation's weight, and Σ w²; the same two for G."""
-        self._prior = draws / (draws + RARER)
-        self._keep = None if memory is None or memory < 2 else 1.0 - 1.0 / memory
-        self._mixing = None if self._keep is None else _mixing(alpha or 0.0, self._keep)
+        keep = -1.0 if memory is None or memory < 2 else 1.0 - 1.0 / memory
+        mixing = (0.0, 0.0, 0.0, 0.0) if keep < 0.0 else _mixing(alpha or 0.0, keep)
+        self.error_constants = (keep, *mixing, draws / (draws + RARER))
+        """What ``std`` is made from besides the state: the share of S that a step keeps, −1 for no memory; ``_mixing``; the prior."""
         slower = None if alpha is None or memory is None else SLOWER * min(alpha, 1.0 / memory)
-        self.rates: Array = np.array(
-            [decay(alpha), decay(slower), -1.0 if self._keep is None else self._keep]
-        )
+        self.rates: Array = np.array([decay(alpha), decay(slower), keep])
         """The shares of W, of G's W, and of S that each step keeps; −1 for no memory."""
 
     def update(self, delta: Array) -> None:
@@ -177,34 +176,35 @@ class Smoother:
         return result
 
     @property
-    def error_constants(self) -> tuple[float, ...]:
-        """What ``std`` is made from besides the state: the share of S that a step keeps, −1 for no memory; ``_mixing``; the prior."""
-        keep = -1.0 if self._keep is None else self._keep
-        return (keep, *(self._mixing or (0.0, 0.0, 0.0, 0.0)), self._prior)
-
-    @property
     def std(self) -> Array:
         """Standard error of ``value``; NaN until there are two observations."""
-        return self._error(self.variance, self.covariance)
+        return self.error(self.variance, self.covariance)
 
-    def _error(self, variance: Array, covariance: Array) -> Array:
-        variance = np.maximum(variance, 0.0)
-        squares, slow_squares = self.sums[2], self.sums[4]
-        if self._mixing is not None and self._keep is not None:
-            noise, slow, kappa, seen = self._mixing
-            per_part, fresh = slow - noise * seen, 1.0 - self._keep * self._keep
-            share = (1.0 - self._keep) * variance
-            with np.errstate(divide="ignore", invalid="ignore"):
-                error = np.sqrt(slow_squares / fresh) / per_part / (1.0 - self._keep)
-                found = np.where(variance > 0.0, (covariance - noise * variance) / per_part / share, 0.0)
-            found = found - error * error / self._prior
-            part = np.minimum(
-                0.5 * (found + np.sqrt(found * found + 4.0 * error * error)) * share, variance / seen
+    def error(self, variance: Array, covariance: Array) -> Array:
+        """``std`` of a mean whose increments have this variance and this G, with this smoother's weights."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result: Array = standard_error(
+                variance, covariance, self.sums[2], self.sums[4], self.error_constants
             )
-            few = 1.0 + FEW * slow_squares * (2.0 - fresh) / fresh
-            variance = variance - seen * part + few * kappa * part
-        result: Array = np.sqrt(variance * squares)
         return result
+
+
+def standard_error(variance: Any, covariance: Any, squares: Any, slow_squares: Any, constants: Any) -> Any:
+    """``Smoother.std`` from σ², G, Σ w², that of G's weights, and ``error_constants``; for arrays, or for numbers in compiled code."""
+    variance = np.maximum(variance, 0.0)
+    keep, noise, slow, kappa, seen, prior = constants
+    if keep >= 0.0:
+        per_part, fresh = slow - noise * seen, 1.0 - keep * keep
+        share = (1.0 - keep) * variance
+        error = np.sqrt(slow_squares / fresh) / per_part / (1.0 - keep)
+        found = (variance > 0.0) * (covariance - noise * variance) / per_part / (share + (variance <= 0.0))
+        found = found - error * error / prior
+        part = np.minimum(
+            0.5 * (found + np.sqrt(found * found + 4.0 * error * error)) * share, variance / seen
+        )
+        few = 1.0 + FEW * slow_squares * (2.0 - fresh) / fresh
+        variance = variance - seen * part + few * kappa * part
+    return np.sqrt(variance * squares)
 
 
 def _mixing(alpha: float, keep: float) -> tuple[float, float, float, float]:
@@ -262,7 +262,7 @@ def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array,
             )
             for name in ("variance", "covariance")
         )
-        return 1.0 + rho, difference._error(variance, covariance) / np.abs(base.value)
+        return 1.0 + rho, difference.error(variance, covariance) / np.abs(base.value)
 
 
 def decay(alpha: float | None) -> float:

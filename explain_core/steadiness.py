@@ -15,8 +15,9 @@ from explain_core.steadiness_kernels import (
     SCALES,
     SKEWNESS,
     SQUARES,
-    TOLERANCE,
     end_block,
+    owing,
+    square_skewness,
 )
 
 BLOCK = 100
@@ -138,22 +139,16 @@ class Steadiness:
             owed = abs(distance) * (weights - fresh) / weights
             self.cells[LAG, row, column] = max(float(self.cells[LAG, row, column]), owed)
 
-    def _held(self, smoother: Smoother) -> NDArray[np.bool_]:
-        """Where φ owes too much to the past."""
-        result: NDArray[np.bool_] = self.cells[LAG] > TOLERANCE * np.sqrt(
-            smoother.cells[1] * smoother.sums[2]
-        )
-        return result
-
     def _known(self, smoother: Smoother) -> tuple[Array, Array, Array]:
         """The standard error, 0 where it is not known; how many independent observations of equal weight would tell as much; and the
         largest γ² of late, and of the moment, which is not noted while φ owes too much to the past.
         """
-        squares, plain = smoother.sums[2], _or_zero(smoother.variance)
-        std = _or_zero(smoother.std)
+        squares, variance = smoother.sums[2], smoother.variance
+        plain, std = _or_zero(variance), _or_zero(smoother.error(variance, smoother.covariance))
         times = np.where(plain > 0.0, std * std / np.where(plain > 0.0, plain * squares, 1.0), 1.0)
-        now = _skewness(smoother.cells[1], smoother.cells[4])
-        skewness = np.maximum(self.cells[SKEWNESS], np.where(self._held(smoother), now, 0.0))
+        now = square_skewness(smoother.cells[1], smoother.cells[4])
+        held = owing(self.cells[LAG], smoother.cells[1], squares)
+        skewness = np.maximum(self.cells[SKEWNESS], np.where(held, now, 0.0))
         return std, 1.0 / (squares * times), skewness
 
     def widths(self, smoother: Smoother, width: float) -> Array:
@@ -194,10 +189,3 @@ def _or_zero(values: Array) -> Array:
     """0 where there is no number."""
     result: Array = np.where(values > 0.0, values, 0.0)
     return result
-
-
-def _skewness(variance: Array, third: Array) -> Array:
-    """γ², 0 where there is no variance."""
-    cubed = variance * np.sqrt(variance)
-    gamma: Array = np.where(cubed > 0.0, third / np.where(cubed > 0.0, cubed, 1.0), 0.0)
-    return gamma * gamma

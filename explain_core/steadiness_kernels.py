@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.compiling import compiled, inlined
-from explain_core.smoothing import FEW
+from explain_core.smoothing import standard_error
 
 SCALES = (1.0, 4.0, 16.0)
 """Blocks over which the newest mean is taken to be compared with the past."""
@@ -31,7 +31,7 @@ W, SHORTEST, AGE, LATE = range(4)
 """Rows of ``cells`` and ``sums`` of a ``Steadiness``."""
 
 KEPT, EFFECTIVE, SLOW, DECAY = range(4)
-"""Of ``constants``, followed by those of ``error``."""
+"""Of ``constants``, followed by ``Smoother.error_constants``."""
 
 
 @inlined
@@ -46,30 +46,21 @@ def smaller(a: float, b: float) -> float:
     return a if a < b or a != a else b
 
 
-@inlined
-def skewness(variance: float, third: float) -> float:
-    """γ², 0 where there is no variance."""
+def square_skewness(variance: Any, third: Any) -> Any:
+    """γ², 0 where there is no variance; for arrays, or for numbers in compiled code."""
     cubed = variance * np.sqrt(variance)
-    gamma = third / cubed if cubed > 0.0 else 0.0
+    gamma = (cubed > 0.0) * third / (cubed + (cubed <= 0.0))
     return gamma * gamma
 
 
-@inlined
-def error(variance: float, covariance: float, squares: float, slow_squares: float, constants: Any) -> float:
-    """``Smoother._error``, 0 where there is no number; ``constants`` are the share that S keeps, ``_mixing`` and the prior."""
-    variance = larger(variance, 0.0)
-    keep, noise, slow, kappa, seen, prior = constants
-    if keep >= 0.0:
-        per_part, fresh = slow - noise * seen, 1.0 - keep * keep
-        share = (1.0 - keep) * variance
-        off = np.sqrt(slow_squares / fresh) / per_part / (1.0 - keep)
-        found = (covariance - noise * variance) / per_part / share if variance > 0.0 else 0.0
-        found = found - off * off / prior
-        part = smaller(0.5 * (found + np.sqrt(found * found + 4.0 * off * off)) * share, variance / seen)
-        few = 1.0 + FEW * slow_squares * (2.0 - fresh) / fresh
-        variance = variance - seen * part + few * kappa * part
-    std = np.sqrt(variance * squares)
-    return std if std > 0.0 else 0.0
+def owing(lag: Any, variance: Any, squares: Any) -> Any:
+    """Where φ owes too much to the past; for arrays, or for numbers in compiled code."""
+    return lag > TOLERANCE * np.sqrt(variance * squares)
+
+
+error = inlined(standard_error)
+skewness = inlined(square_skewness)
+held_back = inlined(owing)
 
 
 @inlined
@@ -130,7 +121,7 @@ def end_block(cells: Any, sums: Any, smoothed: Any, weighed: Any, constants: Any
             count, weights, squares, old = weighed[0, j], weighed[1, j], weighed[2, j], kept * sums[W, j]
             fresh = larger(weights - old, 1e-300)
             value, variance, third = smoothed[0, i, j], smoothed[1, i, j], smoothed[4, i, j]
-            held = cells[LAG, i, j] > TOLERANCE * np.sqrt(variance * squares)
+            held = held_back(cells[LAG, i, j], variance, squares)
             steady = not held and count >= 2.0
             if steady:
                 cells[SHARE, i, j] = smoothed[2, i, j] / (variance if variance > 0.0 else 1.0)
@@ -165,6 +156,7 @@ def end_block(cells: Any, sums: Any, smoothed: Any, weighed: Any, constants: Any
                     weighed[4, j],
                     constants[DECAY + 1 :],
                 )
+                std = std if std > 0.0 else 0.0
             cells[LAST, i, j], cells[BEFORE, i, j], cells[SPREAD, i, j] = value, third, std * std / squares
     for j in range(columns):
         sums[W, j], sums[SHORTEST, j] = weighed[1, j], weighed[2, j]
