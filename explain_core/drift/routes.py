@@ -146,59 +146,56 @@ class Samples:
         seed: int,
     ) -> None:
         self._factors = factors
-        nodes = diagonal(len(hypotheses) + len(factors))
-        self._nodes = [(0.0, 0.0), *nodes, (1.0, 0.0)]
-        per_node = max(2, n // len(self._nodes))
+        nodes = [(0.0, 0.0), *diagonal(len(hypotheses) + len(factors)), (1.0, 0.0)]
+        self._times, self._weights = np.array(nodes).T
+        per_node = max(2, n // len(nodes))
         rng = np.random.Generator(np.random.PCG64(seed))
-        self._sides = [factor.marginals(weights) for factor in factors]
-        self._draws = [
-            [_draw((1.0 - t) * b + t * a, rng.random(per_node)) for b, a in self._sides]
-            for t, _ in self._nodes
+        sides = [factor.marginals(weights) for factor in factors]
+        self._mixtures = [self._mixed(*side) for side in sides]
+        drawn = [
+            [_draw(mixture[i], rng.random(per_node)) for mixture in self._mixtures] for i in range(len(nodes))
         ]
-        drawn = [np.concatenate([draw[j] for draw in self._draws]) for j in range(len(factors))]
-        codes = codes_of(factors, drawn)
+        self._draws = [np.array([draw[j] for draw in drawn]) for j in range(len(factors))]
+        codes = codes_of(factors, [draw.ravel() for draw in self._draws])
         index = CellIndex(codes, [top + 1 for top in codes.max(axis=0).tolist()])
         where = index.find(codes)
         self.size = len(codes)
-        self._losses = [
-            q.on_cells(index.codes)[where].reshape(len(self._nodes), per_node, -1) for q in hypotheses
-        ]
+        self._losses = [q.on_cells(index.codes)[where].reshape(len(nodes), per_node, -1) for q in hypotheses]
         self._cells = conditional.prepare(codes)
 
     def solve(self, fitted: Fitted, weights: Pair) -> Solution:
-        own, k = len(self._losses), len(self._factors)
-        sides = [factor.marginals(weights) for factor in self._factors]
+        own, t = len(self._losses), self._times[:, None, None]
         before, after = (fitted.at(w, self._cells).reshape(self._losses[0].shape) for w in (0, 1))
-        values, variance = np.zeros(own + k), np.zeros(own + k)
-        ends = []
-        for i, (t, weight) in enumerate(self._nodes):
-            first, last = self._losses[0][i], self._losses[-1][i]
-            chance, loss = (1.0 - t) * before[i] + t * after[i], (1.0 - t) * first + t * last
-            ratios, factor = self._ratios(i, t, sides)
-            g = expected(chance, loss)
-            if weight == 0.0:
-                ends.append(float(np.mean(factor * g)))
-                continue
-            gains = [expected(after[i] - before[i], loss)]
-            if own == 2:
-                gains.append(expected(chance, last - first))
-            parts = np.array([*gains, *((g - np.mean(factor * g)) * ratio for ratio in ratios)]) * factor
-            n = parts.shape[1]
-            # The mean of g is of the same samples: what that takes off the covariance is given back.
-            parts[own:] *= n / (n - 1.0)
-            values += weight * parts.mean(axis=1)
-            variance += weight**2 * parts.var(axis=1, ddof=1) / n
-        return Solution(values, ends[0], ends[1], np.sqrt(variance))
+        first, last = self._losses[0], self._losses[-1]
+        chance, loss = (1.0 - t) * before + t * after, (1.0 - t) * first + t * last
+        ratios, factor = self._ratios(weights)
+        g = expected(chance, loss)
+        risks = (factor * g).mean(axis=1)
+        gains = [expected(after - before, loss), *([expected(chance, last - first)] if own == 2 else [])]
+        parts = np.array([*gains, *((g - risks[:, None]) * ratio for ratio in ratios)]) * factor
+        n = parts.shape[2]
+        # The mean of g is of the same samples: what that takes off the covariance is given back.
+        parts[own:] *= n / (n - 1.0)
+        # Node by node: numpy's sum has another order where there are many.
+        values = sum((self._weights * parts.mean(axis=2)).T, np.zeros(len(parts)))
+        variance = sum((self._weights**2 * parts.var(axis=2, ddof=1) / n).T, np.zeros(len(parts)))
+        return Solution(values, float(risks[0]), float(risks[-1]), np.sqrt(variance))
 
-    def _ratios(self, i: int, t: float, sides: Sequence[Pair]) -> tuple[list[Values], Values]:
-        """For each factor (P_t − P_b)/mixture at the draws of node i; and the weight of the draws under ``sides``."""
+    def _mixed(self, baseline: Values, target: Values) -> Values:
+        """Nodes × cells of a factor: its mixture at each node."""
+        t = self._times[:, None]
+        return np.asarray((1.0 - t) * baseline + t * target)
+
+    def _ratios(self, weights: Pair) -> tuple[list[Values], Values]:
+        """For each factor (P_t − P_b)/mixture at the draws, nodes × draws; and the weight of the draws under the rows' ``weights``."""
         ratios = []
-        factor = np.ones(self._losses[0].shape[1])
-        for draw, (b, a), (b_drawn, a_drawn) in zip(self._draws[i], sides, self._sides, strict=True):
-            mixed = (1.0 - t) * b + t * a
-            factor *= mixed[draw] / ((1.0 - t) * b_drawn + t * a_drawn)[draw]
-            ratios.append(((a - b) / np.maximum(mixed, 1e-300))[draw])
-        return ratios, factor
+        importance = np.ones(self._losses[0].shape[:2])
+        for factor, draw, drawn in zip(self._factors, self._draws, self._mixtures, strict=True):
+            baseline, target = factor.marginals(weights)
+            mixed = self._mixed(baseline, target)
+            importance *= np.take_along_axis(mixed / np.maximum(drawn, 1e-300), draw, axis=1)
+            ratios.append(np.take_along_axis((target - baseline) / np.maximum(mixed, 1e-300), draw, axis=1))
+        return ratios, importance
 
 
 def expected(chances: Values, losses: Values) -> Values:

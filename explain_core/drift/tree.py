@@ -1,12 +1,14 @@
-"""A small decision tree on bin codes, with constant leaves: every leaf is a box of codes."""
+"""A small decision tree on bin codes, with constant leaves: every leaf is a box of codes. It grows in compiled code."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from explain_core.compiling import allocating, compiled
 from explain_core.drift.arrays import Codes, Flags, Values, totals
 
 DEPTH = 5
@@ -92,80 +94,118 @@ def fit(
     ``MIN_ROWS`` on both sides; of equal splits the first feature and the lowest rank wins. A code without rows that is
     flagged in ``apart``, as it lies between no others, goes with the heavier side of each split of its feature.
     """
-    n, k = codes.shape
+    k = codes.shape[1]
     sizes = [len(rank) for rank in ranks]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    total = int(starts[-1])
-    ranked = np.column_stack([rank[codes[:, j]] for j, rank in enumerate(ranks)]) if k else codes
-    cells = (ranked + starts[:-1]) * n_classes + y[:, None]
-    splits = _Splits(starts)
-
-    one_sided = [np.zeros(size, dtype=bool) for size in sizes]
-    for j, flags in enumerate(apart or ()):
-        one_sided[j] = flags & (np.bincount(codes[:, j], minlength=sizes[j]) == 0)
-
-    feature, children = [-1], [[-1, -1]]
-    left = [np.zeros(max(sizes, default=1), dtype=bool)]
-    node = np.zeros(n, dtype=np.int64)
-    level, depth = [0], 0
-    while k and depth < DEPTH and level:
-        here = np.full(len(feature), -1)
-        here[level] = np.arange(len(level))
-        rows = np.flatnonzero(here[node] >= 0)
-        index = here[node[rows], None] * (total * n_classes) + cells[rows]
-        histogram = totals(index.ravel(), np.repeat(weights[rows], k), len(level) * total * n_classes)
-        best, gains, lefts = splits.best(histogram.reshape(len(level), total, n_classes))
-        following: list[int] = []
-        found = zip(level, best.tolist(), gains.tolist(), lefts.tolist(), strict=True)
-        for parent, split, gain, on_left in found:
-            if gain <= 0.0:
-                continue
-            chosen = int(splits.owner[split])
-            feature[parent] = chosen
-            left[parent][: sizes[chosen]] = ranks[chosen] <= split - starts[chosen]
-            left[parent][: sizes[chosen]][one_sided[chosen]] = on_left > 0.5
-            children[parent] = [len(feature), len(feature) + 1]
-            following += children[parent]
-            feature += [-1, -1]
-            children += [[-1, -1], [-1, -1]]
-            left += [np.zeros_like(left[0]), np.zeros_like(left[0])]
-        if following:
-            features, sides, below = np.array(feature), np.array(left), np.array(children)
-            moving = rows[features[node[rows]] >= 0]
-            at = node[moving]
-            node[moving] = below[at, np.where(sides[at, codes[moving, features[at]]], 0, 1)]
-            depth += 1
-        level = following
-    final = np.array(feature)
-    grown = CodeTree(final, np.array(left), np.array(children), np.cumsum(final < 0) - 1, depth)
+    feature = np.full(2 ** (DEPTH + 1) - 1, -1)
+    first, threshold, share = np.full_like(feature, -1), np.zeros_like(feature), np.zeros(len(feature))
+    node, found = np.zeros(len(codes), dtype=np.int64), np.zeros(int(starts[-1]))
+    n, depth = 1, 0
+    if k:
+        flat = np.concatenate(list(ranks))
+        tree = (feature, first, threshold, share)
+        n, depth = _grow(codes, y, weights, flat, starts, n_classes, DEPTH, MIN_ROWS, node, found, *tree)
+    one_sided = [
+        flags & (found[starts[j] + ranks[j]] == 0.0)
+        for j, flags in enumerate(apart if apart is not None and any(flags.any() for flags in apart) else ())
+    ]
+    feature, first = feature[:n], first[:n]
+    left = np.zeros((n, max(sizes, default=1)), dtype=bool)
+    for i in np.flatnonzero(feature >= 0).tolist():
+        j = int(feature[i])
+        left[i, : sizes[j]] = ranks[j] <= threshold[i]
+        if one_sided:
+            left[i, : sizes[j]][one_sided[j]] = share[i] > 0.5
+    children = np.column_stack([first, np.where(first < 0, -1, first + 1)])
+    grown = CodeTree(feature, left, children, np.cumsum(feature < 0) - 1, depth)
     counts = totals(grown.leaf[node] * n_classes + y, weights, grown.n_leaves * n_classes)
     return grown, counts.reshape(-1, n_classes)
 
 
-class _Splits:
-    """Thresholds on the ranks of all features, one after another: position p sends the ranks up to p to the left."""
+@compiled
+def _grow(
+    codes: Any,
+    y: Any,
+    weights: Any,
+    ranks: Any,
+    starts: Any,
+    n_classes: int,
+    deepest: int,
+    least: float,
+    node: Any,
+    found: Any,
+    feature: Any,
+    first: Any,
+    threshold: Any,
+    share: Any,
+) -> Any:
+    """Grow the tree level by level; returns its nodes and its depth.
 
-    def __init__(self, starts: Codes) -> None:
-        self._starts = starts
-        self.owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        self._inner = np.ones(int(starts[-1]), dtype=bool)
-        self._inner[starts[1:] - 1] = False
+    Node i sends the ranks of ``feature[i]`` up to ``threshold[i]`` to node ``first[i]``, ``share[i]`` of its weight, and the others to the next.
+    ``node`` is that of each row at the end, ``found`` the weight of each rank of each feature.
+    """
+    n, k = codes.shape
+    begin, end, depth = 0, 1, 0
+    cells = np.empty((n, k), dtype=np.int64)
+    for i in range(n):
+        for j in range(k):
+            cells[i, j] = (starts[j] + ranks[starts[j] + codes[i, j]]) * n_classes + y[i]
+    while depth < deepest and begin < end:
+        sums = np.zeros((end - begin, starts[k], n_classes))
+        flat = sums.reshape(-1, starts[k] * n_classes)
+        for i in range(n):
+            if node[i] >= begin:
+                of_node = flat[node[i] - begin]
+                for j in range(k):
+                    of_node[cells[i, j]] += weights[i]
+        if depth == 0:
+            for at in range(starts[k]):
+                found[at] = sums[0, at].sum()
+        following = end
+        for parent in range(begin, end):
+            if _split(sums[parent - begin], starts, least, parent, feature, threshold, share):
+                first[parent] = following
+                following += 2
+        if following > end:
+            depth += 1
+            for i in range(n):
+                j = feature[node[i]]
+                if node[i] >= begin and j >= 0:
+                    rank = ranks[starts[j] + codes[i, j]]
+                    node[i] = first[node[i]] + (1 if rank > threshold[node[i]] else 0)
+        begin, end = end, following
+    return end, depth
 
-    def best(self, histogram: Values) -> tuple[Codes, Values, Values]:
-        """Of nodes × ranks × classes, per node the best position, its decrease of weighted impurity, 0 for none, and the
-        share of the weight that goes left.
-        """
-        running = np.cumsum(histogram, axis=1)
-        before = np.concatenate([np.zeros_like(running[:, :1]), running], axis=1)[:, self._starts[:-1]]
-        left = running - before[:, self.owner]
-        whole = left[:, self._starts[1] - 1]
-        right = whole[:, None] - left
-        n_left, n_right, n = left.sum(axis=2), right.sum(axis=2), whole.sum(axis=1)
-        fits = (n_left >= MIN_ROWS) & (n_right >= MIN_ROWS) & self._inner
-        with np.errstate(divide="ignore", invalid="ignore"):
-            purity = (left**2).sum(axis=2) / n_left + (right**2).sum(axis=2) / n_right
-            gain = np.where(fits, purity - ((whole**2).sum(axis=1) / n)[:, None], 0.0)
-        best = gain.argmax(axis=1)
-        at = np.arange(len(best)), best
-        found = gain[at]
-        return best, np.where(found > 1e-9 * n.ravel(), found, 0.0), n_left[at] / n.ravel()
+
+@allocating
+def _split(sums: Any, starts: Any, least: float, node: int, feature: Any, threshold: Any, share: Any) -> Any:
+    """Whether a node is split, given the weights of its ranks and classes: where that decreases its weighted impurity most."""
+    n_classes = sums.shape[1]
+    whole, left = np.zeros(n_classes), np.empty(n_classes)
+    for at in range(starts[0], starts[1]):
+        for c in range(n_classes):
+            whole[c] += sums[at, c]
+    n = squares = 0.0
+    for c in range(n_classes):
+        n += whole[c]
+        squares += whole[c] * whole[c]
+    before = squares / n
+    best = 1e-9 * n
+    for j in range(len(starts) - 1):
+        left[:] = 0.0
+        for at in range(starts[j], starts[j + 1] - 1):
+            n_left = n_right = on_left = on_right = 0.0
+            for c in range(n_classes):
+                left[c] += sums[at, c]
+                right = whole[c] - left[c]
+                n_left += left[c]
+                n_right += right
+                on_left += left[c] * left[c]
+                on_right += right * right
+            if n_left < least or n_right < least:
+                continue
+            gain = on_left / n_left + on_right / n_right - before
+            if gain > best:
+                best = gain
+                feature[node], threshold[node], share[node] = j, at - starts[j], n_left / n
+    return feature[node] >= 0

@@ -145,15 +145,15 @@ def _from_pairs(name: str, data: Any) -> Window:
     try:
         pairs = [(x, y) for x, y in data]
         records = [x for x, _ in pairs]
-        names = list(dict.fromkeys(feature for x in records for feature in x.keys()))  # noqa: SIM118
+        orders = dict.fromkeys(tuple(x.keys()) for x in records)
+        names = list(dict.fromkeys(feature for order in orders for feature in order))
     except (TypeError, ValueError, AttributeError):
         raise ValueError(
             f"{name}: is neither a sequence of (record, label) nor columns or records with label=… named"
         ) from None
-    alike = tuple(names)
     cells = (
         zip(*(x.values() for x in records), strict=True)
-        if all(tuple(x) == alike for x in records)
+        if len(orders) == 1
         else ([x.get(name) for x in records] for name in names)
     )
     columns = {name: _values(values) for name, values in zip(names, cells, strict=True)}
@@ -165,7 +165,10 @@ def _values(column: Any) -> list[Any]:
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuUS":
         return column.tolist()  # type: ignore[no-any-return]
     values = column.tolist() if hasattr(column, "tolist") else list(column)
-    if {type(value) for value in values} <= {int, float, str, bool, type(None)}:
+    kinds = set(map(type, values))
+    if kinds <= {int, str, bool}:
+        return values
+    if kinds <= {int, float, str, bool, type(None)}:
         return [None if value is None or value != value else value for value in values]
     return [
         None if _missing(value) else value.item() if isinstance(value, np.generic) else value

@@ -82,7 +82,7 @@ class Attribution:
         drift = self._settings
         try:
             change = dbshap(
-                *([(x, y) for x, y, *_ in rows] for rows in (baseline, target)),
+                *([(x, y) for x, y, _, _ in rows] for rows in (baseline, target)),
                 hypothesis=hypothesis,
                 loss=self.loss,
                 factorisation=drift.groups or drift.factorisation,
