@@ -16,6 +16,7 @@ from rich.console import Console
 
 from benchmarks.figures import table_of
 from experiments.data import load
+from service.collector import settle
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
 from service.settings import Settings
@@ -73,6 +74,7 @@ def main() -> None:
         f"{len(values):,} records of elec2", "model", "µs per record without", "records/s", "windows", "adds, µs", "share",
         "share of the fold of 2026-11-21", "longest attribution", "attributions",
     )  # fmt: skip
+    settle()
     for name, model in MODELS.items():
         measure(model, values[:1_000], window=300)  # compiles
         (without, *others), (_, *longest), (_, *made) = measure(model, values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import gc
 import logging
 import os
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from service.collector import settle
 from service.errors import SettingsError, UserError
 from service.join.copies import JoinOfCopies, join_of
 from service.join.stage import JoinStage
@@ -106,13 +106,13 @@ def main() -> int:
 
 def _stage(name: str, settings: Settings, slot: int, life: Life) -> Worker | JoinStage | JoinOfCopies:
     if name == "join":
-        # A transaction holds a few objects of each record, none of them in a cycle; the default looks at them after every 700.
-        gc.set_threshold(50_000)
+        settle()
         return join_of(settings, slot, life)
     from service.kafka.loop import Worker
     from service.warm import warm_up
 
     warm_up(settings)  # here no partition waits for it
+    settle()
     return Worker(settings, slot, life)
 
 
