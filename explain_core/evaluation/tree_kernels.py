@@ -16,13 +16,13 @@ from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.evaluation import learned_kernels as slots
 from explain_core.kernels import below, draw_order, put
 from explain_core.learners import layout as at
-from explain_core.learners.adaptive import scale_votes
+from explain_core.learners.adaptive import scale_votes, share
 from explain_core.learners.arrays import f8, held, held_integers, i1, i8, u8
 from explain_core.learners.forest_regression import aggregate
 from explain_core.learners.leaves import is_regression, majority, uses_bayes, weight_of
 from explain_core.learners.naive_bayes import factors, normalise, priors
 from explain_core.learners.regression_leaves import asks_all, predict_target
-from explain_core.learners.walks import most_common, toward
+from explain_core.learners.walks import next_node
 from explain_core.sums import total
 
 WALK, FROM, TO, TIMES, REACHED, N_PART = range(6)
@@ -43,15 +43,6 @@ OWN, OTHER, PRIOR, N_TERM = -3, -2, -1, 3
 def bit(column: int) -> Any:
     """A column in a set of bits; from the 65th on columns share theirs."""
     return 1 << (column & 63)
-
-
-@inlined
-def next_node(table: Any, nodes: Any, splits: Any, node: int, value: float) -> Any:
-    """The node after a branch, and how often river's walk comes by it."""
-    child = toward(nodes, splits, node, value)
-    if child >= 0:
-        return child, 1
-    return most_common(table, node), 2
 
 
 @inner
@@ -137,23 +128,6 @@ def add_votes(
                 for i in range(n):
                     out[first + s * stride, classes[leaf, i]] += terms[of, i]
         step = end
-
-
-@inlined
-def share(table: Any, reached: int, parts: Any, out: Any) -> None:
-    """An adaptive tree's prediction of what the leaves that a walk reached add up to."""
-    if is_regression(table):
-        out[0] /= reached
-        return
-    order = i8(table, at.ORDER)
-    n = order.shape[1]
-    for i in range(n):
-        parts[i] = out[order[0, i]]
-    scale = total(parts, n)
-    if scale != 0.0 and not math.isnan(scale):
-        scale = 1.0 / scale
-        for i in range(n):
-            out[order[0, i]] *= scale
 
 
 @inlined

@@ -30,13 +30,7 @@ from explain_core.learners.mersenne import poisson, state_of
 from explain_core.learners.regression_splits import divide_target, variance
 from explain_core.learners.splits import SQRT_2, divide
 from explain_core.learners.tree import POOLS, TreeLearner, repeatable
-from explain_core.learners.walks import (
-    append_child,
-    following,
-    leaf_node,
-    most_common,
-    release,
-)
+from explain_core.learners.walks import append_child, following, leaf_node, most_common, next_node, release
 from explain_core.sums import total
 
 ERROR_COUNT, ERROR, ERROR_SQUARES = range(3)
@@ -216,8 +210,7 @@ def learn(table: Any, x: Any, y: Any, w: float) -> Any:
     nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
     length, node = 1, trees[0, at.ROOT]
     while node >= 0 and nodes[node, at.KIND] != at.LEAF:
-        child = following(nodes, splits, node, x)
-        node = child if child >= 0 else most_common(table, node)
+        node, _ = next_node(table, nodes, splits, node, x[nodes[node, at.COLUMN]])
         length += 1
     if short(table, head, 2 * length + 1):
         return -2 * length - 1
@@ -291,11 +284,27 @@ def add(table: Any, node: int, x: Any, out: Any, votes: Any, parts: Any, places:
         out[classes[leaf, i]] += votes[i]
 
 
+@inlined
+def share(table: Any, reached: int, parts: Any, out: Any) -> None:
+    """The prediction that the votes of the leaves that a walk reached add up to."""
+    if is_regression(table):
+        out[0] /= reached
+        return
+    order = i8(table, at.ORDER)
+    n = order.shape[1]
+    for i in range(n):
+        parts[i] = out[order[0, i]]
+    whole = total(parts, n)
+    if whole != 0.0 and not math.isnan(whole):
+        scale = 1.0 / whole
+        for i in range(n):
+            out[order[0, i]] *= scale
+
+
 @inner
 def probabilities(table: Any, x: Any, out: Any, votes: Any, parts: Any, places: Any) -> None:
     """``predict_proba_one`` into ``out``, in the order of the codes; or ``predict_one``, the mean of the leaves'."""
     nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
-    order = i8(table, at.ORDER)
     out[:] = 0.0
     node, times, reached = i8(table, at.TREES)[0, at.ROOT], 1, 1
     if node < 0:
@@ -305,22 +314,9 @@ def probabilities(table: Any, x: Any, out: Any, votes: Any, parts: Any, places: 
             for _ in range(times):
                 add(table, alternates[node, 0], x, out, votes, parts, places)
                 reached += 1
-        child, times = following(nodes, splits, node, x), 1
-        if child < 0:
-            child, times = most_common(table, node), 2  # river's walk comes by it twice
-        node = child
+        node, times = next_node(table, nodes, splits, node, x[nodes[node, at.COLUMN]])
     add(table, node, x, out, votes, parts, places)
-    if is_regression(table):
-        out[0] /= reached
-        return
-    n = order.shape[1]
-    for i in range(n):
-        votes[i] = out[order[0, i]]
-    whole = total(votes, n)
-    if whole != 0.0 and not math.isnan(whole):
-        scale = 1.0 / whole
-        for i in range(n):
-            out[order[0, i]] *= scale
+    share(table, reached, votes, out)
 
 
 @compiled

@@ -116,13 +116,19 @@ def most_common(table: Any, branch: int) -> Any:
 
 
 @inlined
+def next_node(table: Any, nodes: Any, splits: Any, branch: int, value: float) -> Any:
+    """The node after a branch, and how often river's walk comes by it."""
+    child = toward(nodes, splits, branch, value)
+    if child >= 0:
+        return child, 1
+    return most_common(table, branch), 2
+
+
+@inlined
 def descend(table: Any, nodes: Any, splits: Any, node: int, x: Any) -> Any:
     """The node that is the record's leaf, for a prediction."""
     while nodes[node, at.KIND] != at.LEAF:
-        child = following(nodes, splits, node, x)
-        if child < 0:
-            child = most_common(table, node)
-        node = child
+        node, _ = next_node(table, nodes, splits, node, x[nodes[node, at.COLUMN]])
     return node
 
 
