@@ -233,14 +233,8 @@ class JoinStage(Member[JoinPartition]):
 
     def _take_in_waiting(self) -> None:
         self._left = False
-        waiting = self._waiting
-        while waiting:
-            message = waiting.popleft()
-            error = message.error()
-            if error is not None:
-                self._input_error(message, error)
-            elif (owned := self._owned.get(message.partition())) is not None and owned.consuming:  # type: ignore[arg-type]
-                owned.turns.receive(message)
+        while self._waiting:
+            self._take(self._waiting.popleft())
         for owned in self._owned.values():
             owned.read()
             try:

@@ -205,15 +205,9 @@ class Member(ABC, Generic[P]):
         started = monotonic()
         count = 0
         while waiting:
-            message = waiting.popleft()
-            error = message.error()
             try:
-                if error is not None:
-                    self._input_error(message, error)
+                if not self._take(waiting.popleft()):
                     continue
-                if not self._consumes(message):
-                    continue
-                self._take_in(self._owned[message.partition()], message)  # type: ignore[index]
             except Aborted:
                 # The record is taken in and its outputs are kept; they are sent again before anything else.
                 break
@@ -223,6 +217,17 @@ class Member(ABC, Generic[P]):
                 break
         if count:
             self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
+
+    def _take(self, message: Message) -> bool:
+        """A message of the input, or what librdkafka says of it; whether it was a record of a partition that is consumed. Raises ``Aborted``."""
+        error = message.error()
+        if error is not None:
+            self._input_error(message, error)
+            return False
+        if not self._consumes(message):
+            return False
+        self._take_in(self._owned[message.partition()], message)  # type: ignore[index]
+        return True
 
     def _input_error(self, message: Message, error: KafkaError) -> None:
         code = error.code()
