@@ -191,12 +191,10 @@ class Page:
         series: Callable[[list[int]], Any],
     ) -> dict[str, Any]:
         """The series after what this visitor has, or all and what marks them where there are other lines or marks, or another epoch."""
-        history, marks = (
-            chosen.history,
-            (partition.alarms, [unpacked(change) for change in partition.changes]),
-        )
+        history, alarms, changes = chosen.history, partition.alarms, partition.changes
         version = chosen.newest.version
-        known = (version.name if version else None, *lines, *(mark[-1]["id"] for mark in marks if mark))
+        marks = (*list(alarms)[-1:], *map(unpacked, list(changes)[-1:]))
+        known = (version.name if version else None, *lines, *(mark["id"] for mark in marks))
         name = f"{zlib.crc32(repr(known).encode()):08x}"
         newest = history.positions[-1]
         whole = name != self._lines or self._sent[0] != newest[0] or self._sent > newest
@@ -204,7 +202,8 @@ class Page:
         self._lines, self._sent = name, newest
         body: dict[str, Any] = {"whole": whole, "times": history.times(points), "series": series(points)}
         if whole:
-            body["alarms"], body["changes"] = (list(reversed(mark)) for mark in marks)
+            body["alarms"] = list(reversed(alarms))
+            body["changes"] = [unpacked(change) for change in reversed(changes)]
         return body
 
 
