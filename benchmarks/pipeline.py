@@ -271,14 +271,15 @@ class Pipeline:
     def cli(self, *arguments: str, status: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the command line with this pipeline's settings."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
-        stdout, stderr = _new_file(), _new_file()
         command = ["-m", "service.cli", *arguments]
-        process = _start(command, {**clean, **self.environment, **environment}, stdout, stderr)
-        try:
-            code = process.wait(120)
-        finally:
-            process.kill()
-        done = subprocess.CompletedProcess(command, code, stdout.read_text(), stderr.read_text())
+        with tempfile.TemporaryDirectory(prefix="explain-test-") as folder:
+            stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+            process = _start(command, {**clean, **self.environment, **environment}, stdout, stderr)
+            try:
+                code = process.wait(120)
+            finally:
+                process.kill()
+            done = subprocess.CompletedProcess(command, code, stdout.read_text(), stderr.read_text())
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
@@ -299,7 +300,8 @@ class Process:
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
         self.started.append(self)
-        self._log = _new_file()
+        self._file = tempfile.NamedTemporaryFile(prefix="explain-test-")  # noqa: SIM115  deleted with this object
+        self._log = Path(self._file.name)
         clean = {
             name: value for name, value in worker_environment().items() if not name.startswith("EXPLAIN_")
         }
@@ -346,7 +348,3 @@ def _start(
         return subprocess.Popen(
             [sys.executable, *arguments], env=environment, stdin=subprocess.PIPE, stdout=out, stderr=err
         )
-
-
-def _new_file() -> Path:
-    return Path(tempfile.mkstemp(prefix="explain-test-")[1])
