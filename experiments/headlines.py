@@ -21,7 +21,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Report
 
-from experiments.settled import WIDTH, Game, follow
+from experiments.settled import WIDTH, follow
+from experiments.settled_games import Game
 from explain_client import Explanation
 from explain_client.examples.alert_on_change import leader
 from explain_client.messages import Importance
