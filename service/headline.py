@@ -58,7 +58,11 @@ def _known(cells: Mapping[str, Any]) -> dict[str, _Cell]:
 
 
 def _cell(cell: Any) -> _Cell:
-    """Its error is that of the band, which knows of what the standard error does not: few informative records."""
+    """Its error is that of the band, which knows of what the standard error does not: few informative records.
+
+    The band counts as one of 95 %, whatever ``confidence`` and ``band`` of the explainer are: a wider one makes sentences more cautious,
+    a narrower one leaves the standard error as it is.
+    """
     value, std, settled, low, high = (
         cell.get(key) if isinstance(cell, Mapping) else getattr(cell, key, None)
         for key in ("value", "std", "settled", "low", "high")

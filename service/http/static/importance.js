@@ -24,7 +24,7 @@ export function show(body, page) {
   const focus = seen.find((row) => row.feature === page.selection.feature) ?? seen[0];
   const choose = (feature) => page.choose({ feature });
   fill(byId("importance-title"), `What drives the model of ${page.nameOf(body.chosen.partition)}`);
-  fill(byId("importance-caption"), `${estimatorMeaning(body.chosen.estimator)}, in units of ${lossName(body.chosen.loss)}. ± is half of the 95 % confidence band; without it the band is not settled yet.`);
+  fill(byId("importance-caption"), `${estimatorMeaning(body.chosen.estimator)}, in units of ${lossName(body.chosen.loss)}. ± is half of the confidence band; without it the band is not settled yet.`);
   fill(byId("importance-none"), !seen.length ? "No feature is known yet." : !matching.length ? `No feature is called like “${page.selection.search}”.` : "");
   if (!focus) return;
   showFocus(focus, range, page);
