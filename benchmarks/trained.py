@@ -159,7 +159,9 @@ def main() -> None:
             size = arguments.records
             fast, slow = measured([ours, theirs], values, [size, max(size // 20, 20)])
             expected = np.asarray(predict(x[:2_000].astype(np.float32)), float)
-            found = np.array([prediction[1] for prediction in ours.model.predict_many(lines[:2_000])])
+            found = np.array(
+                [prediction[1] for prediction in ours.explained.model.predict_many(lines[:2_000])]
+            )
             difference = np.abs(found - expected).max(where=expected > 0, initial=0.0)
             relative = (np.abs(found - expected) / np.where(expected > 0, expected, 1.0)).max()
             assert difference < 1e-5

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.artefacts import kernels
+from explain_core.artefacts import kernels, shallow
 from explain_core.artefacts.artefact import ArtefactError
+from explain_core.artefacts.shallow_kernels import predict_shallow
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.columns import NAN, Columns
 from explain_core.losses import Prediction, Task
@@ -91,6 +92,9 @@ class TreeEnsemble(Model):
         """The labels in the order of a prediction's numbers; a number alone has none, and stands as the label 0."""
         self.codes: dict[Any, int]
         self.arrays = Arrays(**_arrays(ensemble))
+        self.shallow = shallow.fits(ensemble)
+        """Whether sets of bits stand for walks through the trees."""
+        self._predict = predict_shallow if self.shallow else kernels.predict_rows
         self._label(range(n) if classes is None else classes)
 
     def twin(self, classes: Sequence[Any] | None = None) -> TreeEnsemble:
@@ -113,7 +117,7 @@ class TreeEnsemble(Model):
         return self.columns.row(x)
 
     def predict(self, x: Row) -> Prediction:
-        kernels.predict_rows(self.arrays.table, self.encoded(x).reshape(1, -1), self._out)
+        self._predict(self.arrays.table, self.encoded(x).reshape(1, -1), self._out)
         return self._prediction(self._out[0].tolist())
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
@@ -121,7 +125,7 @@ class TreeEnsemble(Model):
         matrix, out = np.empty((len(rows), width)), np.empty((len(rows), self._out.shape[1]))
         for c, x in enumerate(rows):
             matrix[c] = self.encoded(x)[:width]
-        kernels.predict_rows(self.arrays.table, matrix, out)
+        self._predict(self.arrays.table, matrix, out)
         return [self._prediction(line) for line in out.tolist()]
 
     def _prediction(self, line: list[float]) -> Prediction:
@@ -175,17 +179,31 @@ def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         raise ArtefactError(
             f"{ensemble.kind}: leaves of several widths, or a constant that is not finite; the file is damaged"
         )
+    link, interval = kernels.LINKS.index(ensemble.link), shallow.interval(len(ensemble.trees))
+    head = [link, ensemble.single, max(ensemble.n_classes, 1), interval]
+    sets = [part for tree in ensemble.trees for part in tree.sets]
+    ends = np.cumsum([0, *map(len, sets)])
+    found = {name: np.zeros((0, 2)) for name in kernels.SLOTS} | {
+        "head": np.array(head, np.int64),
+        "base": np.array(ensemble.base, np.float64),
+        "numbers": np.array([ensemble.number]),
+        "sets": np.stack([ends[:-1], np.diff(ends)], axis=1).astype(np.int32),
+        "words": np.concatenate([*sets, np.zeros(1, np.uint32)]),
+    }
+    return found | (shallow.arrays(ensemble) if shallow.fits(ensemble) else _nodes(ensemble.trees))
+
+
+def _nodes(trees: Sequence[Tree]) -> dict[str, NDArray[Any]]:
+    """The arrays of trees that are walked."""
     parts: list[Floats] = []
     leaves: list[Floats] = []
-    sets: list[tuple[int, int]] = []
-    words: list[NDArray[np.uint32]] = []
-    roots = np.zeros((len(ensemble.trees), 2), np.int32)
-    n_nodes = n_leaves = n_words = 0
-    for number, tree in enumerate(ensemble.trees):
+    roots = np.zeros((len(trees), 2), np.int32)
+    n_nodes = n_leaves = n_sets = 0
+    for number, tree in enumerate(trees):
         order, child = _by_level(tree)
         leaf, categorical = (tree.left < 0)[order], (tree.flags & kernels.CATEGORICAL != 0)[order]
         nodes = np.zeros((len(order), 2))
-        nodes[:, 0] = np.where(categorical, tree.threshold[order] + len(sets), tree.threshold[order])
+        nodes[:, 0] = np.where(categorical, tree.threshold[order] + n_sets, tree.threshold[order])
         integers = nodes.view(np.int32)
         column = (tree.feature << kernels.FLAG_BITS | tree.flags)[order]
         integers[:, kernels.COLUMN] = np.where(leaf, -1, column)
@@ -193,23 +211,14 @@ def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         parts.append(nodes)
         leaves.append(tree.values[order][leaf])
         roots[number] = n_nodes, tree.output
-        for categories in tree.sets:
-            sets.append((n_words, len(categories)))
-            n_words += len(categories)
-        words += tree.sets
         n_nodes, n_leaves = n_nodes + len(order), n_leaves + int(leaf.sum())
+        n_sets += len(tree.sets)
     nodes = np.concatenate(parts)
-    link = kernels.LINKS.index(ensemble.link)
     return {
-        "head": np.array([link, ensemble.single, max(ensemble.n_classes, 1)], np.int64),
         "nodes": nodes.view(np.int32),
         "thresholds": nodes,
         "trees": roots,
         "leaves": np.concatenate(leaves),
-        "base": np.array(ensemble.base, np.float64),
-        "numbers": np.array([ensemble.number]),
-        "sets": np.array(sets, np.int32).reshape(-1, 2),
-        "words": np.concatenate([*words, np.zeros(1, np.uint32)]),
     }
 
 

@@ -14,9 +14,18 @@ import numpy as np
 from explain_core.compiling import compiled, inner
 from explain_core.learners.arrays import f8, held, held_integers, i4, i8, u4
 
-SLOTS = ("head", "nodes", "thresholds", "trees", "leaves", "base", "numbers", "sets", "words")
-HEAD, NODES, THRESHOLDS, TREES, LEAVES, BASE, NUMBERS, SETS, WORDS = range(len(SLOTS))
-"""Slots of the table. ``nodes`` and ``thresholds`` are the same memory, 16 bytes a node: it is half of a walk's time to fetch them."""
+SLOTS = (
+    "head", "leaves", "base", "numbers", "sets", "words", "nodes", "thresholds", "trees",
+    "spans", "limits", "owners", "stays", "marks", "firsts", "runs", "narrow",
+)  # fmt: skip
+(
+    HEAD, LEAVES, BASE, NUMBERS, SETS, WORDS, NODES, THRESHOLDS, TREES,
+    SPANS, LIMITS, OWNERS, STAYS, MARKS, FIRSTS, RUNS, NARROW,
+) = range(len(SLOTS))  # fmt: skip
+"""Slots of the table. ``nodes`` and ``thresholds`` are the same memory, 16 bytes a node: it is half of a walk's time to fetch them.
+
+They and ``trees`` are for walks; the slots after them for ``explain_core.artefacts.shallow``. An ensemble has those of one kind alone.
+"""
 
 COLUMN, CHILD = 2, 3
 """Of a node as four 32-bit integers, after the threshold: the feature and flags, and the left child, which the right one follows.
@@ -36,8 +45,9 @@ ROOT, OUTPUT = range(2)
 BEGIN, END, STRIDE, LEAF = range(4)
 """Of a segment of rows; see ``add``."""
 
-LINK, SINGLE, CLASSES = range(3)
-"""Of the head: the link function, whether sums are those of 32-bit floats, and the numbers of a prediction."""
+LINK, SINGLE, CLASSES, INTERVAL = range(4)
+"""Of the head: the link function, whether sums are those of 32-bit floats, the numbers of a prediction, and a shallow ensemble's
+``interval``."""
 
 LINKS = (
     "identity",

@@ -15,6 +15,7 @@ from explain_core.evaluation import learned_kernels as kernels
 from explain_core.evaluation.ensemble_kernels import explain_ensemble
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.shallow_kernels import explain_shallow
 from explain_core.evaluation.tree_kernels import explain_trees
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
@@ -38,7 +39,7 @@ class LearnedEvaluator(GenericEvaluator):
     def __init__(self, model: Learner | TreeEnsemble) -> None:
         super().__init__(model)
         self._explain: Callable[..., bool] = (
-            explain_ensemble
+            (explain_shallow if model.shallow else explain_ensemble)
             if isinstance(model, TreeEnsemble)
             else explain_trees
             if isinstance(model, TreeLearner)

@@ -6,6 +6,7 @@ import numpy as np
 
 from explain_core import losses
 from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble
+from explain_core.artefacts.shallow import MAX_LEAVES
 from explain_core.compiling import AVAILABLE
 from explain_core.importance.group import EstimatorGroup
 from explain_core.importance.ipfi import IncrementalPFI
@@ -50,9 +51,13 @@ def warm(model: Model) -> None:
 
 
 def warm_ensembles(task: Task) -> None:
-    """``warm`` for the trained ensembles of trees that are still to come."""
-    leaves = np.array([1, -1, -1]), np.array([2, -1, -1])
-    nothing = np.zeros(3, np.int64)
-    tree = Tree(nothing, np.array([0.5, 0.0, 0.0]), nothing, *leaves, np.array([[0.0], [0.1], [0.2]]))
+    """``warm`` for the trained ensembles of trees that are still to come, shallow ones and others."""
     classes, link = (0, "identity") if task == "regression" else (2, "sigmoid")
-    warm(TreeEnsemble(Ensemble("none", task, [tree], [0.0], link, ["a"], classes)))
+    for inner in (1, MAX_LEAVES):
+        nodes = np.arange(inner)  # each has a leaf on its left, and the last one another on its right
+        leaves = np.full(inner + 1, -1)
+        left = np.concatenate([inner + nodes, leaves])
+        right = np.concatenate([nodes[1:], [2 * inner], leaves])
+        nothing = np.zeros(len(left), np.int64)
+        tree = Tree(nothing, np.full(len(left), 0.5), nothing, left, right, np.zeros((len(left), 1)))
+        warm(TreeEnsemble(Ensemble("none", task, [tree], [0.0], link, ["a"], classes)))

@@ -85,11 +85,17 @@ if AVAILABLE:
 
     _f8, _i8, _i4 = _pointer(types.float64), _pointer(types.int64), _pointer(types.int32)
     _u8, _u4, _i1 = _pointer(types.uint64), _pointer(types.uint32), _pointer(types.int8)
+    _f4 = _pointer(types.float32)
 
     @allocating
     def f8(table: Any, slot: int) -> Any:
         """The array of doubles in a slot, rows × columns."""
         return carray(_f8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
+
+    @allocating
+    def f4(table: Any, slot: int) -> Any:
+        """The array of 32-bit floats in a slot, rows × columns."""
+        return carray(_f4(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
 
     @allocating
     def i8(table: Any, slot: int) -> Any:

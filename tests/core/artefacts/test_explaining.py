@@ -14,6 +14,9 @@ CASES = {
     "lightgbm, three classes": lambda folder: trained.lightgbm(
         folder, trained.THREE, objective="multiclass", num_class=3
     ),
+    "deep": lambda folder: trained.lightgbm(
+        folder, trained.SCORE, objective="regression", num_leaves=100, min_data_in_leaf=1
+    ),
     "forest": lambda folder: trained.sklearn(folder, _forest(), trained.NUMBERS),
     "numbers": lambda folder: trained.lightgbm(folder, trained.SCORE, objective="regression"),
 }
@@ -30,11 +33,17 @@ def _forest():
 @pytest.mark.parametrize("name", CASES)
 def test_contributions_are_those_of_single_predictions(name, groups, n_samples, tmp_path):
     path, _ = CASES[name](tmp_path)
-    labels = {"forest": trained.NAMED, "numbers": trained.SCORE, "lightgbm, three classes": trained.THREE}
+    labels = {
+        "forest": trained.NAMED,
+        "numbers": trained.SCORE,
+        "deep": trained.SCORE,
+        "lightgbm, three classes": trained.THREE,
+    }
     target = np.asarray(labels.get(name, trained.TWO)).tolist()
     found = {}
     for evaluator in ("arrays", "generic"):
         model = load_model(path)
+        assert model.shallow == (name != "deep")
         options = {
             "task": model.task,
             "groups": groups,

@@ -1,8 +1,11 @@
 """A model read from its file predicts what its library predicts, with classes and columns in their places."""
 
+import math
+
 import numpy as np
 import pytest
 
+from explain_core.artefacts import shallow
 from explain_core.artefacts.artefact import ArtefactError
 from explain_core.artefacts.ensemble import TreeEnsemble, below_single, up_to_single
 from explain_core.artefacts.load import load_artefact, load_model
@@ -72,6 +75,36 @@ def test_lightgbm(name, tmp_path):
     assert (found.kind, found.features) == ("lightgbm", ["age", "debt", "colour"])
     assert set(found.categories["colour"]) == set(trained.COLOURS)
     compared(found.model, trained.records(trained.TABLE), expected, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "kind, name", [("xgboost", name) for name in XGBOOST] + [("lightgbm", name) for name in LIGHTGBM]
+)
+def test_leaves_by_bits_are_those_of_walks_to_the_last_bit(kind, name, tmp_path, monkeypatch):
+    path, _ = getattr(trained, kind)(tmp_path, **{"xgboost": XGBOOST, "lightgbm": LIGHTGBM}[kind][name])
+    rows = trained.records(trained.TABLE)
+    for row, debt in zip(rows, (1e-36, -1e-36, -0.0, 1e300, math.inf, -math.inf), strict=False):
+        row["debt"] = debt
+    shallow_model = load_model(path)
+    monkeypatch.setattr(shallow, "MAX_LEAVES", 0)
+    walked = load_model(path)
+    assert (shallow_model.shallow, walked.shallow) == (True, False)
+    assert shallow_model.predict_many(rows) == walked.predict_many(rows)
+
+
+@pytest.mark.parametrize("leaves, is_shallow", [(1, True), (64, True), (65, False)])
+def test_a_tree_is_shallow_up_to_64_leaves(leaves, is_shallow, tmp_path):
+    from sklearn.tree import DecisionTreeRegressor
+
+    noise = np.random.Generator(np.random.PCG64(0)).normal(size=trained.N)
+    # A split must be worth more than any is where there shall be none.
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=max(leaves, 2), min_impurity_decrease=1e9 if leaves == 1 else 0.0
+    )
+    path, expected = trained.sklearn(tmp_path, tree, trained.NUMBERS, noise)
+    model = load_model(path)
+    assert (tree.get_n_leaves(), model.shallow) == (leaves, is_shallow)
+    compared(model, trained.records(trained.NUMBERS), expected, 1e-12)
 
 
 def sklearn_models():
