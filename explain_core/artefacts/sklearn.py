@@ -191,6 +191,8 @@ def _trees(found: Any, features: Sequence[str] | None) -> Ensemble | None:
             else "identity"
         )
     elif kind in (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor):
+        if found.init not in (None, "zero"):  # it begins with another model's predictions, and no constant
+            return None
         base = np.ravel(found._raw_predict_init(np.zeros((1, found.n_features_in_), np.float32))).tolist()
         trees = [
             _tree(tree.tree_, False, found.learning_rate, output)

@@ -119,6 +119,9 @@ def sklearn_models():
         "boosting, exponential": (
             ensemble.GradientBoostingClassifier(loss="exponential", n_estimators=9, random_state=0), trained.WHOLE, trained.TWO, True,
         ),
+        "boosting that another model began": (
+            ensemble.GradientBoostingClassifier(init=linear_model.LogisticRegression(), n_estimators=9, random_state=0), trained.WHOLE, trained.NAMED, False,
+        ),
         "boosting of numbers": (ensemble.GradientBoostingRegressor(n_estimators=9, random_state=0), trained.WHOLE, trained.SCORE, True),
         "histograms": (ensemble.HistGradientBoostingClassifier(max_iter=9, random_state=0), trained.NUMBERS, trained.NAMED, True),
         "histograms of counts": (
