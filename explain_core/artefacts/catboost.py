@@ -11,6 +11,10 @@ from explain_core.artefacts.artefact import ArtefactError, named, needs
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row
 
+_SEVERAL = {
+    "MultiRMSE", "MultiRMSEWithMissingValues", "MultiQuantile", "RMSEWithUncertainty", "MultiLogloss", "MultiCrossEntropy",
+}  # fmt: skip
+
 
 class CatBoostModel(Model):
     """A trained CatBoost model; categories are strings or whole numbers, a missing category the text nan."""
@@ -52,10 +56,8 @@ class CatBoostModel(Model):
         return _loss(self.wrapped).split(":")[0] in ("Poisson", "Tweedie")
 
 
-def read(
-    data: bytes, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
-) -> tuple[Model, str | None, dict[str, list[Any]]]:
-    """The model in the bytes of a .cbm file, no version, no categories. Raises ``ArtefactError``."""
+def read(data: bytes, features: Sequence[str] | None) -> Model:
+    """The model in the bytes of a .cbm file. Raises ``ArtefactError``."""
     with needs("catboost", "catboost"):
         import catboost
     try:
@@ -65,6 +67,10 @@ def read(
         plain = own == [str(column) for column in range(len(own))]
         names = named("CatBoost", [] if plain and features is not None else own, features, len(own))
         known = list(model.classes_) if len(model.classes_) else None
+        if _loss(model).split(":")[0] in _SEVERAL:
+            raise ArtefactError(
+                f"CatBoost: the loss {_loss(model)} is that of several numbers or labels at once; use a model of one"
+            )
         if known is None and _loss(model).split(":")[0] in (
             "Logloss",
             "CrossEntropy",
@@ -72,18 +78,8 @@ def read(
             "MultiClassOneVsAll",
         ):
             known = [0, 1]
-        if known is not None and classes is not None:
-            if len(set(classes)) != len(known):
-                raise ArtefactError(
-                    f"classes: {len(set(classes))} labels for the {len(known)} classes of the model"
-                )
-            known = list(classes)
         kind: Task = "regression" if known is None else "classification"
-        return (
-            CatBoostModel(model, kind, names, [_plain(label) for label in known] if known else None),
-            None,
-            {},
-        )
+        return CatBoostModel(model, kind, names, [_plain(label) for label in known] if known else None)
     except ArtefactError:
         raise
     except Exception as error:  # CatBoost raises types of its own for damaged files

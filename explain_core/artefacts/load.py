@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from explain_core.artefacts.artefact import MAX_BYTES, Artefact, ArtefactError, needs
+from explain_core.artefacts.ensemble import TreeEnsemble
+from explain_core.artefacts.relabelled import relabelled
 from explain_core.losses import Task
-from explain_core.models import Model, OnnxModel
+from explain_core.models import Model, OnnxModel, PredictionError
 from explain_core.models.onnx import runtime
+
+log = logging.getLogger(__name__)
 
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _OTHERS = {
@@ -61,6 +69,8 @@ def load_artefact(
             raise ArtefactError(
                 f"features: the signature names {', '.join(own)}, in this order; pass these or none"
             )
+    if classes is not None and len(set(classes)) != len(classes):
+        raise ArtefactError("classes: one of the labels is there twice; each class has its own")
     data = _bytes(path)
     sha256 = hashlib.sha256()
     for part in (*hashes, data):
@@ -68,9 +78,16 @@ def load_artefact(
     kind, model, wrote, categories = _read(data, str(path), task, features, classes)
     if task is not None and model.task != task:
         raise ArtefactError(f"model.task: {task}, and {path} is a model for {model.task}")
-    labels = _labels(model) if model.task == "classification" else None
     if classes is not None and model.task == "regression":
         raise ArtefactError(f"classes: {path} is a model for regression, which has none; take them out")
+    if not isinstance(model, TreeEnsemble):
+        _try(model, str(path))
+    labels = None
+    if model.task == "classification":
+        own = _labels(model, classes)
+        labels = _asked(own, classes, str(path))
+        if labels != own:
+            model = relabelled(model, own, labels)
     return Artefact(
         model, kind, list(model.features or ()), labels, sha256.hexdigest(), version or wrote, categories
     )
@@ -86,18 +103,47 @@ def load_model(
     return load_artefact(uri, task, features, classes).model
 
 
-def _labels(model: Model) -> list[Any]:
-    """The classes in the order of the probabilities; a model that has no list of them is asked for a prediction."""
+def _try(model: Model, path: str) -> None:
+    """Refuse a model whose predictions are none, by those of two records of zeros; one that fails for these has to show it later."""
+    try:
+        model.checked_predictions([dict.fromkeys(model.features or (), 0.0)] * 2)
+    except PredictionError as error:
+        raise ArtefactError(f"{path}: {error}") from None
+    except Exception as error:  # of any library, for values that it was not trained on
+        log.debug("%s: zeros: %s", path, error)
+
+
+def _labels(model: Model, classes: Sequence[Any] | None) -> list[Any]:
+    """The model's own classes in the order of the probabilities; a model that has no list of them is asked for a prediction."""
     known = getattr(model, "classes", None)
+    if known is None:
+        known = getattr(model.wrapped, "classes_", None)
     if known is not None:
-        return list(known)
+        return np.asarray(known).tolist() if isinstance(known, np.ndarray) else list(known)
+    reason = "it has no probabilities"
     try:
         found = model.predict(dict.fromkeys(model.features or (), 0.0))
+        if isinstance(found, Mapping) and len(found) > 1:
+            return list(found)
+        if isinstance(found, Mapping) and classes is not None:
+            return list(classes) if set(found) <= set(classes) else list(range(len(classes)))
     except Exception as error:  # of any library
-        raise ArtefactError(
-            f"classes: the model does not name its classes ({error}); pass classes=[…] in the order of the probabilities (model.classes)"
-        ) from None
-    return list(found) if isinstance(found, dict) else []
+        reason = str(error)
+    raise ArtefactError(
+        f"classes: the model does not name its classes ({reason}); pass classes=[…] in the order of the probabilities (model.classes)"
+    )
+
+
+def _asked(own: list[Any], classes: Sequence[Any] | None, path: str) -> list[Any]:
+    """The labels of the probabilities: a model's own, or those that are asked for where it numbers its own from 0."""
+    numbered = own == list(range(len(own)))
+    if classes is None or list(classes) == own or (set(classes) == set(own) and not numbered):
+        return own
+    if numbered and len(classes) == len(own) and set(classes) != set(own):
+        return list(classes)
+    raise ArtefactError(
+        f"classes: {path} has {', '.join(map(repr, own[:10]))}, in this order, and not {', '.join(map(repr, classes[:10]))}; pass these or none"
+    )
 
 
 def _bytes(path: Path) -> bytes:
@@ -124,7 +170,6 @@ def _read(
             raise ArtefactError(f"model.uri: {path} is {what}; those that are read are {_KNOWN}")
     if data.startswith((b"tree\n", b"{")):
         from explain_core.artefacts import lightgbm, xgboost
-        from explain_core.artefacts.ensemble import TreeEnsemble
 
         ensemble, wrote = (lightgbm if data[:1] == b"t" else xgboost).read(data, features)
         if classes is not None and ensemble.n_classes and len(set(classes)) != ensemble.n_classes:
@@ -136,14 +181,43 @@ def _read(
     if data.startswith(b"PK"):
         from explain_core.artefacts import sklearn
 
-        return "sklearn", sklearn.model_of(sklearn.load(data), task, features, classes), None, {}
+        return "sklearn", sklearn.model_of(sklearn.load(data), task, features), None, {}
     if data.startswith(b"CBM1"):
         from explain_core.artefacts import catboost
 
-        return "catboost", *catboost.read(data, task, features, classes)
+        return "catboost", catboost.read(data, features), None, {}
     if data[:1] == b"\x08":
         return "onnx", _onnx(data, path, task, features, classes), None, {}
     raise ArtefactError(f"model.uri: {path} is of no known format; those that are read are {_KNOWN}")
+
+
+def _check_order(model: OnnxModel) -> None:
+    """Refuse classes in another order than that of the labels which the graph returns beside their probabilities."""
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=(500, len(model.features))) * 10.0 ** rng.integers(-1, 5, (500, 1))
+    try:
+        labels, *others, matrix = model.outputs(
+            [dict(zip(model.features, row, strict=True)) for row in cells.tolist()]
+        )
+    except Exception:  # no labels; or of the runtime, for values that the model was not trained on
+        return
+    if others or np.ndim(matrix) != 2 or np.shape(matrix)[1] < 2 or np.asarray(labels).dtype.kind == "f":
+        return
+    classes = model.classes or list(range(np.shape(matrix)[1]))
+    ranked = np.sort(matrix, axis=1)
+    clear = (
+        ranked[:, -1] - ranked[:, -2] > 0.1
+    )  # elsewhere some models return another label than the most probable
+    found = Counter(
+        zip(np.ravel(labels)[clear].tolist(), np.argmax(matrix, axis=1)[clear].tolist(), strict=True)
+    )
+    for (label, column), n in found.items():
+        right = column if isinstance(label, int) and label not in classes else classes[column]
+        if label != right and all(n >= other for (name, _), other in found.items() if name == label):
+            raise PredictionError(
+                f"classes: the model's label is {label!r} where the probability in column {column} is the largest, which is that of "
+                f"{right!r} by these classes; pass classes=[…] in the order of the probabilities"
+            )
 
 
 def _onnx(
@@ -152,11 +226,15 @@ def _onnx(
     with needs("onnxruntime", "onnx"):
         runtime()
     try:
-        if task is not None:
-            return OnnxModel(data, task, features, classes)
-        model = OnnxModel(data, "classification", features, classes)
-        numbers = len(model._session.get_outputs()) == 1 and "map" not in model._session.get_outputs()[0].type
-        return OnnxModel(data, "regression", features) if numbers and classes is None else model
+        model = OnnxModel(data, task or "classification", features)
+        outputs = model._session.get_outputs()
+        matrix = outputs[-1].type in ("tensor(float)", "tensor(double)")
+        if task is None and classes is None and matrix and len(outputs) == 1:
+            return OnnxModel(data, "regression", features)
+        if matrix and model.task == "classification":
+            model.classes = None if classes is None else list(classes)
+            _check_order(model)
+        return model
     except Exception as error:  # onnxruntime raises types of its own for damaged graphs
         first = str(error).split("\n", 1)[0]
         raise ArtefactError(f"ONNX: {path}: {first}") from None

@@ -1,4 +1,4 @@
-"""A trained model whose labels are the codes of its classes."""
+"""A trained model with other labels for its classes, such as their codes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from explain_core.models import Model, Row
 
 
 class Relabelled(Model):
-    """A classifier that gives each of ``classes`` its code, and predicts as the one within."""
+    """A classifier that gives each of ``classes`` its label in ``codes``, and predicts as the one within."""
 
-    def __init__(self, model: Model, classes: Sequence[Any], codes: Sequence[int]) -> None:
+    def __init__(self, model: Model, classes: Sequence[Any], codes: Sequence[Any]) -> None:
         super().__init__(model.wrapped, model.task)
         self.features, self.in_batches = model.features, model.in_batches
+        self.classes = list(codes)
         self._model = model
         self._codes = dict(zip(classes, codes, strict=True))
 
@@ -34,8 +35,8 @@ class Relabelled(Model):
         return {codes[label]: p for label, p in prediction.items()}
 
 
-def relabelled(model: Model, classes: Sequence[Any] | None, codes: Sequence[int] | None = None) -> Model:
-    """The model with the codes of its classes as labels, by default 0, 1, …; a regression as it is.
+def relabelled(model: Model, classes: Sequence[Any] | None, codes: Sequence[Any] | None = None) -> Model:
+    """The model with ``codes`` as the labels of its classes, by default 0, 1, …; a regression as it is.
 
     The result shares nothing with the model that changes.
     """

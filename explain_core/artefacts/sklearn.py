@@ -80,9 +80,7 @@ def _check_array(file: Any, entry: zipfile.ZipInfo) -> None:
         )
 
 
-def model_of(
-    found: Any, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
-) -> Model:
+def model_of(found: Any, task: Task | None, features: Sequence[str] | None) -> Model:
     """A model from the content of a file: trees as arrays, others unchanged. Raises ``ArtefactError``."""
     kind = type(found).__name__
     guessed: Task = (
@@ -90,21 +88,18 @@ def model_of(
     )
     if not hasattr(found, "predict"):
         raise ArtefactError(f"scikit-learn: {kind} is no fitted model: it has no predict")
+    if isinstance(getattr(found, "classes_", None), list):
+        raise ArtefactError(f"scikit-learn: {kind} predicts several labels at once; use a model of one")
     _check_trees(found)
     try:
         trees = _trees(found, features)
         if trees is not None:
-            return TreeEnsemble(trees, _labels(found, classes))
-        return wrap(found, task or guessed, features, classes)
+            return TreeEnsemble(trees, np.asarray(found.classes_).tolist() if trees.n_classes else None)
+        return wrap(found, task or guessed, features)
     except ArtefactError:
         raise
     except Exception as error:  # of any attribute of a damaged model
         raise ArtefactError(f"scikit-learn: {kind}: {error}") from None
-
-
-def _labels(found: Any, classes: Sequence[Any] | None) -> list[Any] | None:
-    own = getattr(found, "classes_", None)
-    return None if own is None else np.asarray(own).tolist()
 
 
 def _check_trees(found: Any) -> None:

@@ -5,7 +5,7 @@ and the fold see ``Model`` alone.
 """
 
 from explain_core.models.arrays import ArrayModel
-from explain_core.models.base import Labels, Model, Row, check_prediction
+from explain_core.models.base import Labels, Model, PredictionError, Row, check_prediction
 from explain_core.models.onnx import OnnxModel
 from explain_core.models.river import RiverClassifier, RiverLabeller, RiverModel, RiverRegressor
 from explain_core.models.wrapping import CallableModel, wrap
@@ -16,6 +16,7 @@ __all__ = [
     "Labels",
     "Model",
     "OnnxModel",
+    "PredictionError",
     "RiverClassifier",
     "RiverLabeller",
     "RiverModel",

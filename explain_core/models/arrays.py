@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from explain_core.losses import Prediction, Task
-from explain_core.models.base import Labels, Model, Row
+from explain_core.models.base import Labels, Model, PredictionError, Row
+
+_ROUNDING = 1e-6
+"""How far a probability may be below 0 or above 1, as 32-bit floats may be."""
 
 
 class ArrayModel(Model):
@@ -95,8 +98,12 @@ def _classes(model: Any, task: Task, classes: Labels | None) -> list[Any] | None
 
 def numbers(output: Any) -> list[Prediction]:
     values = np.ravel(output)
+    if values.size != len(output):
+        raise PredictionError(
+            f"model: predicted an array of shape {np.shape(output)} for {len(output)} records; a regression has one number for each"
+        )
     if values.dtype.kind not in "fiu":
-        raise ValueError(
+        raise PredictionError(
             f"model: predicted {values[:1].tolist()[0]!r} and the task is regression; use classification"
         )
     return [float(value) for value in values]
@@ -104,7 +111,12 @@ def numbers(output: Any) -> list[Prediction]:
 
 def probabilities(matrix: Any, classes: Sequence[Any]) -> list[Prediction]:
     if np.ndim(matrix) != 2 or np.shape(matrix)[1] != len(classes):
-        raise ValueError(
+        raise PredictionError(
             f"classes: {len(classes)} labels for probabilities of shape {np.shape(matrix)}; name each column's class"
+        )
+    least, most = np.min(matrix, initial=0.0), np.max(matrix, initial=0.0)
+    if least < -_ROUNDING or most > 1.0 + _ROUNDING:
+        raise PredictionError(
+            f"model: predicted {least if least < 0.0 else most:g}, which is no probability; use the task regression, or a model that predicts probabilities"
         )
     return [dict(zip(classes, line, strict=True)) for line in np.asarray(matrix).tolist()]

@@ -12,6 +12,10 @@ Row = Mapping[str, Any]
 Labels = Sequence[Any]
 
 
+class PredictionError(ValueError):
+    """A prediction that is not finite, or not of the task's shape."""
+
+
 class Model:
     """A model that predicts records and, where it can, learns from them.
 
@@ -62,19 +66,19 @@ class Model:
 
 
 def check_prediction(prediction: Prediction, task: Task) -> None:
-    """Raise ``ValueError`` where a prediction is not finite or not of the task's shape.
+    """Raise ``PredictionError`` where a prediction is not finite or not of the task's shape.
 
     >>> check_prediction({"up": 0.5, "down": math.nan}, "classification")
     Traceback (most recent call last):
-    ValueError: model: predicted {'up': 0.5, 'down': nan}; probabilities must be finite numbers
+    explain_core.models.base.PredictionError: model: predicted {'up': 0.5, 'down': nan}; probabilities must be finite numbers
     """
     if task == "regression":
         if not _in_range(prediction):
-            raise ValueError(
+            raise PredictionError(
                 f"model: predicted {prediction!r}; a regression model returns a finite number between ±{LARGEST:g}"
             )
     elif type(prediction) is not dict and not isinstance(prediction, Mapping):
-        raise ValueError(
+        raise PredictionError(
             f"model: predicted {prediction!r}; a classifier returns a mapping from label to probability"
         )
     else:
@@ -83,7 +87,9 @@ def check_prediction(prediction: Prediction, task: Task) -> None:
         except TypeError:
             total = math.nan
         if not _in_range(total):
-            raise ValueError(f"model: predicted {dict(prediction)!r}; probabilities must be finite numbers")
+            raise PredictionError(
+                f"model: predicted {dict(prediction)!r}; probabilities must be finite numbers"
+            )
 
 
 def _in_range(value: Any) -> bool:

@@ -54,6 +54,16 @@ class OnnxModel(Model):
         if isinstance(width, int) and len(features) != width:
             raise ValueError(f"features: {len(features)} names for the {width} columns of the ONNX model")
         self.features = [str(name) for name in features]
+        inputs = [name for name, _ in self._inputs]
+        if len(inputs) > 1 and set(self.features) != set(inputs):
+            raise ValueError(
+                f"features: the ONNX model's columns are {', '.join(inputs)}; pass these or none"
+            )
+        rows = self._session.get_inputs()[0].shape[0]
+        if isinstance(rows, int):
+            raise ValueError(
+                f"model: the ONNX model takes exactly {rows} rows at once; export it with a first dimension of any size"
+            )
 
     def predict(self, x: Row) -> Prediction:
         return self.predict_many([x])[0]
@@ -61,12 +71,7 @@ class OnnxModel(Model):
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         if not rows:
             return []
-        if len(self._inputs) == 1:
-            ((name, dtype),) = self._inputs
-            feed = {name: _cells(rows, self.features, dtype)}
-        else:
-            feed = {name: _cells(rows, [name], dtype) for name, dtype in self._inputs}
-        output = self._session.run(None, feed)[-1]
+        output = self.outputs(rows)[-1]
         if self.task == "regression":
             return numbers(output)
         if isinstance(output, list):
@@ -76,6 +81,15 @@ class OnnxModel(Model):
         if output.ndim == 1 or output.shape[1] == 1:
             output = np.column_stack([1.0 - np.ravel(output), np.ravel(output)])
         return probabilities(output, self.classes or range(output.shape[1]))
+
+    def outputs(self, rows: Sequence[Row]) -> list[Any]:
+        """All that the graph returns for the records."""
+        if len(self._inputs) == 1:
+            ((name, dtype),) = self._inputs
+            feed = {name: _cells(rows, self.features, dtype)}
+        else:
+            feed = {name: _cells(rows, [name], dtype) for name, dtype in self._inputs}
+        return self._session.run(None, feed)  # type: ignore[no-any-return]
 
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self.wrapped, bytes):
