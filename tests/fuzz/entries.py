@@ -1,8 +1,10 @@
 """Where bytes of others come in, and what must hold for any of them: the random and the guided fuzzing share these."""
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import orjson
@@ -121,46 +123,92 @@ def environment(variables: dict[str, str]) -> None:
 # --- snapshots, manifests, pointers ------------------------------------------------------------------------------------
 
 
-def _stored() -> Snapshot:
+def mutated(raw: bytes, rng: random.Random) -> bytes:
+    """A few bytes are changed, added, doubled or gone."""
+    body = bytearray(raw)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        position = rng.randrange(len(body) + 1)
+        match rng.randrange(5):
+            case 0:
+                body[position : position + rng.choice([1, 1, 8, 100])] = b""
+            case 1:
+                body[position:position] = rng.randbytes(rng.choice([1, 4, 9]))
+            case 2:
+                start = rng.randrange(len(body) + 1)
+                body[position:position] = body[start : start + rng.choice([1, 8, 100])]
+            case _ if position < len(body):
+                body[position] = rng.choice(
+                    [0, 255, body[position] ^ (1 << rng.randrange(8)), rng.randrange(256)]
+                )
+    return bytes(body)
+
+
+@cache
+def stored() -> Snapshot:
     known, state = fold_settings(), new_state()
     fold(state, values(60))
     return take(state, known.app_id, "records", "topic-id", {})
 
 
-def _state_of_a_tree() -> bytes:
+def chunk_of_it() -> bytes:
+    return stored().chunks[0]
+
+
+def manifest_of_it() -> bytes:
+    return stored().manifest.encode()
+
+
+@cache
+def state_of_a_tree() -> bytes:
+    """A foreign model, pickled."""
     state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier", "learner": "river"})
     fold(state, values(60))
     return dumps(state.explained.model)
 
 
-def _states() -> dict[str, tuple[Settings, bytes]]:
-    """Settings with many parts, and a state of each task that has them."""
-    drift = {"enabled": True, "window": 20, "bootstrap": 2}
+STATES = {
+    "default": "binary",
+    "default, several classes": "multiclass",
+    "default, numbers": "regression",
+    "river.tree:HoeffdingTreeClassifier": "multiclass",
+    "river.tree:HoeffdingAdaptiveTreeClassifier": "binary",
+    "river.forest:ARFClassifier": "multiclass",
+    "river.tree:HoeffdingTreeRegressor": "regression",
+    "river.tree:HoeffdingAdaptiveTreeRegressor": "regression",
+    "river.forest:ARFRegressor": "regression",
+}
+"""Each family of learners with a task; the default ones have many parts beside the model."""
+
+
+@cache
+def state_of(name: str) -> tuple[Settings, bytes]:
+    """The settings of one of ``STATES``, and a state of it, of which no part is compressed."""
+    task = STATES[name]
+    sections: dict[str, Any] = {"task": task, "drift": {"enabled": True, "window": 20, "bootstrap": 2}}
     explainers = [
         *SMALL,
         {"kind": "isage", "name": "u", "n_samples": 1, "reservoir": {"size": 5, "kind": "uniform"}},
     ]
-    conditional = {"kind": "isage", "name": "c", "removal": "conditional", "reservoir": {"size": 5}}
-    found = {}
-    for task in ("binary", "multiclass", "regression"):
-        used = [*explainers, conditional] if task == "multiclass" else explainers
-        sections: dict[str, Any] = {"task": task, "drift": drift, "explainers": used}
-        if task == "binary":
-            tree = "river.tree:HoeffdingTreeClassifier"
-            sections["challenger"] = {"factory": tree, "every": 1, "limits": {"cross_entropy": 5}}
-        state = new_state(**sections)
-        fold(state, values(50, task))
-        found[task] = fold_settings(**sections), encode(state)
-    return found
+    if ":" in name:
+        grown: dict[str, Any] = {"grace_period": 10, "delta": 0.5, "tau": 0.5}
+        if task == "regression":
+            grown["leaf_prediction"] = "mean"  # the others take numbers alone
+        if "forest" in name:
+            grown["n_models"] = 2
+        sections |= {"model": {"factory": name, "params": grown}, "drift": {}}
+        explainers = SMALL
+    elif task == "multiclass":
+        explainers.append({"kind": "isage", "name": "c", "removal": "conditional", "reservoir": {"size": 5}})
+    elif task == "binary":
+        tree = "river.tree:HoeffdingTreeClassifier"
+        sections["challenger"] = {"factory": tree, "every": 1, "limits": {"cross_entropy": 5}}
+    sections["explainers"] = explainers
+    state = new_state(**sections)
+    fold(state, values(100 if ":" in name else 50, task))
+    return fold_settings(**sections), encode(state)
 
 
-STORED = _stored()
-STATES = _states()
-CHUNK = STORED.chunks[0]
-PICKLE = _state_of_a_tree()
-MANIFEST = STORED.manifest.encode()
 KEYS = Keys((b"a key of sixteen", b"one that was before"))
-SIGNATURE = KEYS.sign(MANIFEST)
 POINTER = Pointer("id", 0, 1, 2, 3, "0" * 32, {"explanations": (1, "0" * 32)}).encode()
 
 
@@ -173,42 +221,50 @@ def pickle(raw: bytes) -> None:
         assert len(str(error)) < 2_000
 
 
-def state(task: str, raw: bytes) -> None:
-    """It is refused in words, or is a state that folds on, or stops in words."""
+def state(name: str, raw: bytes) -> str:
+    """It is refused in words, or is a state that folds on, or stops in words; returns which."""
     tried["states"] += 1
-    known = STATES[task][0]
+    known, outcome = state_of(name)[0], "refused"
     try:
         restored = decode(raw, known, 3, 0, lambda packed: pytest.fail("foreign code was read"))
-        fold(restored, values(3, task, seed=2))
+        outcome = "stopped in words"
+        fold(restored, _next_of(STATES[name]))
     except UserError as error:
         assert len(str(error)) < 5_000
+        return outcome
+    return "folds on"
+
+
+@cache
+def _next_of(task: str) -> list[dict[str, Any]]:
+    return values(3, task, seed=2)
 
 
 def chunk(packed: bytes) -> None:
     """One that is not the stored one is refused."""
     tried["snapshots"] += 1
     try:
-        load(Snapshot(manifest=STORED.manifest, chunks=[packed]), fold_settings())
+        load(Snapshot(manifest=stored().manifest, chunks=[packed]), fold_settings())
     except SnapshotError:
         return
-    assert packed == CHUNK
+    assert packed == chunk_of_it()
 
 
 def manifest(value: bytes) -> None:
     """An altered one has no signature that fits; it is refused, or does not say what the chunks are."""
     tried["manifests"] += 1
     try:
-        KEYS.check(value, SIGNATURE)
+        KEYS.check(value, KEYS.sign(manifest_of_it()))
     except SnapshotError:
-        assert value != MANIFEST
+        assert value != manifest_of_it()
     else:
-        assert value == MANIFEST
+        assert value == manifest_of_it()
     try:
         decoded = Manifest.decode(value)
-        load(Snapshot(manifest=decoded, chunks=STORED.chunks), fold_settings())
+        load(Snapshot(manifest=decoded, chunks=stored().chunks), fold_settings())
     except UserError:
         return
-    assert (decoded.sha256, decoded.raw_size) == (STORED.manifest.sha256, STORED.manifest.raw_size)
+    assert (decoded.sha256, decoded.raw_size) == (stored().manifest.sha256, stored().manifest.raw_size)
 
 
 def metadata(text: str) -> None:

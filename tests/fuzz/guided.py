@@ -70,9 +70,9 @@ ENTRIES: dict[str, tuple[Callable[[bytes], None], Sequence[bytes]]] = {
             b'KAFKA__CONFIG={"sasl.password": "x"}\nMODEL__PARAMS={"n_models": 3}\nTOPICS={"records": "a"}',
         ],
     ),
-    "pickles": (entries.pickle, [entries.PICKLE]),
-    "snapshots": (entries.chunk, [entries.CHUNK]),
-    "manifests": (entries.manifest, [entries.MANIFEST]),
+    "pickles": (entries.pickle, [entries.state_of_a_tree()]),
+    "snapshots": (entries.chunk, [entries.chunk_of_it()]),
+    "manifests": (entries.manifest, [entries.manifest_of_it()]),
     "metadata": (metadata, [entries.POINTER.encode()]),
 }  # fmt: skip
 

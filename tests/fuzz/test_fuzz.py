@@ -80,26 +80,7 @@ def encoded(value: Any) -> bytes:
 
 def bent(pair: tuple[bytes, int]) -> bytes:
     """A value with some of its bytes lost, doubled or changed."""
-    return mutated(pair[0], random.Random(pair[1]))
-
-
-def mutated(raw: bytes, rng: random.Random) -> bytes:
-    body = bytearray(raw)
-    for _ in range(rng.choice([1, 1, 2, 5])):
-        position = rng.randrange(len(body) + 1)
-        match rng.randrange(5):
-            case 0:
-                body[position : position + rng.choice([1, 1, 8, 100])] = b""
-            case 1:
-                body[position:position] = rng.randbytes(rng.choice([1, 4, 9]))
-            case 2:
-                start = rng.randrange(len(body) + 1)
-                body[position:position] = body[start : start + rng.choice([1, 8, 100])]
-            case _ if position < len(body):
-                body[position] = rng.choice(
-                    [0, 255, body[position] ^ (1 << rng.randrange(8)), rng.randrange(256)]
-                )
-    return bytes(body)
+    return entries.mutated(pair[0], random.Random(pair[1]))
 
 
 VALUES = st.one_of(
@@ -173,15 +154,15 @@ def test_any_settings_are_taken_or_refused_in_words(environments: list[dict[str,
 def test_any_pickle_is_refused_or_is_objects_alone(number: int) -> None:
     rng = random.Random(number)
     for _ in range(BATCH):
-        entries.pickle(mutated(entries.PICKLE, rng))
+        entries.pickle(entries.mutated(entries.state_of_a_tree(), rng))
 
 
 @fuzz(0.15)
-@given(st.sampled_from(sorted(entries.STATES)), st.integers(0, 2**64))
-def test_any_state_is_refused_in_words_or_folds(task: str, number: int) -> None:
+@given(st.sampled_from(list(entries.STATES)), st.integers(0, 2**64))
+def test_any_state_is_refused_in_words_or_folds(name: str, number: int) -> None:
     rng = random.Random(number)
     for _ in range(BATCH):
-        entries.state(task, mutated(entries.STATES[task][1], rng))
+        entries.state(name, entries.mutated(entries.state_of(name)[1], rng))
 
 
 @fuzz(0.1)
@@ -189,7 +170,7 @@ def test_any_state_is_refused_in_words_or_folds(task: str, number: int) -> None:
 def test_any_altered_snapshot_is_refused(number: int) -> None:
     rng = random.Random(number)
     for _ in range(BATCH):
-        entries.chunk(mutated(entries.CHUNK, rng))
+        entries.chunk(entries.mutated(entries.chunk_of_it(), rng))
 
 
 @fuzz(0.1)
@@ -197,7 +178,7 @@ def test_any_altered_snapshot_is_refused(number: int) -> None:
 def test_any_manifest_is_refused_or_is_one_and_no_altered_one_is_signed(number: int) -> None:
     rng = random.Random(number)
     for _ in range(BATCH):
-        entries.manifest(mutated(entries.MANIFEST, rng))
+        entries.manifest(entries.mutated(entries.manifest_of_it(), rng))
 
 
 @fuzz(0.1)
@@ -205,7 +186,7 @@ def test_any_manifest_is_refused_or_is_one_and_no_altered_one_is_signed(number: 
 def test_any_offset_metadata_is_a_pointer_or_is_not_ours(found: list[str | int]) -> None:
     for text in found:
         if isinstance(text, int):
-            text = mutated(entries.POINTER.encode(), random.Random(text)).decode("utf-8", "replace")
+            text = entries.mutated(entries.POINTER.encode(), random.Random(text)).decode("utf-8", "replace")
         entries.metadata(text)
 
 
