@@ -15,7 +15,7 @@ from rich.table import Table
 from service.commands.printing import console
 from service.settings import Effective, Settings, effective
 from service.settings.sources import DEFAULT
-from service.snapshots.signatures import read_keys
+from service.snapshots.signatures import check_trust, read_keys
 
 if TYPE_CHECKING:
     from explain_core.models import Model
@@ -32,8 +32,8 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
 
 
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
-    """As ``show``, and make the models once. Raises ``UserError`` where that fails."""
-    from service.fold.models import described, described_challenger, load_challenger, load_model
+    """As ``show``, and make the models once. Raises ``UserError`` where that fails, or where ``run`` would ask for a key."""
+    from service.fold.models import described, described_challenger, foreign_code, load_challenger, load_model
 
     show(settings, config=config, as_json=as_json)
     # Some models print remarks on their parameters; stdout is for data.
@@ -41,7 +41,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         model = None if settings.models.enabled else load_model(settings.model, settings.seed)
         challenger = None if settings.challenger_model is None else load_challenger(settings, settings.seed)
         files, file = described(settings), described_challenger(settings)
-    read_keys(settings.checkpoint)
+        check_trust(read_keys(settings.checkpoint), foreign_code(settings))
     task = settings.model.task
     lines = [
         f"settings are valid; versions of a model for {task} are explained as they are"

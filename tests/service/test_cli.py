@@ -208,6 +208,15 @@ def test_config_check_makes_the_model() -> None:
     assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
 
 
+def test_config_check_asks_for_the_key_that_run_would_ask_for() -> None:
+    foreign = {"EXPLAIN_MODEL__FACTORY": "river.naive_bayes:GaussianNB"}
+    refused = _run("config", "check", **foreign)
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert "checkpoint.hmac_key_file is not set" in refused.stderr and "GaussianNB" in refused.stderr
+    accepted = _run("config", "check", EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true", **foreign)
+    assert accepted.returncode == 0 and "learns by its own code" in accepted.stderr
+
+
 def test_config_check_keeps_what_a_model_prints_off_stdout() -> None:
     done = _run(
         "config",
