@@ -207,6 +207,11 @@ def _categories(names: list[str], kinds: list[str], known: _Categories) -> dict[
             found[name] = list(category.values)
         else:
             text = bytes(int(code) % 256 for code in category.values)
+            if not text.isascii():
+                raise ArtefactError(
+                    f"XGBoost: feature {name!r} has categories with letters beyond ASCII, of which XGBoost stores as many bytes as they "
+                    "have letters, so that they end too early; train with other names for them, or with their codes"
+                )
             ends = category.offsets
             found[name] = [text[a:b].decode() for a, b in itertools.pairwise(ends)]
     return found

@@ -120,3 +120,13 @@ def test_onnx_columns_keep_their_names(tmp_path):
     assert load_artefact(path, "regression", ["debt", "age"]).model.predict(row) == own
     with pytest.raises(ArtefactError, match="the ONNX model's columns are age, debt"):
         load_artefact(path, "regression", ["user.age", "user.debt"])
+
+
+def test_categories_that_xgboost_stores_without_their_ends_are_refused(tmp_path):
+    library = pytest.importorskip("xgboost")
+    table = trained.TABLE.assign(colour=trained.TABLE.colour.cat.rename_categories({"red": "rosé"}))
+    data = library.DMatrix(table, trained.TWO, enable_categorical=True)
+    path = tmp_path / "letters.json"
+    library.train({"objective": "binary:logistic", "nthread": 1}, data, 2).save_model(path)
+    with pytest.raises(ArtefactError, match="feature 'colour' has categories with letters beyond ASCII"):
+        load_artefact(path)
