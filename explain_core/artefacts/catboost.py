@@ -28,6 +28,8 @@ class CatBoostModel(Model):
         super().__init__(model, task)
         self.features = list(features)
         self.classes = None if classes is None else list(classes)
+        numeric = model._get_float_feature_indices()
+        self.kinds = {self.features[column]: "number" for column in numeric}
         self._nominal = frozenset(np.asarray(self.features)[model.get_cat_feature_indices()].tolist())
 
     def predict(self, x: Row) -> Prediction:

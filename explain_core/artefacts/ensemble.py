@@ -88,6 +88,13 @@ class TreeEnsemble(Model):
         super().__init__(ensemble, ensemble.task)
         n = max(ensemble.n_classes, 1)
         self.features = list(ensemble.features)
+        nominal = ensemble.categories
+        texts = {name: all(isinstance(one, str) for one in known) for name, known in nominal.items()}
+        self.kinds = {
+            name: "string" if texts.get(name) else "number"
+            for name in self.features
+            if name not in nominal or texts[name] or not any(isinstance(one, str) for one in nominal[name])
+        }
         self.classes: list[Any]
         """The labels in the order of a prediction's numbers; a number alone has none, and stands as the label 0."""
         self.codes: dict[Any, int]

@@ -15,7 +15,7 @@ class Relabelled(Model):
 
     def __init__(self, model: Model, classes: Sequence[Any], codes: Sequence[Any]) -> None:
         super().__init__(model.wrapped, model.task)
-        self.features, self.in_batches = model.features, model.in_batches
+        self.features, self.kinds, self.in_batches = model.features, model.kinds, model.in_batches
         self.classes = list(codes)
         self._model = model
         self._codes = dict(zip(classes, codes, strict=True))

@@ -5,7 +5,7 @@ and the fold see ``Model`` alone.
 """
 
 from explain_core.models.arrays import ArrayModel
-from explain_core.models.base import Labels, Model, PredictionError, Row, check_prediction
+from explain_core.models.base import FeatureKind, Labels, Model, PredictionError, Row, check_prediction
 from explain_core.models.onnx import OnnxModel
 from explain_core.models.river import RiverClassifier, RiverLabeller, RiverModel, RiverRegressor
 from explain_core.models.wrapping import CallableModel, wrap
@@ -13,6 +13,7 @@ from explain_core.models.wrapping import CallableModel, wrap
 __all__ = [
     "ArrayModel",
     "CallableModel",
+    "FeatureKind",
     "Labels",
     "Model",
     "OnnxModel",

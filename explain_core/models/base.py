@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from explain_core.losses import LARGEST, Prediction, Task
 
 Row = Mapping[str, Any]
+FeatureKind = Literal["string", "number"]
 Labels = Sequence[Any]
 
 
@@ -30,6 +31,8 @@ class Model:
     """
 
     features: Sequence[str] | None = None
+    kinds: Mapping[str, FeatureKind] = {}
+    """Of the features whose values the model takes as one kind alone."""
     in_batches: bool = False
     """Whether a call costs more than a row, so that several records are predicted in one."""
 

@@ -59,6 +59,10 @@ class OnnxModel(Model):
             raise ValueError(
                 f"features: the ONNX model's columns are {', '.join(inputs)}; pass these or none"
             )
+        if len(inputs) == 1:
+            self.kinds = {} if self._inputs[0][1] is object else dict.fromkeys(self.features, "number")
+        else:
+            self.kinds = {name: "number" for name, dtype in self._inputs if dtype is not object}
         rows = self._session.get_inputs()[0].shape[0]
         if isinstance(rows, int):
             raise ValueError(

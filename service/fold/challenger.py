@@ -8,7 +8,7 @@ from typing import Any
 from explain_core.comparison import ComparisonState, PairedDifferences, better, sentence
 from explain_core.confidence import Interval
 from explain_core.losses import Prediction
-from explain_core.models import Model, Row
+from explain_core.models import FeatureKind, Model, Row
 from explain_core.random import derive_seed
 from explain_core.state import Pack, State, Unpack
 from service.fold.explained_model import ExplainedModel, ExplainedModelData, importance_of
@@ -105,6 +105,11 @@ class Challenger:
         """Restore a stored state, after the model's. Raises ``StateError`` where it is not of these settings."""
         self.explained.restore(data.explained, unpack)
         self._differences.restore(data.differences)
+
+
+def wanted_kinds(explained: ExplainedModel, challenger: Challenger | None) -> dict[str, FeatureKind]:
+    """Of the features whose kind the model fixes, or else the challenger."""
+    return {**(challenger.explained.model.kinds if challenger else {}), **explained.model.kinds}
 
 
 def _difference(loss: str, interval: Interval) -> dict[str, Any]:

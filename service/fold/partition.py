@@ -18,7 +18,7 @@ from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData, make_alarms
-from service.fold.challenger import Challenger, ChallengerData, ChallengerFailed
+from service.fold.challenger import Challenger, ChallengerData, ChallengerFailed, wanted_kinds
 from service.fold.drift_on_alarm import Recent, RecentData
 from service.fold.drift_windows import Windows, WindowsData
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
@@ -90,8 +90,7 @@ class PartitionState:
     def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
         identity = (settings.app_id, settings.topics.records, partition, epoch)
         seed = derive_seed(settings.seed, *identity)
-        self.partition = partition
-        self.epoch = epoch
+        self.partition, self.epoch = partition, epoch
         self.next_offset = start
         self.records = 0
         self.rejections = Rejections()
@@ -120,6 +119,7 @@ class PartitionState:
             self.alarms = make_alarms(settings, self.explained, self.kinds)
             if settings.challenger_model is not None:
                 self.challenger = Challenger(settings, self.explained, seed)
+        self._wanted = {} if self.versions else wanted_kinds(self.explained, self.challenger)
         drift, drift_seed = settings.drift, derive_seed(seed, "drift")
         self.windows = (
             Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
@@ -133,9 +133,8 @@ class PartitionState:
             self.schemas,
             self.versions.columns_for if self.versions else None,
         )
-        self._topic = settings.topics.records
+        self._topic, self._on_bad = settings.topics.records, settings.record.on_bad
         self._emit_every = settings.emit.every
-        self._on_bad = settings.record.on_bad
 
     @property
     def models(self) -> dict[str, ExplainedModel]:
@@ -194,7 +193,7 @@ class PartitionState:
                 x = narrowed(x, version.columns)
             classes = version.labels if version else ()
             served = self._vocabulary.served(sample, classes)
-            y = self._vocabulary.accept(sample, classes)
+            y = self._vocabulary.accept(sample, classes, version.wanted if version else self._wanted)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
@@ -208,11 +207,12 @@ class PartitionState:
             cause: BaseException | None = error
             if isinstance(error, ChallengerFailed) and self.challenger is not None:
                 what, failed, cause = "challenger", self.challenger.explained, error.__cause__
-            kind = type(failed.model.wrapped).__name__
+            kind, source = type(failed.model.wrapped).__name__, getattr(self._settings, what)
+            factory = "models" if version and what == "model" else f"{what}.factory or {what}.params"
             raise FoldError(
                 f"{self._topic} partition {self.partition} offset {record.offset}: the {what} ({kind}) failed: "
-                f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {what}.factory or "
-                f"{what}.params; or name in record.features those that the model can take; or begin a new epoch behind the record: "
+                f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {f'{what}.uri' if source.uri else factory}; "
+                "or name in record.features those that the model can take; or begin a new epoch behind the record: "
                 f"explain-sidecar reset --partition {self.partition} --from latest --yes"
             ) from error
         self.label_delay.add(record.headers)

@@ -20,7 +20,7 @@ from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, check
 from service.errors import UserError
 from service.fold.alarms import Alarms, AlarmsData, make_alarms
-from service.fold.challenger import Challenger, ChallengerData
+from service.fold.challenger import Challenger, ChallengerData, wanted_kinds
 from service.fold.explained_model import ExplainedModel, ExplainedModelData
 from service.fold.models import (
     ModelData,
@@ -103,6 +103,7 @@ class Version:
         self.explained = explained
         self.alarms = alarms
         self.challenger = challenger
+        self.wanted = wanted_kinds(explained, challenger)
         self.seen = 0
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from explain_core.losses import Prediction
-from explain_core.models import Row
+from explain_core.models import FeatureKind, Row
 from explain_core.state import Value, check
 from service.fold.models import labels_of
 from service.fold.records import MAX_CLASSES, Sample
@@ -21,7 +21,7 @@ class Vocabulary:
 
     def __init__(self, settings: Settings, size: ExplanationSize) -> None:
         self.labels: dict[Any, int] = {label: code for code, label in enumerate(labels_of(settings))}
-        self.kinds: dict[str, Literal["string", "number"]] = {}
+        self.kinds: dict[str, FeatureKind] = {}
         self._fixed = list(self.labels)
         self._shape: tuple[Any, ...] = ()  # names and types of the last record's features
         self._task = settings.model.task
@@ -36,11 +36,13 @@ class Vocabulary:
             if not any(name in features for features in explainer.groups.values())
         }
 
-    def accept(self, sample: Sample, classes: Collection[Any] = ()) -> Any:
+    def accept(
+        self, sample: Sample, classes: Collection[Any] = (), wanted: Mapping[str, FeatureKind] | None = None
+    ) -> Any:
         """Check the sample against what the partition has seen; returns the label as the model gets it.
 
         Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed. ``classes``: those
-        that the model has, where they are fixed.
+        that the model has, where they are fixed. ``wanted``: the kinds of the features whose kind the model fixes.
         """
         labels, x, y = self.labels, sample.x, sample.y
         if self._task != "regression":
@@ -59,7 +61,7 @@ class Vocabulary:
                 )
         shape = tuple(x), tuple(map(type, x.values()))
         if shape != self._shape:
-            self._accept_features(x)
+            self._accept_features(x, wanted or {})
             self._shape = shape
         if self._task == "regression":
             return y
@@ -84,17 +86,21 @@ class Vocabulary:
         for label in classes:
             self.labels.setdefault(label, len(self.labels))
 
-    def _accept_features(self, x: Row) -> None:
+    def _accept_features(self, x: Row, wanted: Mapping[str, FeatureKind]) -> None:
         kinds = self.kinds
-        fresh: dict[str, Literal["string", "number"]] = {}
+        fresh: dict[str, FeatureKind] = {}
         for name, value in x.items():
-            kind: Literal["string", "number"] = "string" if type(value) is str else "number"
+            kind: FeatureKind = "string" if type(value) is str else "number"
             before = kinds.get(name)
             if before is None:
                 if name in self._group_names:
                     raise BadRecord(
                         "group_name",
                         f"feature {name!r} has the name of a group of the explainers; rename one of them",
+                    )
+                if wanted.get(name, kind) != kind:
+                    raise BadRecord(
+                        "feature_type", f"feature {name!r} is a {kind}, and the model takes a {wanted[name]}"
                     )
                 fresh[name] = kind
             elif before != kind:
@@ -114,7 +120,7 @@ class Vocabulary:
                 )
             kinds.update(fresh)
 
-    def restore(self, labels: Sequence[Value], kinds: dict[str, Literal["string", "number"]]) -> None:
+    def restore(self, labels: Sequence[Value], kinds: dict[str, FeatureKind]) -> None:
         """Restore what was stored, before the first record. Raises ``StateError`` where it is not of these settings."""
         check(len(set(labels)) == len(labels) <= MAX_CLASSES, "labels: one twice, or too many")
         check(not self._fixed or list(labels) == self._fixed, "labels: others than the model's classes")

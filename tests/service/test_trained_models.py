@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from explain_core.artefacts.ensemble import TreeEnsemble
 from service.errors import SnapshotError, UserError
 from service.fold.identity import fold_settings
-from service.fold.models import artefact, load_model
+from service.fold.models import artefact, load_model, version_artefact
 from service.fold.partition import PartitionState
 from service.settings import ModelSettings
 from service.snapshots.snapshot import encode
@@ -99,6 +99,28 @@ def test_labels_are_the_file_s_classes_and_no_others(path):
     (letter,) = messages_of_letters(fold(state, [{"other": 1, "label": "yes"}]))
     assert "no feature" in letter
     assert state.labels == {"no": 0, "yes": 1}
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "catboost", "versions", "challenger"])
+def test_the_first_value_of_another_kind_than_the_model_takes_is_a_dead_letter(kind, path, tmp_path):
+    row = {"age": 1.0, "debt": 0.5, "colour": "red", "label": 1, "version": "v1"}
+    if kind == "versions":
+        given = settings(record={"model_version": "version"}, models={"uris": {"v1": str(path)}})
+        state = PartitionState(given, 3)
+        state.versions.learn("v1", version_artefact(given, "v1"))
+    elif kind == "challenger":
+        names = ["age", "debt", "colour"]
+        state = PartitionState(settings(record={"features": names}, challenger={"uri": str(path)}), 3)
+    else:
+        file = path if kind == "xgboost" else trained.catboost(tmp_path, trained.TWO)[0]
+        state = PartitionState(known(file), 3)
+    (letter,) = messages_of_letters(fold(state, [{**row, "age": "1.0"}]))
+    assert letter == "feature 'age' is a string, and the model takes a number"
+    if kind != "catboost":  # its categories may be whole numbers
+        (letter,) = messages_of_letters(fold(state, [{**row, "colour": 3}]))
+        assert letter == "feature 'colour' is a number, and the model takes a string"
+    assert fold(state, [row]) == []
+    assert state.records == 1
 
 
 def messages_of_letters(outputs):
