@@ -21,6 +21,8 @@ PAIRS = 8
 SAFETY = 0.5
 """Standard errors by which D is taken for more than it was found to be."""
 TINY = 1e-300
+CERTAIN = 1e300
+"""The log likelihood of an onset between two constant sides."""
 ROUNDING = 1.0 - 1e-9
 
 BLOCKS, SUM, SQUARE, CUBE, MEANS, PRODUCTS, OWN, OWN_SQUARE = range(8)
@@ -220,6 +222,8 @@ def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: A
         square = before[SQUARE] + after[SQUARE, i + 1]
         variance = max(square - BLOCK * gone, 0.0) / (n0 + n1 - 2.0)
         if variance < TINY:
+            if abs(mean1 - mean0) > min_change:  # both sides are constant: nothing is more likely
+                statistic[1, i], statistic[2, i] = CERTAIN, 1.0
             continue
         unit = max(m - 2.0, 1.0) * variance / BLOCK
         share = constants[BY_0] * ((before[MEANS] + after[MEANS, i + 1] - gone) / unit - 1.0)

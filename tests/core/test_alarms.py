@@ -255,6 +255,17 @@ def test_a_subject_without_variance_is_quiet_and_one_that_starts_to_vary_is_not(
     assert found[0][1].before.value == 0.0
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-12, -1e9])
+def test_a_constant_that_becomes_another_is_dated_and_told_to_the_record(size):
+    values = np.zeros((6_000, 1))
+    values[5_000:] = size
+    ((at, change),) = run(ChangeDetector(1, one_in=10_000), values)
+    assert at <= 5_100
+    assert (change.onset.offset, change.before.value) == (5_000, 0.0)
+    assert change.after.value == pytest.approx(size, rel=1e-12)
+    assert change.earliest.offset < 5_000 < change.latest.offset
+
+
 @pytest.mark.parametrize(
     "change",
     [
