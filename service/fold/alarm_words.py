@@ -59,11 +59,23 @@ def _short(name: str) -> str:
 
 
 def figures(alarm: Mapping[str, Any]) -> str:
-    """Both means, with as many decimals as the interval of the new one has."""
+    """Both means, with as many decimals as the interval of the new one has; numbers with too many digits as powers of ten.
+
+    >>> figures({"before": {"value": 1.5e-12}, "after": {"value": 8.51e-12, "low": 7.51e-12, "high": 9.51e-12}})
+    '1.5e-12 → 8.5e-12 ± 1e-12'
+    """
     after = alarm["after"]
-    half = (after["high"] - after["low"]) / 2.0
-    decimals = min(max(1 - math.floor(math.log10(half)), 0), 9) if half > 0.0 else 3
-    before, now = (
-        round(side["value"], decimals) + 0.0 for side in (alarm["before"], after)
-    )  # −0.000 is 0.000
+    sides = alarm["before"]["value"], after["value"]
+    half, largest = (after["high"] - after["low"]) / 2.0, max(map(abs, sides))
+    place = _place(half or largest / 10.0)
+    if not -8 <= place <= 8:
+        digits = max(_place(largest) - place + 2, 2)
+        return f"{sides[0]:.{digits}g} → {sides[1]:.{digits}g} ± {half:.2g}"
+    decimals = max(1 - place, 0)
+    before, now = (round(value, decimals) + 0.0 for value in sides)  # −0.000 is 0.000
     return f"{before:.{decimals}f} → {now:.{decimals}f} ± {half:.{decimals}f}"
+
+
+def _place(value: float) -> int:
+    """The power of ten of a number's first digit."""
+    return math.floor(math.log10(value)) if value > 0.0 else -2
