@@ -60,12 +60,13 @@ LINKS = (
     "step",
     "square",
     "log1p_exp",
+    "complement",
 )
 (
-    IDENTITY, SIGMOID, SOFTMAX, EACH_SIGMOID, EXP, MEAN, SHARE, STEP, SQUARE, LOG1P_EXP
+    IDENTITY, SIGMOID, SOFTMAX, EACH_SIGMOID, EXP, MEAN, SHARE, STEP, SQUARE, LOG1P_EXP, COMPLEMENT
 ) = range(len(LINKS))  # fmt: skip
 """From sums over trees to predictions. ``mean`` is divided by the one number, ``share`` then by the sum over classes; the number of
-a sigmoid is its steepness."""
+a sigmoid is its steepness; ``complement`` is the probability of the second of two classes."""
 
 ZERO = float(np.float32(1e-35))
 """The largest number that LightGBM takes for zero."""
@@ -165,6 +166,9 @@ def finish(table: Any, sums: Any, out: Any) -> None:
                 row[1] = p
             else:
                 row[0] = p
+        elif link == COMPLEMENT:
+            row[1] = row[0]
+            row[0] = rounded(1.0 - row[1], single)
         elif link == STEP:
             row[1] = 1.0 if row[0] > 0.0 else 0.0
             row[0] = 1.0 - row[1]

@@ -187,7 +187,10 @@ def _read(
 
         return "catboost", catboost.read(data, features), None, {}
     if data[:1] == b"\x08":
-        return "onnx", _onnx(data, path, task, features, classes), None, {}
+        model = _onnx(data, path, task, features, classes)
+        from explain_core.artefacts.onnx_trees import ensemble_of
+
+        return "onnx", ensemble_of(data, model) or model, None, {}
     raise ArtefactError(f"model.uri: {path} is of no known format; those that are read are {_KNOWN}")
 
 
@@ -222,7 +225,7 @@ def _check_order(model: OnnxModel) -> None:
 
 def _onnx(
     data: bytes, path: str, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
-) -> Model:
+) -> OnnxModel:
     with needs("onnxruntime", "onnx"):
         runtime()
     try:

@@ -9,6 +9,7 @@ from explain_core.artefacts import shallow
 from explain_core.artefacts.artefact import ArtefactError
 from explain_core.artefacts.ensemble import TreeEnsemble, below_single, up_to_single
 from explain_core.artefacts.load import load_artefact, load_model
+from explain_core.models import OnnxModel
 from tests.core.artefacts import trained
 
 XGBOOST = {
@@ -160,6 +161,48 @@ def test_onnx(zipmap, tmp_path):
     )
     assert (found.kind, found.classes) == ("onnx", ["high", "low", "middle"])
     compared(found.model, trained.records(trained.WHOLE), expected)
+
+
+def onnx_models():
+    from sklearn import ensemble, linear_model, tree
+
+    two, names = {"target": trained.TWO}, {"target": trained.NAMED, "zipmap": True}
+    numbers, options = {"target": trained.SCORE}, {"random_state": 0}
+    return {
+        "two classes": (ensemble.RandomForestClassifier(9, **options), two, True),
+        "three classes": (ensemble.ExtraTreesClassifier(9, **options), names, True),
+        "three numbered classes": (
+            tree.DecisionTreeClassifier(**options),
+            {"target": trained.THREE, "zipmap": False},
+            True,
+        ),
+        "numbers": (ensemble.RandomForestRegressor(9, **options), numbers, True),
+        "doubles": (ensemble.RandomForestClassifier(9, **options), {**two, "width": np.float64}, False),
+        "boosting": (ensemble.GradientBoostingClassifier(n_estimators=9, **options), two, False),
+        "boosting of numbers": (
+            ensemble.GradientBoostingRegressor(n_estimators=9, **options),
+            numbers,
+            False,
+        ),
+        "no trees": (linear_model.LogisticRegression(), two, False),
+    }
+
+
+@pytest.mark.parametrize("name", onnx_models())
+def test_trees_in_onnx_predict_the_bits_of_onnxruntime(name, tmp_path):
+    """On rows with missing values too, and with numbers that no 32-bit float is."""
+    model, options, compiled = onnx_models()[name]
+    path, _ = trained.onnx(tmp_path, model=model, **options)
+    found = load_artefact(path, features=["age", "debt"]).model
+    reference = OnnxModel(path.read_bytes(), found.task, ["age", "debt"])
+    assert isinstance(found, TreeEnsemble) is compiled
+    rng = np.random.Generator(np.random.PCG64(0))
+    rows = [*trained.records(trained.WHOLE), *({"age": a, "debt": b} for a, b in rng.normal(size=(300, 2)))]
+    rows += trained.records(trained.NUMBERS) if compiled else []
+    predictions = found.predict_many(rows)
+    assert predictions == reference.predict_many(rows)
+    if found.task == "classification":
+        assert list(predictions[0]) == list(reference.predict(rows[0]))
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])

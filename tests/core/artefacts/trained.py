@@ -85,15 +85,24 @@ def catboost(folder: Path, target: np.ndarray = NAMED) -> tuple[Path, np.ndarray
     return path, model.predict_proba(table)
 
 
-def onnx(folder: Path, target: np.ndarray = NAMED, **options: object) -> tuple[Path, np.ndarray]:
+def onnx(
+    folder: Path,
+    target: np.ndarray = NAMED,
+    model: object = None,
+    width: type = np.float32,
+    **options: object,
+) -> tuple[Path, np.ndarray]:
     from skl2onnx import to_onnx
     from sklearn.ensemble import RandomForestClassifier
 
-    model = RandomForestClassifier(6, max_depth=4, random_state=0).fit(WHOLE.to_numpy(), target)
-    graph = to_onnx(model, WHOLE.to_numpy(np.float32)[:1], options={id(model): options})
+    if model is None:
+        model = RandomForestClassifier(6, max_depth=4, random_state=0)
+    model.fit(WHOLE.to_numpy(), target)
+    graph = to_onnx(model, WHOLE.to_numpy(width)[:1], options={id(model): options})
     path = folder / "model.onnx"
     path.write_bytes(graph.SerializeToString())
-    return path, model.predict_proba(WHOLE.to_numpy(np.float32))
+    predict = getattr(model, "predict_proba", model.predict)
+    return path, predict(WHOLE.to_numpy(np.float32))
 
 
 @functools.cache
