@@ -261,12 +261,21 @@ class Segments:
 
 
 def key_of(value: object) -> str | None:
-    """A value as a segment's name: a string as it is, a number or a boolean as JSON.
+    """A value as a segment's name: a string as it is, a number or a boolean as JSON, where 3.0 is 3; None for a missing value.
 
-    >>> [key_of(value) for value in ("AA", 3, 0.5, True, None)]
-    ['AA', '3', '0.5', 'true', None]
+    >>> [key_of(value) for value in ("AA", 3, 3.0, np.float64(-0.0), 0.5, True, None, float("nan"))]
+    ['AA', '3', '3', '0', '0.5', 'true', None, None]
     """
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        if value != value:
+            return None
+        if abs(value) < 2.0**53 and value.is_integer():
+            value = int(value)
+    return json.dumps(value)
 
 
 def warm() -> None:

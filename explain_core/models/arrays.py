@@ -78,6 +78,8 @@ def _columns(model: Any, features: Sequence[str] | None) -> list[str]:
         raise ValueError(
             f"features: {kind} was fitted with the columns {', '.join(names)}; pass these or none"
         )
+    if len(set(names)) != len(names):
+        raise ValueError(f"features: {', '.join(names)}; one of the columns is there twice")
     width = getattr(model, "n_features_in_", len(names))
     if len(names) != width:
         raise ValueError(f"features: {len(names)} names for the {width} columns that {kind} was fitted with")

@@ -54,6 +54,8 @@ class OnnxModel(Model):
         if isinstance(width, int) and len(features) != width:
             raise ValueError(f"features: {len(features)} names for the {width} columns of the ONNX model")
         self.features = [str(name) for name in features]
+        if len(set(self.features)) != len(self.features):
+            raise ValueError(f"features: {', '.join(self.features)}; one of the columns is there twice")
         inputs = [name for name, _ in self._inputs]
         if len(inputs) > 1 and set(self.features) != set(inputs):
             raise ValueError(

@@ -115,6 +115,9 @@ def test_onnx_columns_keep_their_names(tmp_path):
     inputs = [(name, kinds.FloatTensorType([None, 1])) for name in ("age", "debt")]
     path = tmp_path / "columns.onnx"
     path.write_bytes(convert.convert_sklearn(model, initial_types=inputs).SerializeToString())
+    for twice in (path, trained.sklearn(tmp_path, linear, trained.WHOLE.to_numpy(), trained.SCORE)[0]):
+        with pytest.raises(ArtefactError, match="one of the columns is there twice"):
+            load_artefact(twice, "regression", ["age", "age"])
     row = {"age": 1.0, "debt": -2.0}
     own = load_artefact(path, "regression").model.predict(row)
     assert load_artefact(path, "regression", ["debt", "age"]).model.predict(row) == own
