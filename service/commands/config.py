@@ -33,13 +33,21 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
 
 def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
     """As ``show``, and make the models once. Raises ``UserError`` where that fails, or where ``run`` would ask for a key."""
-    from service.fold.models import described, described_challenger, foreign_code, load_challenger, load_model
+    from service.fold.models import (
+        described,
+        described_challenger,
+        foreign_code,
+        load_challenger,
+        load_model,
+        record_settings,
+    )
 
     show(settings, config=config, as_json=as_json)
     # Some models print remarks on their parameters; stdout is for data.
     with redirect_stdout(sys.stderr):
         model = None if settings.models.enabled else load_model(settings.model, settings.seed)
         challenger = None if settings.challenger_model is None else load_challenger(settings, settings.seed)
+        record_settings(settings)
         files, file = described(settings), described_challenger(settings)
         check_trust(read_keys(settings.checkpoint), foreign_code(settings))
     task = settings.model.task

@@ -6,6 +6,7 @@ import copy
 import functools
 import importlib
 import inspect
+import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -203,7 +204,7 @@ def _of_the_challenger() -> Iterator[None]:
 def record_settings(settings: Settings) -> RecordSettings:
     """The record settings with the columns of the model's file, and then of the challenger's, as features where none are named.
 
-    Raises ``UserError`` where the label is one of them.
+    Raises ``UserError`` where the label is one of them, where none of the features is a column, and where an explainer names another.
     """
     record, model = settings.record, settings.model
     own = None if model.uri is None else artefact(model)
@@ -213,9 +214,21 @@ def record_settings(settings: Settings) -> RecordSettings:
             raise UserError(
                 f"record.label: {record.label!r} is also a column of {uri}, which would be told the label; name the label's own field"
             )
-    if record.features is not None or own is None:
+    if own is None:
+        return record
+    if record.features is not None:
+        if set(record.features).isdisjoint(own.features):
+            raise UserError(
+                f"record.features: none is a column of {model.uri}, which has {first(own.features)}"
+            )
         return record
     columns = dict.fromkeys([*own.features, *(other.features if other else ())])
+    for explainer in settings.explainers:
+        for name in (*filter(None, [explainer.by]), *itertools.chain(*explainer.groups.values())):
+            if name not in columns:
+                raise UserError(
+                    f"explainers: {name!r} is no column of {model.uri}; name it in record.features with the columns, or choose another"
+                )
     return record.model_copy(update={"features": list(columns)})
 
 

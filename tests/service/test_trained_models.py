@@ -164,3 +164,18 @@ def test_config_check_shows_what_the_file_holds(path, tmp_path, capsys):
     assert json.loads(shown.out)["model.uri"]["value"] == str(path)
     assert "xgboost; version " in shown.err
     assert "3 features: age, debt, colour; 2 classes: 0, 1; categories of colour; sha256 " in shown.err
+    for wrong, words in (
+        ({"record": {"label": "age"}}, "record.label: 'age' is also a column of"),
+        (
+            {"record": {"features": ["plan"]}},
+            "record.features: none is a column of .* which has age, debt, colour",
+        ),
+        ({"explainers": [{"kind": "ipfi", "by": "plan"}]}, "explainers: 'plan' is no column of"),
+        (
+            {"explainers": [{"kind": "ipfi", "groups": {"g": ["age", "plan"]}}]},
+            "explainers: 'plan' is no column of",
+        ),
+    ):
+        with pytest.raises(UserError, match=words):
+            check(known(path, **wrong))
+    check(known(path, record={"features": ["age", "plan"]}, explainers=[{"kind": "ipfi", "by": "plan"}]))
