@@ -292,7 +292,7 @@ class Decoder:
             wanted += ", or one probability"
         shown = (
             ", ".join(f"{label!r}: {short(p)}" for label, p in list(served.items())[:5])
-            if kind is dict
+            if kind is dict and served
             else short(served)
         )
         raise BadRecord("bad_prediction", f"the served prediction {name!r} is {shown}; it must be {wanted}")

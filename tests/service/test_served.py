@@ -138,6 +138,12 @@ def test_a_bad_prediction_is_a_dead_letter_and_changes_nothing(tmp_path, model, 
     assert list(after.state.labels) == list(line.state.labels)
 
 
+def test_an_empty_prediction_is_said_to_be_one():
+    line = VersionedPartition(settings(record={"prediction": "p"}))
+    (letter,) = line.fold([{**values(1)[0], "p": {}}])
+    assert b"'p' is a JSON object; it must be a mapping" in dict(letter.headers)["__explain.errors.message"]
+
+
 def test_a_probability_alone_needs_a_class_that_it_is_of(tmp_path):
     learning = {"prediction": "p"}
     rows = values(30)
