@@ -43,8 +43,9 @@ def kill(campaign: "Campaign", rng: random.Random) -> str:
     fleet.start(slot)
     stage = fleet.stage(slot)
     back = campaign.until(lambda: partitions <= _running_since(campaign, killed, stage), 60)
-    if partitions and back:
-        campaign.recoveries.append(_recovery(campaign, partitions, killed, stage))
+    recovery = _recovery(campaign, partitions, killed, stage) if partitions and back else None
+    if recovery:
+        campaign.recoveries.append(recovery)
     return f"SIGKILL worker {slot} with {len(partitions)} partitions{'' if back else '; not all came back in 60 s'}"
 
 
@@ -250,12 +251,15 @@ def _running_since(campaign: "Campaign", moment: float, stage: str) -> set[int]:
     return {e.partition for e in campaign.fleet.events(stage=stage) if e.what == "running" and e.at > moment}
 
 
-def _recovery(campaign: "Campaign", partitions: set[int], killed: float, stage: str) -> Recovery:
+def _recovery(campaign: "Campaign", partitions: set[int], killed: float, stage: str) -> Recovery | None:
+    """None where the partition that came back last was on its way to another worker before the kill."""
     events = [e for e in campaign.fleet.events(stage=stage) if e.at > killed and e.partition in partitions]
     running = {p: next(e.at for e in events if e.what == "running" and e.partition == p) for p in partitions}
     last = max(running, key=lambda p: running[p])
     mine = [e for e in events if e.partition == last and e.at <= running[last]]
-    assigned = [e.at for e in mine if e.what == "assigned"][-1]
+    assigned = next((e.at for e in reversed(mine) if e.what == "assigned"), None)
+    if assigned is None:
+        return None
     restored = [e.at for e in mine if e.what == "restored"][-1:] or [running[last]]
     return Recovery(
         assigned - killed, restored[0] - assigned, running[last] - restored[0], running[last] - killed
