@@ -6,7 +6,10 @@ ones call is lowered once and no more, and each function that Python calls is op
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 try:
@@ -26,9 +29,19 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if not AVAILABLE:
         return function
     try:
-        return _without_literals(numba.njit(cache=True, **_OPTIONS)(function))
+        made = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # there is no directory that numba may write to
         return _without_literals(numba.njit(**_OPTIONS)(function))
+    # Numba looks at the function's own file alone, and would load code with a callee in it that has changed since.
+    made._cache._cache_file._source_stamp = made._cache._impl.locator.get_source_stamp(), _sources()
+    return _without_literals(made)
+
+
+@cache
+def _sources() -> str:
+    """A digest of all files of this package that have functions for compiled ones to call."""
+    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
+    return hashlib.sha256(b"\0".join(text for text in texts if b"explain_core.compiling" in text)).hexdigest()
 
 
 def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
