@@ -57,9 +57,9 @@ class Case:
 TREE = {"EXPLAIN_MODEL__FACTORY": "river.tree:HoeffdingAdaptiveTreeClassifier"}
 FOREST = {"EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier", "EXPLAIN_MODEL__PARAMS": '{"n_models": 10}'}
 CASES = (
-    Case("logistic pipeline", {}, 0.7, 20_000, 40_000, 2_000, 4_000, 10, held=4),
-    Case("Hoeffding adaptive tree", TREE, 0.9, 12_000, 20_000, 1_500, 2_000, 5, held=4),
-    Case("ARF, 10 trees", FOREST, 0.9, 3_000, 5_000, 400, 600, 3, held=2),
+    Case("logistic pipeline", {}, 0.7, 20_000, 40_000, 2_000, 4_000, 8, held=4),
+    Case("Hoeffding adaptive tree", TREE, 0.9, 12_000, 20_000, 1_500, 2_000, 10, held=4),
+    Case("ARF, 10 trees", FOREST, 0.9, 3_000, 5_000, 400, 600, 20, held=2),
 )
 
 
