@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from explain_core.confidence import ConfidenceSequence, ConfidenceState, Interval
+from explain_core.confidence import WARM_UP, ConfidenceSequence, ConfidenceState, Interval
 from explain_core.evaluation.choice import choose
 from explain_core.explanation import Explanation
 from explain_core.importance import estimator
@@ -290,10 +290,13 @@ def sentence(
     >>> sentence(Interval(0.001, -0.009, 0.011, 5_000, 0, 1.0), "brier")
     'no difference seen between the model and the challenger in brier after 5,000 records; one of 0.01 would have been seen'
     >>> sentence(Interval(None, None, None, 0, 0, None), "brier")
-    'the model and the challenger are not compared in brier yet'
+    'the model and the challenger are not compared in brier yet: by default that takes 100 records, and one on which they differ'
     """
     if interval.value is None or interval.low is None or interval.high is None:
-        return f"{model} and {challenger} are not compared in {loss} yet"
+        return (
+            f"{model} and {challenger} are not compared in {loss} yet: "
+            f"by default that takes {WARM_UP} records, and one on which they differ"
+        )
     half = 0.5 * (interval.high - interval.low)
     winner = better(interval)
     if winner is None:

@@ -146,7 +146,9 @@ def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been(
     )
     difference = messages(outputs)[-1]["challenger"]["difference"]["cross_entropy"]
     assert difference["better"] is None  # the same model: it never differs
-    assert difference["sentence"].endswith("are not compared in cross_entropy yet")
+    assert difference["sentence"].endswith(
+        "yet: by default that takes 100 records, and one on which they differ"
+    )
     _, outputs = compared({**TREE, "params": {"grace_period": 30}}, model=ONLY_TREE)
     difference = messages(outputs)[-1]["challenger"]["difference"]["cross_entropy"]
     assert difference["better"] is None
