@@ -33,10 +33,12 @@ assets: $(ASSETS) ## fetch the dashboard's script from npm
 
 .PHONY: test
 test: setup ## run every test except test-deploy, on a real broker
+	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: lint types ## check style and types, and run every test that needs no broker
+	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-deploy

@@ -32,7 +32,15 @@ def warm_up(settings: Settings) -> None:
             from explain_core.drift import dbshap
 
             rows = [({"a": i / 50}, i % 2) for i in range(50)]
-            dbshap(rows, rows, hypothesis=lambda x: {1: x["a"]}, factorisation="joint")
+            kind = "per_feature" if settings.drift.groups else settings.drift.factorisation
+            dbshap(
+                rows,
+                rows,
+                hypothesis=lambda x: {1: x["a"]},
+                factorisation=kind,
+                conditional="tree",
+                bootstrap=0,
+            )
         if settings.alarms.enabled:
             from explain_core.alarms.detector import warm as warm_alarms
 
