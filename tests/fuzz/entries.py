@@ -183,29 +183,35 @@ STATES = {
 @cache
 def state_of(name: str) -> tuple[Settings, bytes]:
     """The settings of one of ``STATES``, and a state of it, of which no part is compressed."""
-    task = STATES[name]
-    sections: dict[str, Any] = {"task": task, "drift": {"enabled": True, "window": 20, "bootstrap": 2}}
-    explainers = [
-        *SMALL,
-        {"kind": "isage", "name": "u", "n_samples": 1, "reservoir": {"size": 5, "kind": "uniform"}},
-    ]
-    if ":" in name:
-        grown: dict[str, Any] = {"grace_period": 10, "delta": 0.5, "tau": 0.5}
+    task, of_trees = STATES[name], ":" in name
+    sections: dict[str, Any] = {"task": task, "explainers": SMALL}
+    if of_trees:
+        params: dict[str, Any] = {"grace_period": 10, "delta": 0.5, "tau": 0.5}
         if task == "regression":
-            grown["leaf_prediction"] = "mean"  # the others take numbers alone
+            params["leaf_prediction"] = "mean"  # the others take numbers alone
         if "forest" in name:
-            grown["n_models"] = 2
-        sections |= {"model": {"factory": name, "params": grown}, "drift": {}}
-        explainers = SMALL
-    elif task == "multiclass":
-        explainers.append({"kind": "isage", "name": "c", "removal": "conditional", "reservoir": {"size": 5}})
-    elif task == "binary":
-        tree = "river.tree:HoeffdingTreeClassifier"
-        sections["challenger"] = {"factory": tree, "every": 1, "limits": {"cross_entropy": 5}}
-    sections["explainers"] = explainers
+            params["n_models"] = 2
+        sections["model"] = {"factory": name, "params": params}
+    else:
+        uniform = {"name": "u", "n_samples": 1, "reservoir": {"size": 5, "kind": "uniform"}}
+        conditional = {"name": "c", "removal": "conditional", "reservoir": {"size": 5}}
+        more = [uniform, conditional] if task == "multiclass" else [uniform]
+        sections["explainers"] = [*SMALL, *({"kind": "isage", **explainer} for explainer in more)]
+        sections["drift"] = {"enabled": True, "window": 20, "bootstrap": 2}
+        if task == "binary":
+            tree = "river.tree:HoeffdingTreeClassifier"
+            sections["challenger"] = {"factory": tree, "every": 1, "limits": {"cross_entropy": 5}}
     state = new_state(**sections)
-    fold(state, values(100 if ":" in name else 50, task))
+    fold(state, values(100 if of_trees else 50, task))
     return fold_settings(**sections), encode(state)
+
+
+def warm() -> None:
+    """Make what the entries need, and compile what they run: afterwards their memory is that of inputs."""
+    chunk_of_it()
+    state_of_a_tree()
+    for name in STATES:
+        state(name, state_of(name)[1])
 
 
 KEYS = Keys((b"a key of sixteen", b"one that was before"))

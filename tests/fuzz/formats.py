@@ -2,10 +2,8 @@
 
 import argparse
 import random
-import resource
-import sys
-import time
 from collections import Counter
+from functools import partial
 
 from service.fold.partition import PartitionState
 from service.fold.records import InputRecord
@@ -13,12 +11,10 @@ from service.formats.errors import Headers
 from service.formats.framing import HEADER
 from service.settings import Format, Settings
 from tests.evolving import FORMATS, Registry, encoded, record
+from tests.fuzz.outcomes import grown_since, resident, tell
 
 EACH = 100
 """Bad values from one good record to the next."""
-
-MAX_GROWTH = 200_000
-"""Kilobytes of resident memory that all of them may take at most."""
 
 EXPLAINERS = [{"kind": "ipfi", "reservoir": {"size": 3}}]
 
@@ -81,7 +77,7 @@ def run(format: Format, inputs: int, seed: int = 0) -> dict[str, int]:
     rng, fetch = random.Random(seed), Registry(format).fetch
     known = settings_of(format)
     state, alone = PartitionState(known, 0), PartitionState(known, 0)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident()
     found = Counter({"folded after all": 0})
     for offset in range(inputs):
         good = offset % EACH == 0
@@ -101,9 +97,7 @@ def run(format: Format, inputs: int, seed: int = 0) -> dict[str, int]:
             found["folded after all"] += not good
         assert state.next_offset == offset + 1
     assert state.fold_digest == alone.fold_digest
-    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert growth < MAX_GROWTH, f"{growth} kB"
-    return {**dict(sorted(found.items())), "grown by kB": growth}
+    return {**dict(sorted(found.items())), "grown by kB": grown_since(before)}
 
 
 def main() -> None:
@@ -113,12 +107,8 @@ def main() -> None:
     parser.add_argument("--format", choices=FORMATS, action="append")
     arguments = parser.parse_args()
     for format in arguments.format or FORMATS:
-        started = time.thread_time()
-        found = run(format, arguments.inputs, arguments.seed)
-        outcomes = ", ".join(f"{name} {count:,}" for name, count in found.items())
-        seconds = time.thread_time() - started
-        sys.stdout.write(f"{format}: {arguments.inputs:,} values, {outcomes}, {seconds:.0f} s of CPU\n")
-        sys.stdout.flush()
+        run_it = partial(run, format, arguments.inputs, arguments.seed)
+        tell(format, arguments.inputs, "values", run_it)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,11 @@
 
 import argparse
 import random
-import resource
-import sys
-import time
 from collections import Counter
+from functools import partial
 
 from tests.fuzz import entries
-
-MAX_GROWTH = 200 * 1024
-"""Kilobytes of resident memory by which all of them together may grow."""
+from tests.fuzz.outcomes import grown_since, resident, tell
 
 
 def run(name: str, inputs: int, seed: int = 0) -> dict[str, int]:
@@ -20,11 +16,9 @@ def run(name: str, inputs: int, seed: int = 0) -> dict[str, int]:
     """
     rng, raw = random.Random(seed), entries.state_of(name)[1]
     assert entries.state(name, raw) == "folds on"
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident()
     found = Counter(entries.state(name, entries.mutated(raw, rng)) for _ in range(inputs))
-    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert growth < MAX_GROWTH, f"{growth} kB"
-    return {"bytes": len(raw), **dict(sorted(found.items())), "grown by kB": growth}
+    return {"bytes": len(raw), **dict(sorted(found.items())), "grown by kB": grown_since(before)}
 
 
 def main() -> None:
@@ -32,13 +26,9 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=1_000_000, help="states in all")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    inputs = -(-arguments.inputs // len(entries.STATES))
     for name in entries.STATES:
-        started, inputs = time.thread_time(), -(-arguments.inputs // len(entries.STATES))
-        found = run(name, inputs, arguments.seed)
-        outcomes = ", ".join(f"{outcome} {count:,}" for outcome, count in found.items())
-        seconds = time.thread_time() - started
-        sys.stdout.write(f"{name}: {inputs:,} states, {outcomes}, {seconds:.0f} s of CPU\n")
-        sys.stdout.flush()
+        tell(name, inputs, "states", partial(run, name, inputs, arguments.seed))
 
 
 if __name__ == "__main__":

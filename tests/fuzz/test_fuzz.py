@@ -48,6 +48,8 @@ def fuzz(share: float) -> Callable[[Any], Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def bounded_memory() -> Iterator[None]:
+    entries.warm()
+    entries.tried.clear()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
