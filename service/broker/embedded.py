@@ -51,9 +51,6 @@ _SINGLE_NODE = {
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    # A killed broker may register again only when its old session is over; the default is 9 s.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
     # The default of 128 MB is allocated at the start, and is a quarter of this heap.
     "log.cleaner.dedupe.buffer.size": str(8 * 2**20),
 }

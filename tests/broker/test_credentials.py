@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 
 from service.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
+from tests.brokers import LONG_SESSION
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_sidecar="right-password";'
 
@@ -27,7 +28,7 @@ def guarded() -> Iterator[Broker]:
         "super.users": "User:ANONYMOUS",  # on the first listener, that of the tests themselves
         "allow.everyone.if.no.acl.found": "true",
     }
-    with Broker(config=config, listener="SASL_PLAINTEXT") as running:
+    with Broker(config=config | LONG_SESSION, listener="SASL_PLAINTEXT") as running:
         yield running
 
 

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from service.broker.embedded import Broker
 from service.broker.jars import KAFKA_VERSION, kafka_jars
 from service.errors import UserError
+from tests.brokers import BRIEF_SESSION
 
 WAIT_SECONDS = 60
 
@@ -25,7 +26,7 @@ WAIT_SECONDS = 60
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that a test may kill."""
-    with Broker(tmp_path_factory.mktemp("broker") / "data") as running:
+    with Broker(tmp_path_factory.mktemp("broker") / "data", config=BRIEF_SESSION) as running:
         yield running
 
 

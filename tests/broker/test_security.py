@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 
 from service.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
+from tests.brokers import LONG_SESSION
 
 PASSWORD = "correct-horse-battery-staple"
 HMAC_KEY = "a-key-for-manifests-that-nobody-may-see"
@@ -60,7 +61,7 @@ def fortress(authorities: tuple[Path, Path, Path]) -> Iterator[Broker]:
         "ssl.keystore.password": PASSWORD,
         "ssl.keystore.type": "PKCS12",
     }
-    with Broker(config=config, listener="SASL_SSL") as running:
+    with Broker(config=config | LONG_SESSION, listener="SASL_SSL") as running:
         yield running
 
 

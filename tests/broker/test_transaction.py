@@ -11,6 +11,7 @@ from service.kafka.clients import ErrorLog
 from service.kafka.errors import Aborted, Fatal
 from service.kafka.transaction import Transaction
 from tests.broker.harness import Pipeline
+from tests.brokers import LONG_SESSION
 from tests.crash.proxy import proxied_broker
 
 END_TXN = 26
@@ -47,7 +48,7 @@ def published(pipeline: Pipeline) -> list[bytes | None]:
 
 def test_a_producer_that_hangs_is_replaced_and_what_it_sent_is_published_once() -> None:
     # The topic of the groups' offsets cannot be created by itself: this broker has not got as many neighbours as it shall have.
-    with Broker(config={"offsets.topic.replication.factor": "3"}) as alone:
+    with Broker(config={"offsets.topic.replication.factor": "3"} | LONG_SESSION) as alone:
         hang_on(alone)
 
 

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from service.broker.embedded import Broker, free_port
+from tests.brokers import BRIEF_SESSION
 from tests.crash.load import Load, Verdict
 from tests.crash.report import comparison, restarts, title
 from tests.crash.watch import Watch
@@ -42,6 +43,7 @@ class Cluster:
             "transaction.state.log.replication.factor": "3",
             "transaction.state.log.min.isr": "2",
             "group.min.session.timeout.ms": "1000",
+            **BRIEF_SESSION,
         }
         self.brokers = {
             number: Broker(

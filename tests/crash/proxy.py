@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.broker.embedded import Broker, free_port
+from tests.brokers import BRIEF_SESSION
 
 SESSION_SECONDS = 3.0
 
@@ -93,5 +94,6 @@ def proxied_broker(data: Path | None) -> tuple[Broker, Proxy]:
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "group.min.session.timeout.ms": "1000",
+        **BRIEF_SESSION,
     }
     return Broker(data, port=direct, config=config), Proxy(proxy, behind)

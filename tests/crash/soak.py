@@ -18,6 +18,7 @@ import click
 import psutil
 
 from service.broker.embedded import Broker
+from tests.brokers import BRIEF_SESSION
 from tests.crash.campaign import Campaign, Done, order_of_faults
 from tests.crash.faults import KINDS
 from tests.crash.load import Load, Verdict
@@ -105,7 +106,7 @@ class Soaked(NamedTuple):
 
 def capacity() -> float:
     """Records that two workers fold in a second, from a backlog."""
-    with Broker(config={"group.min.session.timeout.ms": "1000"}) as broker:
+    with Broker(config={"group.min.session.timeout.ms": "1000"} | BRIEF_SESSION) as broker:
         load = Load("capacity", broker, DEFAULTS, 0, records_per_second=1e9, count=BACKLOG)
         try:
             time.sleep(10)

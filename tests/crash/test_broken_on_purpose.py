@@ -16,6 +16,7 @@ from benchmarks.oracle import check
 from service.broker.embedded import Broker
 from service.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
+from tests.brokers import LONG_SESSION
 from tests.crash.sabotage import SABOTAGE
 from tests.crash.worker import SABOTAGE_VARIABLE
 
@@ -46,7 +47,7 @@ class Line(Pipeline):
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(config={"group.min.session.timeout.ms": "1000"}) as running:
+    with Broker(config={"group.min.session.timeout.ms": "1000"} | LONG_SESSION) as running:
         yield running
 
 
