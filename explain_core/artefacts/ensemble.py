@@ -14,6 +14,7 @@ from explain_core.artefacts import kernels, shallow
 from explain_core.artefacts.artefact import ArtefactError
 from explain_core.artefacts.shallow_kernels import predict_shallow
 from explain_core.learners.arrays import Arrays
+from explain_core.learners.base import NUMBER
 from explain_core.learners.columns import NAN, Columns
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row
@@ -122,6 +123,11 @@ class TreeEnsemble(Model):
     def encoded(self, x: Row) -> Floats:
         """The record as a row of ``columns``; good until the next one."""
         return self.columns.row(x)
+
+    @property
+    def order(self) -> Sequence[Any]:
+        """The classes in the order of a prediction, None alone for a number."""
+        return NUMBER if self.task == "regression" else self.classes
 
     def predict(self, x: Row) -> Prediction:
         self._predict(self.arrays.table, self.encoded(x).reshape(1, -1), self._out)

@@ -101,9 +101,12 @@ class GenericEvaluator:
         answers = self.predict_copies(copies())
         return [[answers[place] for place in places] for places in steps]
 
-    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction) -> bool:
-        """Let compiled code draw, and add the Δ of the plan's parts, where it can; otherwise nothing has changed."""
-        return False
+    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
+        """Let compiled code draw, and add the Δ of the plan's parts; returns the prediction that it explains, ``base`` where it is given.
+
+        None where compiled code cannot; then nothing has changed.
+        """
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         """Only the model: compiled code is compiled again where it is needed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, count
 from typing import Any
 
@@ -19,6 +19,7 @@ from explain_core.evaluation.shallow_kernels import explain_shallow
 from explain_core.evaluation.tree_kernels import explain_trees
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
+from explain_core.learners.forest import ForestLearner
 from explain_core.learners.tree import TreeLearner
 from explain_core.losses import Prediction
 from explain_core.models import Row
@@ -46,52 +47,66 @@ class LearnedEvaluator(GenericEvaluator):
             else kernels.explain_linear
         )
         self._rows: dict[int, _Rows] = {}
-        self._bound: dict[int, _Bound] = {}
         self._regression = model.task == "regression"
+        self._forest = model if isinstance(model, ForestLearner) and not self._regression else None
 
-    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction) -> bool:
-        if plan.codes is None:
-            return False
-        labels = [None] if self._regression else list(base) if isinstance(base, Mapping) else []
-        bound = self._bound.get(id(plan))
-        if bound is None or bound.plan is not plan:
-            bound = self._bound[id(plan)] = _Bound(plan)
-            self.model.columns.add(name for player in plan.players for name in player.features)
+    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
+        model, bound = self.model, plan.bound
+        if bound is None:
+            if plan.codes is None:
+                return None
+            bound = plan.bound = self._bind(plan)
+        if base is None or self._regression:
+            labels = model.order or bound.labels
+        else:
+            labels = list(base) if isinstance(base, Mapping) else []
+        rows = bound.rows
+        rows.sync()
+        row = model.encoded(x)
+        if len(row) != rows.matrix.shape[1]:
+            rows.sync()
+            row = model.encoded(x)
+        rows.note(x, row)
+        if labels and bound.ready(model, rows.matrix, labels):
+            pfi, sage, state = plan.pfi.rng, plan.sage.rng, plan.state
+            state[0], state[1] = pfi.state, sage.state
+            truth = float(y) if self._regression else float(bound.places.get(y, -1))
+            if self._explain(bound.arrays.table, model.arrays.table, row, truth):
+                pfi.state, sage.state = state.tolist()
+                if self._forest is not None:
+                    self._forest.explained = x if model.columns.holds(x) else None
+                if base is None:
+                    found = bound.prediction.tolist()
+                    base = found[0] if self._regression else dict(zip(labels, found, strict=True))
+                return base
+        self.fallbacks += base is not None
+        return None
+
+    def _bind(self, plan: Plan) -> _Bound:
+        self.model.columns.add(name for player in plan.players for name in player.features)
         rows = self._rows.get(id(plan.reservoir))
         if rows is None:
             rows = self._rows[id(plan.reservoir)] = _Rows(plan.reservoir, self.model)
-        rows.sync()
-        row = self.model.encoded(x)
-        if len(row) != rows.matrix.shape[1]:
-            rows.sync()
-            row = self.model.encoded(x)
-        rows.note(x, row)
-        if labels and bound.ready(self.model, rows.matrix, labels):
-            truth = float(y) if self._regression else float(bound.places.get(y, -1))
-            pfi, sage = plan.pfi.rng, plan.sage.rng
-            plan.state[0], plan.state[1] = pfi.state, sage.state
-            if self._explain(bound.arrays.table, self.model.arrays.table, row, truth):
-                pfi.state, sage.state = plan.state.tolist()
-                return True
-        self.fallbacks += 1
-        return False
+        return _Bound(plan, rows, np.zeros(0, np.int64) if self._forest is None else self._forest.guesses)
 
 
 class _Bound:
     """A plan as arrays, for a table of so many columns, a matrix of rows, and labels in the order of a prediction."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, rows: _Rows, guesses: NDArray[np.int64]) -> None:
+        self.plan, self.rows, self._guesses = plan, rows, guesses
         self.places: dict[Any, int] = {}
         self.arrays = Arrays()
-        self._labels: list[Any] = []
+        self.labels: list[Any] = []
+        self.prediction: Array = np.empty(0)
+        """The record's own, in the order of the labels."""
         self._matrix: Array | None = None
 
-    def ready(self, learner: Learner | TreeEnsemble, matrix: Array, labels: list[Any]) -> bool:
+    def ready(self, learner: Learner | TreeEnsemble, matrix: Array, labels: Sequence[Any]) -> bool:
         """Bring the arrays up to date; False where the mean of the empty model has other labels, or another order of them."""
         plan = self.plan
-        if labels != self._labels:
-            self._labels, self._matrix = labels, None
+        if labels != self.labels:
+            self.labels, self._matrix = list(labels), None
             self.places = {label: place for place, label in enumerate(labels)}
         if matrix is not self._matrix:
             self._lay_out(learner, matrix)
@@ -102,7 +117,7 @@ class _Bound:
         return True
 
     def _lay_out(self, learner: Learner | TreeEnsemble, matrix: Array) -> None:
-        plan, labels = self.plan, self._labels
+        plan, labels = self.plan, self.labels
         assert plan.codes is not None
         by_player = [[learner.columns.index[name] for name in player.features] for player in plan.players]
         width = matrix.shape[1]
@@ -112,6 +127,7 @@ class _Bound:
             pfi.n_samples, sage.n_samples, len(pfi.delta) or len(sage.delta), pfi.delta.shape[1], sage.delta.shape[1],
         ]  # fmt: skip
         codes = [0] if labels == [None] else [learner.codes[label] for label in labels]
+        self.prediction = np.empty(len(labels))
         plan.held, plan.empty = None, np.zeros(0 if sage.empty is None else 1 + len(labels))
         self.arrays = Arrays(
             state=plan.state,
@@ -133,6 +149,8 @@ class _Bound:
             sage_cells=_flat(sage.smoother.cells),
             sage_sums=sage.smoother.sums,
             sage_rates=sage.smoother.rates,
+            prediction=self.prediction,
+            guesses=self._guesses,
         )
         self._matrix = matrix
 

@@ -14,6 +14,7 @@ from explain_core.kernels import (
     draw_joining,
     draw_replaced,
     empty_losses,
+    finite,
     joined_delta,
     put,
     replaced_delta,
@@ -24,13 +25,13 @@ from explain_core.learners.linear_kernels import outputs, predict_rows
 
 SLOTS = (
     "state", "rows", "starts", "columns", "outside", "codes", "pairs", "counts", "order", "empty", "labels",
-    "delta", "cells", "sums", "rates", "sage_delta", "sage_cells", "sage_sums", "sage_rates",
+    "delta", "cells", "sums", "rates", "sage_delta", "sage_cells", "sage_sums", "sage_rates", "prediction", "guesses",
 )  # fmt: skip
 (
     STATE, ROWS, STARTS, COLUMNS, OUTSIDE, CODES, PAIRS, COUNTS, ORDER, EMPTY, LABELS,
-    DELTA, CELLS, SUMS, RATES, SAGE_DELTA, SAGE_CELLS, SAGE_SUMS, SAGE_RATES,
+    DELTA, CELLS, SUMS, RATES, SAGE_DELTA, SAGE_CELLS, SAGE_SUMS, SAGE_RATES, PREDICTION, GUESSES,
 ) = range(len(SLOTS))  # fmt: skip
-"""Slots of the table."""
+"""Slots of the table; ``guesses`` is a forest's, see ``explain_core.learners.forest``."""
 
 PFI_DRAWS, SAGE_DRAWS, LOSSES, PLAYERS, SAGE_PLAYERS = range(5)
 """Of ``counts``: inner draws of iPFI and of iSAGE, 0 for none, and the shapes of what they smooth."""
@@ -72,9 +73,9 @@ def in_order(out: Any, labels: Any) -> Any:
 
 @allocating
 def explained(plan: Any, first: Any, second: Any, y: float) -> Any:
-    """Take in what follows from the predictions for both kinds of copies, rows × classes in the order of their codes.
+    """Take in what follows from the predictions for both kinds of copies, rows × classes in the order of their codes; the first is the record's.
 
-    False, and only ``state`` and ``order`` have changed, where something is not finite.
+    False, and only ``state``, ``order`` and ``prediction`` have changed, where something is not finite.
     """
     labels = i8(plan, LABELS)[0]
     return settled(plan, in_order(first, labels), in_order(second, labels), y)
@@ -87,6 +88,9 @@ def settled(plan: Any, first: Any, second: Any, y: float) -> Any:
     m, sage_m, n_losses, players = counts[PFI_DRAWS], counts[SAGE_DRAWS], counts[LOSSES], counts[PLAYERS]
     replaced, joined = held(first), held(second)
     base = replaced[0]
+    if not finite(base):
+        return False
+    put(base, f8(plan, PREDICTION)[0])
     delta, sage_delta = f8(plan, DELTA), f8(plan, SAGE_DELTA)
     if m > 0 and not replaced_delta(replaced[1:], base, y, codes, m, delta):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -52,3 +53,5 @@ class Plan:
         self.empty: Array = np.empty(0)
         """What ``held`` is kept within."""
         self.held: EmptyModel | None = None
+        self.bound: Any = None
+        """What the evaluator made of it."""

@@ -18,6 +18,7 @@ from explain_core.kernels import below, draw_order, put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import scale_votes, share
 from explain_core.learners.arrays import f8, held, held_integers, i1, i8, u8
+from explain_core.learners.forest import favourite
 from explain_core.learners.forest_regression import aggregate
 from explain_core.learners.leaves import is_regression, majority, uses_bayes, weight_of
 from explain_core.learners.naive_bayes import factors, normalise, priors
@@ -263,8 +264,11 @@ def draw_walks(plan: Any) -> Any:
 
 
 @allocating
-def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: Any) -> None:
-    """What a tree learner predicts for the record, iPFI's copies and iSAGE's: probabilities, rows × codes, or numbers, rows × 1."""
+def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: Any) -> Any:
+    """What a tree learner predicts for the record, iPFI's copies and iSAGE's: probabilities, rows × codes, or numbers, rows × 1.
+
+    Returns whether the plan has the classes in the order of the prediction.
+    """
     columns, size, walks = len(x), out.shape[1], len(drawn)
     starts, order = i8(plan, slots.STARTS)[0], i8(plan, slots.ORDER)[0]
     of_players, matrix = i8(plan, slots.COLUMNS)[0], f8(plan, slots.ROWS)
@@ -300,11 +304,11 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
             predict_walks(
                 table, trees[0, at.ROOT], plan, x, steps, rows, since, stacks, ways, frames, met, places, terms, others, mixed, parts, out,
             )  # fmt: skip
-        return
+        return True
     regression, vote = is_regression(table), np.empty((len(out), size))
     predicted = np.zeros((len(out) if regression else 0, len(members)))
     accuracy, numbers, labels = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
-    seen, n = i1(table, at.SEEN), 0
+    seen, n, guesses, known = i1(table, at.SEEN), 0, i8(plan, slots.GUESSES), i8(plan, slots.LABELS)
     entered, codes = np.zeros(size, np.int64), np.empty(size, np.int64)
     for member in range(len(members)):
         tree = members[member, at.FOREGROUND]
@@ -314,10 +318,16 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
                 codes[n] = labels[0, i]
                 n += 1
         if trees[tree, at.ROOT] < 0:
+            vote[0, :] = 0.0
+        else:
+            predict_walks(
+                table, trees[tree, at.ROOT], plan, x, steps, rows, since, stacks, ways, frames, met, places, terms, others, mixed, parts,
+                vote,
+            )  # fmt: skip
+        if not regression:
+            guesses[0, member] = favourite(labels, seen, tree, vote[0])
+        if trees[tree, at.ROOT] < 0:
             continue
-        predict_walks(
-            table, trees[tree, at.ROOT], plan, x, steps, rows, since, stacks, ways, frames, met, places, terms, others, mixed, parts, vote,
-        )  # fmt: skip
         if regression:
             for c in range(len(out)):
                 predicted[c, member] = vote[c, 0]
@@ -331,7 +341,7 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
     if regression:
         for c in range(len(out)):
             out[c, 0] = aggregate(table, predicted[c])
-        return
+        return True
     values = np.empty(n)
     for c in range(len(out)):
         for i in range(n):
@@ -340,6 +350,10 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
         if whole > 0.0:
             for i in range(n):
                 out[c, codes[i]] /= whole
+    as_known = n == known.shape[1]
+    for i in range(n):
+        as_known = as_known and codes[i] == known[0, i]
+    return as_known
 
 
 @compiled
@@ -351,5 +365,6 @@ def explain_trees(plan: Any, table: Any, x: Any, y: float) -> Any:
     if sage_m > 0 and players > 0:
         steps = players - (1 if f8(plan, slots.EMPTY).shape[1] > 0 else 0)
     out = np.empty((copies + steps * sage_m, i8(table, at.HEAD)[0, at.N_CLASSES]))
-    predict_copies(plan, table, x, drawn, steps, out)
+    if not predict_copies(plan, table, x, drawn, steps, out):
+        return False
     return slots.explained(plan, out[:copies], out[copies:], y)

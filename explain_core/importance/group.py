@@ -54,8 +54,8 @@ class EstimatorGroup:
         self._names: tuple[str, ...] | None = None
         """The features of a record that compiled code has explained: another one with them teaches the players nothing."""
 
-    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> None:
-        """``IncrementalEstimator.explain_one`` of each."""
+    def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Prediction | None:
+        """``IncrementalEstimator.explain_one`` of each; returns the prediction that was explained, ``prediction`` where none was yet."""
         first = self.estimators[0]
         if first._owns_reservoir:
             x = dict(x)
@@ -66,12 +66,17 @@ class EstimatorGroup:
                 estimator._check(x)
             players = players.after(x)
         if first.ready:
-            base = first.model.predict(x) if prediction is None else prediction
-            if players is not first.players or not self._compiled(players, x, y, base):
-                check_prediction(base, first.task)
-                self._evaluated(players, x, y, base)
-            elif not known:
+            same = players is first.players
+            found = self._compiled(x, y, prediction) if same else None
+            if found is None and prediction is None:
+                prediction = first.model.predict(x)
+                check_prediction(prediction, first.task)
+                found = self._compiled(x, y, prediction) if same else None
+            if found is None:
+                found = self._evaluated(players, x, y, prediction)
+            else:
                 self._names = names
+            prediction = found
             for estimator in self.estimators:
                 estimator._n += 1
                 if estimator._n % BLOCK == 0:
@@ -80,6 +85,7 @@ class EstimatorGroup:
             self._observe(players, x)
         if first._owns_reservoir:
             first.reservoir.add(x)
+        return prediction
 
     def observe(self, x: Row) -> None:
         """``IncrementalEstimator.observe`` of each."""
@@ -95,10 +101,12 @@ class EstimatorGroup:
             estimator._take(players)
             estimator._learn(x)
 
-    def _compiled(self, players: Players, x: Row, y: Any, base: Prediction) -> bool:
+    def _compiled(self, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
+        """``GenericEvaluator.explain`` of the estimators' plan."""
         plan, first = self._plan, self.estimators[0]
+        players = first.players
         if not first._compilable or not players:
-            return False
+            return None
         if plan is None or plan.players is not players:
             self._entries = [(estimator, estimator._plan_entry()) for estimator in self.estimators]
             of = {estimator.copies: entry for estimator, entry in self._entries}
@@ -106,14 +114,16 @@ class EstimatorGroup:
             plan = self._plan = Plan(players, first.losses, first.reservoir, replaced, joining)
         for estimator, entry in self._entries:
             entry.empty = estimator._empty_model
-        if not first.evaluator.explain(plan, x, y, base):
-            return False
+        base = first.evaluator.explain(plan, x, y, base)
+        if base is None:
+            return None
         for estimator, entry in self._entries:
             estimator.increments = entry.delta
             estimator._explained(y, base, entry, entry.delta)
-        return True
+        return base
 
-    def _evaluated(self, players: Players, x: Row, y: Any, base: Prediction) -> None:
+    def _evaluated(self, players: Players, x: Row, y: Any, base: Any) -> Prediction:
+        check_prediction(base, self.estimators[0].task)
         states = [estimator._rng.state for estimator in self.estimators]
         try:
             deltas = [estimator._contributions(players, x, y, base) for estimator in self.estimators]
@@ -130,6 +140,7 @@ class EstimatorGroup:
             estimator._smoother.update(delta)
             estimator.increments = delta
             estimator._explained(y, base, None, delta)
+        return base  # type: ignore[no-any-return]
 
 
 def grouped(estimators: Iterable[IncrementalEstimator]) -> list[EstimatorGroup]:

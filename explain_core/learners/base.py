@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,9 @@ from explain_core.learners.columns import Columns, ColumnsState
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row
 from explain_core.state import Block, State, Value, block, check
+
+NUMBER = [None]
+"""The order of the classes of a prediction that is a number."""
 
 
 class LearnerState(State, frozen=True):
@@ -50,6 +54,11 @@ class Learner(Model):
 
     def hold(self, x: Row) -> None:
         self.columns.hold(x)
+
+    @property
+    def order(self) -> Sequence[Any] | None:
+        """The classes in the order of the next prediction, None alone for a number; None where only the prediction tells."""
+        return NUMBER if self.task == "regression" else self.labels
 
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError

@@ -86,6 +86,10 @@ class Columns:
         self.row(x)
         self._held = x
 
+    def holds(self, x: Row) -> bool:
+        """Whether this is the record of ``hold``."""
+        return x is self._held
+
     def add(self, names: Iterable[str]) -> None:
         """Columns for the features that have none."""
         new = [name for name in names if name not in self.index]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.learners import adwin
@@ -20,23 +22,32 @@ from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.sums import total
 
+UNKNOWN = -2
+"""A guess that nobody has made."""
+
+
+@inlined
+def favourite(order: Any, seen: Any, tree: int, votes: Any) -> Any:
+    """The code of the class with the most votes among those that the tree has met, −1 where it has met none."""
+    best = -1
+    for i in range(order.shape[1]):
+        of = order[0, i]
+        if seen[tree, of] == 1 and (best < 0 or votes[of] > votes[best]):
+            best = of
+    return best
+
 
 @inlined
 def guess(table: Any, tree: int, x: Any, votes: Any, parts: Any, places: Any, dense: Any) -> Any:
-    """``predict_one``: the code of the class, −1 where the tree has met none."""
-    order, seen, classes = i8(table, at.ORDER), i1(table, at.SEEN), i8(table, at.CLASSES)
+    """``predict_one``: the code of the class, −1 where the tree has met none; the votes, by code, are in ``dense``."""
+    classes = i8(table, at.CLASSES)
     dense[:] = 0.0
     node, n = predict_tree(table, i8(table, at.TREES)[tree, at.ROOT], x, votes, parts, places)
     if node >= 0:
         leaf = i8(table, at.NODES)[node, at.LEAF_OF]
         for i in range(n):
             dense[classes[leaf, i]] = votes[i]
-    best = -1
-    for i in range(order.shape[1]):
-        of = order[0, i]
-        if seen[tree, of] == 1 and (best < 0 or dense[of] > dense[best]):
-            best = of
-    return best
+    return favourite(i8(table, at.ORDER), i1(table, at.SEEN), tree, dense)
 
 
 @inner
@@ -73,8 +84,11 @@ def watch(table: Any, head: Any, member: int, wrong: float) -> None:
 
 
 @compiled
-def learn(table: Any, x: Any, y: int, w: float) -> Any:
-    """``ARFClassifier.learn_one``; see ``hoeffding.learn``. The weight has no effect, as in river."""
+def learn(table: Any, x: Any, y: int, w: float, guesses: Any) -> Any:
+    """``ARFClassifier.learn_one``; see ``hoeffding.learn``. The weight has no effect, as in river.
+
+    ``guesses`` are those of the members for the record where an explanation has just made them, and unknown afterwards.
+    """
     head, members, accuracy = i8(table, at.HEAD), i8(table, at.MEMBERS), f8(table, at.ACCURACY)
     if short(table, head, 2 * len(members)):
         return -2 * len(members)
@@ -83,7 +97,9 @@ def learn(table: Any, x: Any, y: int, w: float) -> Any:
     votes, parts, dense, places = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
     for member in range(len(members)):
         foreground, background = members[member, at.FOREGROUND], members[member, at.BACKGROUND]
-        guessed = guess(table, foreground, x, votes, parts, places, dense)
+        guessed, guesses[member] = guesses[member], UNKNOWN
+        if guessed == UNKNOWN:
+            guessed = guess(table, foreground, x, votes, parts, places, dense)
         accuracy[member, at.ALL] += 1.0
         if guessed == y:
             accuracy[member, at.CORRECT] += 1.0
@@ -151,7 +167,11 @@ class ForestLearner(TreeLearner):
     """
 
     kind = "adaptive_random_forest_classifier"
-    _learn = staticmethod(learn)
+
+    guesses: NDArray[np.int64]
+    """What each member takes the class of ``explained`` for."""
+    explained: Row | None = None
+    """The record that was explained last, where it is learnt next and does not change meanwhile."""
 
     @staticmethod
     def takes(model: Any) -> bool:
@@ -169,7 +189,7 @@ class ForestLearner(TreeLearner):
     def _empty(self, model: Any) -> dict[str, Array]:
         from river import drift
 
-        self.trees = 2 * model.n_models
+        self.trees, self.guesses = 2 * model.n_models, np.full(model.n_models, UNKNOWN, np.int64)
         found = super()._empty(model)
         numbers, head = found["numbers"], found["head"]
         numbers[0, at.RATE] = math.exp(-model.lambda_value)
@@ -205,9 +225,16 @@ class ForestLearner(TreeLearner):
         return False
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        if x is not self.explained:
+            self.guesses.fill(UNKNOWN)
+        self.explained = None
         if self.arrays["head"][0, at.N_FEATURES] == 0:
             self._draw_from(int(np.count_nonzero(~np.isnan(self.encoded(x)))))
         super().learn(x, y, weight)
+
+    def _learn(self, table: Array, row: Array, target: float, weight: float) -> int:
+        found: int = learn(table, row, int(target), weight, self.guesses)
+        return found
 
     def _draw_from(self, features: int) -> None:
         """``BaseForest._set_max_features``."""
@@ -227,6 +254,10 @@ class ForestLearner(TreeLearner):
     def _fit_classes(self) -> None:
         super()._fit_classes()
         self._codes = np.zeros(self.arrays["stats"].shape[1], np.int64)
+
+    @property
+    def order(self) -> Sequence[Any] | None:
+        return super().order if self.task == "regression" else None
 
     def predict(self, x: Row) -> Prediction:
         row, out = self.encoded(x), self._out

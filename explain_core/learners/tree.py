@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,10 @@ class TreeLearner(Learner):
         if self.columns.size != self._size:
             self._fit_columns()
         return row
+
+    @property
+    def order(self) -> Sequence[Any] | None:
+        return super().order if self.task == "regression" else self._order
 
     def predict(self, x: Row) -> Prediction:
         self._predict(self.arrays.table, self.encoded(x), self._out)

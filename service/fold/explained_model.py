@@ -93,14 +93,16 @@ class ExplainedModel:
     def explain(self, x: Row, y: Any) -> Prediction:
         """Predict a record, and explain the prediction of each ``explain.every``-th."""
         self.model.hold(x)
-        prediction = self.model.predict(x)
-        check_prediction(prediction, self.model.task)
+        prediction: Prediction | None = None
         if self.explains:
             for group in self._estimator_groups:
-                group.explain_one(x, y, prediction)
+                prediction = group.explain_one(x, y, prediction)
         else:
             for group in self._estimator_groups:
                 group.observe(x)
+        if prediction is None:
+            prediction = self.model.predict(x)
+            check_prediction(prediction, self.model.task)
         return prediction
 
     @property
