@@ -112,7 +112,7 @@ class _Bound:
             self._lay_out(learner, matrix)
         empty = plan.sage.empty
         if empty is not plan.held:
-            plan.sage.empty = plan.held = empty and empty.within(plan.empty, labels)
+            plan.sage.empty = plan.held = empty and empty.within(plan.empty, self.labels)
             return empty is None or plan.held is not None
         return True
 

@@ -6,7 +6,6 @@ EXPLAIN_EQUALITY_RECORDS sets how many records each model is followed for.
 import math
 import os
 
-import msgspec
 import numpy as np
 import pytest
 from river import forest, linear_model, preprocessing, tree
@@ -117,11 +116,6 @@ def estimators(model, evaluator, **settings):
     ]
 
 
-def same(first, second):
-    """Whether two predictions are equal to the last bit, and have their classes in the same order."""
-    return repr(first) == repr(second)
-
-
 def follow(model, pairs, stream):
     """Explain and learn; the two estimators of each pair must agree after each record."""
     for i, (x, y) in enumerate(stream):
@@ -148,34 +142,6 @@ def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m):
     if AVAILABLE:
         assert fast.name == "arrays"
         assert fast.fallbacks <= 20
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_model_whose_records_are_explained_in_one_call_predicts_and_learns_as_one_alone(name):
-    alone, explained = made(name), made(name)
-    mixed, task = name not in NUMERIC, alone.task
-    reservoir = make_reservoir("geometric", 20, 3)
-    settings = {"task": task, "reservoir": reservoir, "losses": LOSSES[task], "evaluator": choose(explained)}
-    (group,) = grouped([kind(explained, **settings) for kind in (IncrementalPFI, IncrementalSAGE)])
-    found = 0
-    for i, (x, y) in enumerate(drifting(RECORDS, 5, 7, task, 3, nominal=mixed, missing=mixed)):
-        explained.hold(x)
-        prediction = group.explain_one(x, y)
-        found += prediction is not None
-        expected = alone.predict(x)  # always: it also numbers the categories
-        assert prediction is None or same(prediction, expected), f"record {i}"
-        if i % 7 == 0:  # another record comes between, so that nothing made for the first one may be used
-            explained.predict({**x})
-            explained.hold({**x})
-            group.explain_one({**x}, y)
-        if i % 11 != 0:
-            explained.learn(x, y)
-            alone.learn(x, y)
-        reservoir.add(x)
-    assert found == RECORDS - 20
-    assert same(explained.predict(x), alone.predict(x))
-    if hasattr(alone, "state"):
-        assert msgspec.msgpack.encode(explained.state()) == msgspec.msgpack.encode(alone.state())
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in NUMERIC])
