@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json  # integers of any size
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
 from rich.markup import escape
 from rich.table import Table
 
 from service.commands.printing import console
+from service.formats.source import check_formats
 from service.settings import Effective, Settings, effective
 from service.settings.sources import DEFAULT
 from service.snapshots.signatures import check_trust, read_keys
@@ -26,7 +27,7 @@ def show(settings: Settings, *, config: Path | None = None, as_json: bool = Fals
     rows = effective(settings, config)
     if as_json:
         data = {row.name: {"value": row.value, "source": row.source} for row in rows}
-        sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
+        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     else:
         console().print(_table(rows))
 
@@ -48,6 +49,7 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         model = None if settings.models.enabled else load_model(settings.model, settings.seed)
         challenger = None if settings.challenger_model is None else load_challenger(settings, settings.seed)
         record_settings(settings)
+        check_formats(settings)
         files, file = described(settings), described_challenger(settings)
         check_trust(read_keys(settings.checkpoint), foreign_code(settings))
     task = settings.model.task
@@ -76,6 +78,12 @@ def _table(rows: Iterable[Effective]) -> Table:
     for heading in ("setting", "value", "source"):
         table.add_column(heading, overflow="fold")
     for name, value, source in rows:
-        shown = "-" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+        shown = (
+            "-"
+            if value is None
+            else value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False)
+        )
         table.add_row(escape(name), escape(shown), escape(source), style="dim" if source == DEFAULT else None)
     return table

@@ -200,7 +200,7 @@ def to_paste(settings: Settings, seen: RecordSettings, fields: Sequence[str]) ->
     if seen.needs_registry:
         sections["registry"] = {"url": settings.registry.url, "format": settings.registry.format}
     text: str = yaml.safe_dump(sections, sort_keys=False, allow_unicode=True)
-    if fields and seen.label.partition(".")[0] not in fields:
+    if fields and not {seen.label, seen.label.partition(".")[0]} & set(fields):
         text = text.replace(
             f"  label: {seen.label}\n",
             f"  label: {seen.label}  # no such field; one of {', '.join(fields)}\n",

@@ -98,7 +98,9 @@ class Decoder:
         self._prediction = path_of(settings.prediction)
         named = (self._label, self._weight, self._timestamp, self._id, self._version, self._prediction)
         self._selection = Selection(settings)
-        self._reserved = (*(path[0] for path in named if path), *self._selection.reserved)
+        # A field is found under its whole name too, dots and all.
+        roots = (name for path in named if path for name in (path[0], ".".join(path)))
+        self._reserved = (*roots, *self._selection.reserved)
         self._features = (
             None if settings.features is None else [(name, path_of(name)) for name in settings.features]
         )

@@ -27,7 +27,8 @@ class Selection:
                 self._types = frozenset(map(_text, values))
             else:
                 self._fields.append((path_of(name), frozenset(map(_comparable, values))))
-        self.reserved = tuple(path[0] for path, _ in self._fields) if self._root is None else ()
+        names = (name for path, _ in self._fields for name in (path[0], ".".join(path)))
+        self.reserved = tuple(names) if self._root is None else ()
 
     def has_headers(self, headers: Headers) -> bool:
         """Whether a record's headers select it; the rest of a record that they exclude need not be readable."""

@@ -49,12 +49,18 @@ class RegistryClient:
     def schema(self, key: str) -> Any:
         """The schema under a number or a GUID; None where there is none."""
         by = self.client.get_schema if key.isdecimal() else self.client.get_schema_by_guid
-        return self._found(by, int(key) if key.isdecimal() else key)
+        return self._with_text(self._found(by, int(key) if key.isdecimal() else key))
 
     def version(self, subject: str, version: int) -> Any:
         """The schema that a subject has under a version; None where there is none."""
         found = self._found(self.client.get_version, subject, version)
-        return None if found is None else found.schema
+        return None if found is None else self._with_text(found.schema)
+
+    def _with_text(self, found: Any) -> Any:
+        """Records would be refused for good where a proxy answers for the registry, with JSON that is no schema's."""
+        if found is not None and not isinstance(getattr(found, "schema_str", None), str):
+            self._silent(TypeError("there is no schema in the answer"))
+        return found
 
     def register(self, subject: str, text: str, kind: str) -> int:
         """The number of a schema, registered under a subject unless it is there already."""

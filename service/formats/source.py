@@ -13,9 +13,9 @@ import orjson
 
 from service.formats.avro import sources
 from service.formats.errors import SchemaProblem
-from service.formats.reading import KINDS
+from service.formats.reading import KINDS, ValueReader
 from service.formats.registry import RegistryClient
-from service.formats.schemas import Fetch, StoredSchema
+from service.formats.schemas import Fetch, Schemas, StoredSchema
 from service.settings import Format, FormatSettings, Settings
 
 ABSENT_SECONDS = 10.0
@@ -31,6 +31,16 @@ def schema_source(settings: Settings, values: FormatSettings | None = None) -> F
     if not values.needs_registry:
         return lambda key: None
     return SchemaSource(RegistryClient(settings.registry), values.format).fetch
+
+
+def check_formats(settings: Settings) -> None:
+    """Read the schema files of all inputs, and make the registry's client; nothing is asked. Raises ``UserError`` as ``run`` and ``join`` would."""
+    inputs: dict[str, FormatSettings] = {"record": settings.record}
+    if settings.join.on:
+        inputs |= {"join.events": settings.join.events, "join.labels": settings.join.labels}
+    for section, values in inputs.items():
+        ValueReader(values, Schemas(), section)
+        schema_source(settings, values)
 
 
 class SchemaSource:

@@ -6,11 +6,15 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
 from service.errors import RecoveryError, UserError
+from service.formats.schemas import StoredSchema
 from service.join.joiner import Progress
 from service.kafka.headers import offset_of
 
-ENTRY, PROGRESS = b"e", b"p"
+ENTRY, PROGRESS, SCHEMA = b"e", b"p", b"s"
 """First byte of the keys on the changelog."""
+
+Learnt = tuple[list[StoredSchema], list[StoredSchema]]
+"""The schemas that the records of events and labels were written with, in the order of their first use."""
 
 encode = msgspec.msgpack.Encoder().encode
 
@@ -26,12 +30,29 @@ class Saved(msgspec.Struct):
 
 
 class Checkpoint(msgspec.Struct):
-    """How far a local store has read the changelog."""
+    """How far a local store has read the changelog, and what of it is not entries."""
 
     topic: str
+    partition: int
     next_offset: int
     at: float
     saved: Saved | None
+    schemas: Learnt
+
+
+def schema_key(which: int, number: int) -> bytes:
+    """Of a schema of an input, which is the one of this number there."""
+    return b"%b%d %d" % (SCHEMA, which, number)
+
+
+def learn(learnt: Learnt, key: bytes, value: bytes, who: str) -> None:
+    """Take in a schema from the changelog, where they stand in their order. Raises ``RecoveryError`` for anything else."""
+    try:
+        which, number = map(int, key[1:].split(b" "))
+        known = learnt[which]
+        known[number : number + 1] = [msgspec.msgpack.decode(value, type=StoredSchema)]
+    except (ValueError, IndexError, msgspec.MsgspecError) as error:
+        raise RecoveryError(f"{who}: a schema on the changelog cannot be read: {error}") from None
 
 
 def decoded(value: bytes, who: str) -> Saved:

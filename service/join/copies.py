@@ -160,7 +160,8 @@ class Copier(Member[CopiedPartition]):
             to = partition_of(self._input.id_of(record), count)
         except BadRecord:
             to = owned.partition % count
-        headers = [*record.headers, (SOURCE_HEADER, b"%d %d" % (owned.partition, record.timestamp))]
+        source = b"%d %d %d" % (owned.partition, record.timestamp, record.unreadable_headers)
+        headers = [*record.headers, (SOURCE_HEADER, source)]
         self._publish(Sent(self._target.name, to, record.key, record.value, headers, owner=owned.partition))
 
     def _at_end(self, owned: CopiedPartition, message: Message) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,7 +19,7 @@ from service.join.entries import Event, Label
 from service.settings import JoinInputSettings, Settings
 
 SOURCE_HEADER = "__join.source"
-"""On the internal topics: the partition that a record came from, and its timestamp in Kafka."""
+"""On the internal topics: the partition that a record came from, its timestamp in Kafka, and how many of its headers were unreadable."""
 
 MAX_BYTES = 1_000
 """Longest id."""
@@ -42,23 +44,32 @@ Found = Event | Label | Tombstone | Rejected
 
 
 class _Input:
-    def __init__(self, settings: Settings, section: JoinInputSettings, name: str) -> None:
+    def __init__(
+        self, settings: Settings, section: JoinInputSettings, name: str, schemas: Schemas | None
+    ) -> None:
         self._section = section
         self._name = f"join.{name}"
         self._id = path_of(section.id)
         self._timestamp = path_of(section.timestamp)
         self._max_bytes = settings.record.max_bytes
         self._copied = settings.join.repartition
-        self._schemas = Schemas()
+        self._schemas = Schemas() if schemas is None else schemas  # an empty one is false
         self._reader = ValueReader(section, self._schemas, self._name)
         self._fetch = schema_source(settings, section)
         self._plain = section.format == "json" and not section.framed
 
     def source(self, record: InputRecord, partition: int) -> tuple[InputRecord, int]:
         """The original record of a copy, and its partition."""
-        *own, (_, source) = record.headers
-        came_from, _, timestamp = (source or b"").partition(b" ")
-        return record._replace(timestamp=int(timestamp), headers=tuple(own)), int(came_from)
+        name, source = record.headers[-1] if record.headers else ("", None)
+        numbers = (source or b"").split(b" ")
+        if name != SOURCE_HEADER or not all(number.removeprefix(b"-").isdigit() for number in numbers):
+            raise BadRecord(
+                "bad_header",
+                f"its last header is not {SOURCE_HEADER}: another program wrote it to a topic of the join's own",
+            )
+        came_from, timestamp, *more = map(int, numbers)
+        own = record._replace(timestamp=timestamp, headers=record.headers[:-1], unreadable_headers=sum(more))
+        return own, came_from
 
     def id_of(self, record: InputRecord) -> bytes:
         """Raises ``BadRecord``."""
@@ -112,9 +123,14 @@ class _Input:
 class EventInput(_Input):
     """Reads the events topic."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, settings.join.events, "events")
-        self._label = settings.record.label
+    def __init__(self, settings: Settings, schemas: Schemas | None = None) -> None:
+        super().__init__(settings, settings.join.events, "events", schemas)
+        record = settings.record
+        self._label = record.label
+        self._features = (
+            None if record.features is None else [(name, path_of(name)) for name in record.features]
+        )
+        self._numbers = [(name, path_of(name)) for name in (record.weight, record.prediction) if name]
 
     def read(self, record: InputRecord, partition: int) -> Event | Tombstone:
         """Raises ``BadRecord``. JSON stays as it is, byte for byte, but for a field in the place of the label."""
@@ -125,18 +141,33 @@ class EventInput(_Input):
         if data is None:
             return Tombstone(id, timestamp)
         assert record.value is not None
-        if self._plain and self._label not in data:
-            value = record.value.strip()
-        else:
-            value = orjson.dumps({name: value for name, value in data.items() if name != self._label})
+        verbatim = self._plain and self._label not in data
+        value = record.value.strip() if verbatim else self._json(data)
         return Event(id, timestamp, value[:-1].rstrip(), record.key, record.headers, partition)
+
+    def _json(self, data: dict[str, Any]) -> bytes:
+        """The event as JSON, without the label. Raises ``BadRecord`` where JSON would have another value: it has no NaN."""
+        used = data.items() if self._features is None else _at(data, self._features)
+        for name, value in (*used, *_at(data, self._numbers)):
+            if type(value) is float and not isfinite(value):
+                raise BadRecord(
+                    "not_finite", f"{short(name)} is {value}, which a joined record cannot have: it is JSON"
+                )
+        try:
+            return orjson.dumps({name: value for name, value in data.items() if name != self._label})
+        except TypeError as error:  # numbers of more than 64 bits, more than 254 levels
+            raise BadRecord("not_json", f"the event cannot be written as JSON: {error}") from None
+
+
+def _at(data: dict[str, Any], fields: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(name, find(data, path)) for name, path in fields]
 
 
 class LabelInput(_Input):
     """Reads the labels topic."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, settings.join.labels, "labels")
+    def __init__(self, settings: Settings, schemas: Schemas | None = None) -> None:
+        super().__init__(settings, settings.join.labels, "labels", schemas)
         self._path = path_of(settings.join.labels.label)
         self._field = settings.join.labels.label
 
@@ -149,13 +180,19 @@ class LabelInput(_Input):
         if data is None:
             return Tombstone(id, timestamp)
         label = find(data, self._path)
-        if label is ABSENT or type(label) not in (str, int, float, bool):
+        if not _is_label(label):
             raise BadRecord(
                 "missing_label" if label is ABSENT or label is None else "bad_label",
                 f"join.labels.label: {self._field!r} is {'absent' if label is ABSENT else short(label)}; "
-                "it must be a string, a number or a boolean",
+                "it must be a string, a finite number of at most 64 bits, or a boolean",
             )
         return Label(id, timestamp, orjson.dumps(label))
+
+
+def _is_label(value: Any) -> bool:
+    if type(value) is int:
+        return -(2**63) <= value < 2**64
+    return isfinite(value) if type(value) is float else type(value) in (str, bool)
 
 
 def record_value(body: bytes, field: bytes, label: bytes) -> bytes:

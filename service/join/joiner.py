@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
+import orjson
 
 from service.join.entries import DONE, EVENT, LABEL, Counts, Entry, Event, Joined, Label
 from service.join.store import Store
@@ -144,9 +145,10 @@ class Joiner:
 
     def _another(self, label: Label, known: Entry) -> list[Joined]:
         counts = self._counts
-        if known.label == label.value:
+        if known.label is not None and _same(known.label, label.value):
             counts.repeated += 1
-        elif self._rules.corrections and known.label is not None:
+        # Without its body it was published by other settings, under which nothing was kept to publish it again.
+        elif self._rules.corrections and known.label is not None and known.body:
             counts.corrections += 1
             self._store.put(label.id, msgspec.structs.replace(known, label=label.value))
             return [Joined(_event(label.id, known), label.value, "corrected", label.timestamp)]
@@ -245,6 +247,14 @@ class Joiner:
         self._counts.waiting -= 1
         self._counts.unmatched += 1
         self._store.delete(id)
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    """Whether two labels in JSON are the same to whoever reads the records: 1 is 1.0, and true is not 1."""
+    if one == other:
+        return True
+    first, second = orjson.loads(one), orjson.loads(other)
+    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
 def _event(id: bytes, entry: Entry) -> Event:

@@ -13,7 +13,19 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from service.crash_points import reach
 from service.errors import RecoveryError
 from service.fold.messages import Chain, Output, dead_letter
-from service.join.changelog import ENTRY, PROGRESS, Checkpoint, Saved, decoded, encode
+from service.formats.schemas import Schemas
+from service.join.changelog import (
+    ENTRY,
+    PROGRESS,
+    SCHEMA,
+    Checkpoint,
+    Learnt,
+    Saved,
+    decoded,
+    encode,
+    learn,
+    schema_key,
+)
 from service.join.entries import Counts, Event, Joined, Label
 from service.join.inputs import Rejected, Tombstone
 from service.join.joiner import Joiner, Progress, Rules
@@ -77,7 +89,12 @@ class JoinPartition:
         self._saved: Saved | None = None
         self._store: Store | None = None
         self._joiner: Joiner | None = None
-        self.turns = Turns(cluster.settings, cluster.topics, partition)
+        self._schemas = (Schemas(), Schemas())
+        self._learnt: Learnt = ([], [])
+        """Those schemas as of the last ``changes``."""
+        self._on_changelog = [0, 0]
+        """How many of each input's."""
+        self.turns = Turns(cluster.settings, cluster.topics, partition, self._schemas)
         self.offsets = [0, 0]
         """Offset of the next record of each input."""
         self._committed_offsets = [-1, -1]
@@ -130,16 +147,20 @@ class JoinPartition:
         checkpoint = self._checkpoint()
         if (
             checkpoint is None
-            or checkpoint.topic != cluster.changelog_id
+            or (checkpoint.topic, checkpoint.partition) != (cluster.changelog_id, self.partition)
             or not low <= checkpoint.next_offset <= high
             or cluster.clock.time() - checkpoint.at > MAX_LOCAL_AGE
         ):
-            if checkpoint is not None:
-                log.info("the local store is too old, it is restored from the changelog", extra=self._extra)
+            if self._local is not None and self._local.checkpoint is not None:
+                log.info(
+                    "the local store is too old or not this partition's, it is restored from the changelog",
+                    extra=self._extra,
+                )
                 self._open(fresh=True)
-            self._next, self._saved = low, None
+            self._next, self._saved, self._learnt = low, None, ([], [])
         else:
             self._next, self._saved = checkpoint.next_offset, checkpoint.saved
+            self._learnt = checkpoint.schemas
         self._end = high
         self.restore_left = max(0, high - self._next)
         self._restoring_since = cluster.clock.monotonic()
@@ -178,6 +199,8 @@ class JoinPartition:
                     changes[key[1:]] = value
                 elif key == PROGRESS and value is not None:
                     self._saved = decoded(value, self._who)
+                elif key[:1] == SCHEMA and value is not None:
+                    learn(self._learnt, key, value, self._who)
                 self._next = offset_of(message) + 1
             reach("restore")
             if changes or done:
@@ -190,7 +213,10 @@ class JoinPartition:
 
     def _encoded_checkpoint(self) -> bytes:
         cluster = self._cluster
-        return encode(Checkpoint(cluster.changelog_id, self._next, cluster.clock.time(), self._saved))
+        at = cluster.clock.time()
+        return encode(
+            Checkpoint(cluster.changelog_id, self.partition, self._next, at, self._saved, self._learnt)
+        )
 
     def _begin(self) -> None:
         """The restored state matches the committed one: go on from there."""
@@ -228,6 +254,9 @@ class JoinPartition:
         self._store = Store(self._local)
         self._joiner = Joiner(cluster.rules, self._store, saved.progress)
         self._letters.seq, self._letters.digest = saved.letters
+        for schemas, learnt in zip(self._schemas, self._learnt, strict=True):
+            schemas.restore(learnt)
+        self._on_changelog = [len(learnt) for learnt in self._learnt]
         self.offsets = list(saved.offsets)
         self._committed_offsets = list(saved.offsets)
         self._count()
@@ -311,6 +340,12 @@ class JoinPartition:
         )
         none: list[tuple[str, bytes]] = []
         records: list[Keyed] = [(ENTRY + id, value, none) for id, value in self._changes.items()]
+        self._learnt = (self._schemas[0].state(), self._schemas[1].state())
+        for which, (learnt, first) in enumerate(zip(self._learnt, self._on_changelog, strict=True)):
+            records += [
+                (schema_key(which, number), encode(schema), none)
+                for number, schema in enumerate(learnt[first:], start=first)
+            ]
         records.append((PROGRESS, encode(self._saved), none))
         return records
 
@@ -326,6 +361,7 @@ class JoinPartition:
         assert self._store is not None
         self._next = changelog_offset + 1
         self._committed_offsets = list(self.offsets)
+        self._on_changelog = [len(learnt) for learnt in self._learnt]
         self._store.committed(self._changes, self._encoded_checkpoint())
         self._changes = {}
         self._count()

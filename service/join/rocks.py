@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from service.errors import UserError
 from service.join.store import Changes
@@ -22,6 +22,31 @@ CACHE_BYTES = 96 * 2**20
 """Of a process, for the blocks that are read in all its partitions."""
 
 _ENTRY, _INDEX, _CHECKPOINT = b"e", b"i", b"p"
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _unusable(folder: Path, error: Exception) -> UserError:
+    return UserError(
+        f"join.state_dir: {folder} cannot be used: {error}; give this worker a folder of its own with room on its disk, "
+        "or delete it: it is restored from the changelog"
+    )
+
+
+def _in_words(method: Method) -> Method:
+    """A full disk or a damaged file, for which rocksdict raises ``Exception`` itself, as ``UserError``."""
+
+    @functools.wraps(method)
+    def called(self: Rocks, *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            raise _unusable(self._folder, error) from None
+
+    return cast(Method, called)
 
 
 class Rocks:
@@ -54,19 +79,20 @@ class Rocks:
             folder.mkdir(parents=True, exist_ok=True)
             self._db: Rdict = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises Exception itself
-            raise UserError(
-                f"join.state_dir: {folder} cannot be used: {error}; give this worker a folder of its own, or delete it: "
-                "it is restored from the changelog"
-            ) from None
+            raise _unusable(folder, error) from None
+        self._folder = folder
 
+    @_in_words
     def get(self, id: bytes) -> bytes | None:
         found: bytes | None = self._db.get(_ENTRY + id)
         return found
 
+    @_in_words
     def get_all(self, ids: Sequence[bytes]) -> list[bytes | None]:
         found: Any = self._db.get([_ENTRY + id for id in ids])
         return list(found)
 
+    @_in_words
     def rows(self, kind: int, start: bytes, count: int) -> list[bytes]:
         prefix = _INDEX + bytes([kind])
         found = []
@@ -77,6 +103,7 @@ class Rocks:
             found.append(key[2:])
         return found
 
+    @_in_words
     def write(
         self,
         changes: Changes,
@@ -100,6 +127,7 @@ class Rocks:
         self._db.write(batch)
 
     @property
+    @_in_words
     def checkpoint(self) -> bytes | None:
         """Written with the last changes."""
         found: bytes | None = self._db.get(_CHECKPOINT)

@@ -38,9 +38,7 @@ from service.kafka.totals import Totals
 from service.kafka.transaction import Sent, Transaction
 from service.kafka.watch import TopicWatch
 from service.settings import JoinSettings, Settings
-
-DROP = "drop"
-"""``join.unlabelled``: publish nothing."""
+from service.settings.join import DROP
 
 _OUTCOMES = {outcome: ("outcome", outcome.encode()) for outcome in get_args(Outcome)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.errors import UserError
+from service.fold.sizes import HEADROOM
 from service.join.entries import Counts
 from service.kafka.topics import Topic, Topics
 from service.settings import Settings
@@ -71,9 +72,10 @@ def prepare(stage: Settings, topics: Topics) -> JoinTopics:
             )
     events, labels = (found[name] for name in names)
     copied = None
+    room = _room(stage, events, labels)
     if stage.join.repartition:
         count = max(events.partitions, labels.partitions)
-        made = _made(stage, topics, {name: (count, {}) for name in internal(stage)})
+        made = _made(stage, topics, dict.fromkeys(internal(stage), (count, room)))
         copied = (events, labels)
         events, labels = (made[name] for name in internal(stage))
     if events.partitions != labels.partitions:
@@ -88,9 +90,9 @@ def prepare(stage: Settings, topics: Topics) -> JoinTopics:
         stage,
         topics,
         {
-            log: (events.partitions, _CHANGELOG_CONFIG),
-            letters: (events.partitions, {}),
-            records: (origin.partitions, {}),
+            log: (events.partitions, _CHANGELOG_CONFIG | room),
+            letters: (events.partitions, room),
+            records: (origin.partitions, room),
         },
     )
     for name in (log, letters):
@@ -106,6 +108,12 @@ def prepare(stage: Settings, topics: Topics) -> JoinTopics:
     if "compact" not in made[log].config.get("cleanup.policy", ""):
         raise UserError(f"join: {log!r} is the changelog and must have cleanup.policy=compact; set it")
     return JoinTopics(events, labels, made[log], made[records], made[letters], copied)
+
+
+def _room(stage: Settings, *inputs: Topic) -> dict[str, str]:
+    """What a topic that the join makes must take: the largest record of an input, and what is added to it."""
+    sizes = [int(topic.config.get("max.message.bytes", 0)) for topic in inputs]
+    return {"max.message.bytes": str(max(stage.emit.max_bytes, *sizes) + HEADROOM)}
 
 
 def _made(stage: Settings, topics: Topics, wanted: dict[str, tuple[int, dict[str, str]]]) -> dict[str, Topic]:

@@ -9,6 +9,7 @@ from itertools import islice
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from service.formats.errors import BadRecord
+from service.formats.schemas import Schemas
 from service.join.inputs import EventInput, Found, LabelInput, Rejected
 from service.join.joiner import LEAP_RECORDS
 from service.kafka.headers import offset_of
@@ -21,18 +22,31 @@ EVENTS, LABELS = 0, 1
 MAX_AHEAD = 20_000
 """Records of one input that wait for the other one; beyond it the input is paused until a tenth is left."""
 
-Ahead = deque[tuple[int, Found]]
-"""Records of an input that wait for their turn, with their offsets."""
+MAX_AHEAD_BYTES = 64 * 2**20
+"""Likewise of their keys and values."""
+
+Ahead = deque[tuple[int, int, Found]]
+"""Records of an input that wait for their turn, each after its offset and its bytes."""
 
 
 class Turns:
     """The records that a partition has read of both ``topics`` and that wait for their turn."""
 
-    def __init__(self, settings: Settings, topics: tuple[str, str], partition: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        topics: tuple[str, str],
+        partition: int,
+        schemas: tuple[Schemas, Schemas],
+    ) -> None:
         self._topics = topics
         self._partition = partition
-        self._readers = (EventInput(settings), LabelInput(settings))
+        self._readers = (
+            EventInput(settings, schemas[EVENTS]),
+            LabelInput(settings, schemas[LABELS]),
+        )
         self._ahead: tuple[Ahead, Ahead] = (deque(), deque())
+        self._bytes = [0, 0]
         self.ids: list[bytes] = []
         """Of the records received, until ``JoinPartition.read`` has read what is known of them."""
         self._at_end = [False, False]
@@ -44,13 +58,15 @@ class Turns:
         which = EVENTS if message.topic() == self._topics[EVENTS] else LABELS
         record = record_of(message)
         self._at_end[which] = False
+        size = len(record.value or b"") + len(record.key or b"")
+        self._bytes[which] += size
         try:
             found = self._readers[which].read(record, self._partition)
         except BadRecord as error:
-            self._ahead[which].append((record.offset, Rejected(record, error)))
+            self._ahead[which].append((record.offset, size, Rejected(record, error)))
             return
         self.ids.append(found.id)
-        self._ahead[which].append((record.offset, found))
+        self._ahead[which].append((record.offset, size, found))
 
     def at_end(self, message: Message) -> None:
         """An input has nothing more before this offset (its last records may have been control records)."""
@@ -80,27 +96,30 @@ class Turns:
             which = LABELS
         else:
             return None
-        return which, *self._ahead[which].popleft()
+        offset, size, found = self._ahead[which].popleft()
+        self._bytes[which] -= size
+        return which, offset, found
 
     def flow(self, group: Consumer) -> None:
         """Hold back an input that is far ahead of the other, and let it go on once it is not."""
         for which, waiting in enumerate(self._ahead):
             partition = [TopicPartition(self._topics[which], self._partition)]
-            if not self._paused[which] and len(waiting) > MAX_AHEAD:
+            share = max(len(waiting) / MAX_AHEAD, self._bytes[which] / MAX_AHEAD_BYTES)
+            if not self._paused[which] and share > 1:
                 group.pause(partition)
                 self._paused[which] = True
-            elif self._paused[which] and len(waiting) < MAX_AHEAD // 10:
+            elif self._paused[which] and share < 0.1:
                 group.resume(partition)
                 self._paused[which] = False
 
 
 def _order(waiting: Ahead, leaps: Callable[[int], bool]) -> int:
     """The order of an input's first record. A bad record, or one whose clock alone has leapt, does not hold up those behind it."""
-    timestamp = waiting[0][1].timestamp
+    timestamp = waiting[0][2].timestamp
     if timestamp is None:
         return -(2**63)
     if not leaps(timestamp):
         return timestamp
-    times = [found.timestamp for _, found in islice(waiting, LEAP_RECORDS)]
+    times = [found.timestamp for _, _, found in islice(waiting, LEAP_RECORDS)]
     alone = not all(leaps(time) for time in times if time is not None)
     return -(2**63) if alone else timestamp

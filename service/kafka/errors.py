@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 from service.errors import UserError
 
 REMEDIES = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic to emit.max_bytes, for dead letters to 16,384 more",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic: to emit.max_bytes, for dead letters to 16,384 more, and for a topic of the join above that of the events topic",
     KafkaError.INVALID_TIMESTAMP: "set this machine's clock: messages bear its time, and Kafka refuses those that are too far from the broker's "
     "(message.timestamp.after.max.ms, an hour by default)",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",

@@ -86,7 +86,7 @@ class Settings(BaseSettings):
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
         description="Name of this instance, unique and stable; by default the host's.",
     )
-    seed: int = Field(0, ge=0, description="Seed of every random choice.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of every random choice.")
     partition_labels: dict[
         Annotated[int, Field(ge=0)], Annotated[str, Field(min_length=1, max_length=200)]
     ] = Field(
@@ -203,6 +203,7 @@ class Settings(BaseSettings):
             for path, part in inputs.items()
             if part.needs_registry and self.registry.url is None
         ]
+        problems += self.join.contradictions(self.app_id, self.topics, self.record, self.model.task)
         refuse(problems)
         refuse(self._contradictions_of_the_model() + self._contradictions_of_the_challenger())
         return self

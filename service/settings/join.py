@@ -8,8 +8,12 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from service.settings.base import Section, TopicName
-from service.settings.records import FormatSettings
+from service.settings.kafka import TopicSettings
+from service.settings.records import FormatSettings, RecordSettings
 from service.settings.sources import SettingPath, refuse
+
+DROP = "drop"
+"""``unlabelled``: publish nothing."""
 
 
 class JoinInputSettings(FormatSettings):
@@ -45,7 +49,7 @@ class JoinSettings(Section):
         description="How long an event waits for its label, seconds of event time; so does a label for its event.",
     )
     unlabelled: str | bool | int | float = Field(
-        "drop",
+        DROP,
         description="What the lack of a label means after `wait`: drop publishes nothing, any other value is the label, e.g. 0 for no click.",
     )
     corrections: Literal["ignore", "emit"] = Field(
@@ -97,5 +101,62 @@ class JoinSettings(Section):
                     f"{self.labels.topic!r} is join.events.topic too; they must be two topics",
                 )
             )
+        value = self.unlabelled
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            problems.append((("unlabelled",), f"{value:.0e} has more than 64 bits; no label can be it"))
         refuse(problems)
         return self
+
+    def contradictions(
+        self, app_id: str, topics: TopicSettings, record: RecordSettings, task: str
+    ) -> list[tuple[SettingPath, str]]:
+        """What does not fit the rest of the settings."""
+        if not self.on:
+            return []
+        problems: list[tuple[SettingPath, str]] = []
+        names = {name: f"topics.{key}" for key, name in topics.names.items()}
+        own = {f"{app_id}-join-{name}" for name in ("changelog", "dead-letters", "events", "labels")}
+        problems += [
+            (("topics", key), f"{name!r} is a topic of the join's own; give it another name")
+            for key, name in topics.names.items()
+            if name in own
+        ]
+        for side, topic in (("events", self.events.topic), ("labels", self.labels.topic)):
+            if topic in names or topic in own:
+                whose = f"{names[topic]} too" if topic in names else "a topic of the join's own"
+                problems.append(
+                    (("join", side, "topic"), f"{topic!r} is {whose}; the join reads it, so name another")
+                )
+        if record.framed or record.format not in ("json", "json_schema"):
+            problems.append(
+                (
+                    ("record", "format"),
+                    "does not fit the join, which writes the records in JSON without a schema's id; say in "
+                    "join.events.format and join.labels.format what its inputs are, and take record.format and record.framing out",
+                )
+            )
+        if record.root is not None:
+            problems.append(
+                (
+                    ("record", "root"),
+                    f"{record.root!r}: the join writes the label beside it, not into it; take it out, and name paths from the top",
+                )
+            )
+        value = self.unlabelled
+        if value != DROP:
+            number, boolean = isinstance(value, int | float), isinstance(value, bool)
+            if task == "regression" and (boolean or not number):
+                problems.append(
+                    (
+                        ("join", "unlabelled"),
+                        f"{value!r} is no label of a regression; give a number, or {DROP}",
+                    )
+                )
+            elif task != "regression" and number and not float(value).is_integer():
+                problems.append(
+                    (
+                        ("join", "unlabelled"),
+                        f"{value!r} is no class; give a string, a whole number or a boolean, or {DROP}",
+                    )
+                )
+        return problems

@@ -81,12 +81,15 @@ class TopicSettings(Section):
         -1, le=32_767, description="Replicas of created topics; -1 is the broker's default."
     )
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of each topic by its setting."""
+        keys = ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
+        return {key: getattr(self, key) for key in keys}
+
     @model_validator(mode="after")
     def _different(self) -> TopicSettings:
-        names = {
-            key: getattr(self, key)
-            for key in ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
-        }
+        names = self.names
         first = {name: key for key, name in reversed(names.items())}
         refuse(
             ((key,), f"{name!r} is topics.{first[name]} too; every topic needs a name of its own")

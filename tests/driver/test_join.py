@@ -123,6 +123,31 @@ def test_topics_that_are_not_partitioned_by_id_alike_are_joined_through_copies(n
     assert driver.joined_differences() == []
 
 
+@pytest.mark.parametrize("foreign", ["of another partition", "that cannot be read"])
+def test_a_local_store_that_is_not_this_partitions_is_restored_from_the_changelog(foreign: str) -> None:
+    driver = JoinDriver()
+    for partition in range(2):
+        # The same ids, so that the offsets of both are the same too.
+        driver.give(partition, [Given(f"x-{n}", 1_000 + n) for n in range(6)])
+    driver.start()
+    driver.finish()
+    driver.kill(0)
+    if foreign == "of another partition":
+        driver.stores[0, 0], driver.stores[0, 1] = driver.stores[0, 1], driver.stores[0, 0]
+    else:
+        for store, _ in driver.stores.values():
+            store.checkpoint = b"of an older version"
+            # Left over from before: it is not on the changelog, and the event of this id comes only now.
+            store.entries[b"x-9"] = store.entries[b"x-1"]
+    for partition in range(2):
+        driver.give(partition, [Given("x-9", 1_900)])
+        driver.give(partition, [Given(f"x-{n}", 2_000 + n, 1) for n in (*range(6), 9)])
+    driver.start()
+    driver.finish()
+    driver.end()
+    assert driver.differences() == []
+
+
 def _turns(driver: JoinDriver) -> None:
     for _ in range(300):
         if 0 not in driver.workers:

@@ -9,10 +9,13 @@ import orjson
 import pytest
 from google.protobuf import descriptor_pb2
 
+from service.errors import UserError
 from service.formats.files import compiled
-from service.settings import Settings
+from service.formats.registry import RegistryClient
+from service.settings import RegistrySettings, Settings
 from tests.driver.join import EVENTS, JOIN, LABELS, JoinDriver
 from tests.driver.log import Entry
+from tests.loopback import serving
 
 AVRO = {
     "type": "record",
@@ -77,3 +80,62 @@ def test_events_in_avro_and_labels_in_protobuf_are_joined_into_json(driver: Join
         for letter in driver.visible("app-join-dead-letters", 0)
     ]
     assert sorted(topics) == [EVENTS.encode(), LABELS.encode()]
+
+
+def framed(schema: dict, key: int, record: dict) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    return b"\0" + key.to_bytes(4) + out.getvalue()
+
+
+def named(name: str, *aliases: str) -> dict:
+    fields = [{"name": "id", "type": "string"}, {"name": "at", "type": "long"}]
+    return {
+        "type": "record",
+        "name": "Event",
+        "fields": [*fields, {"name": name, "type": "double", "aliases": list(aliases)}],
+    }
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_after_a_restart_fields_keep_their_names_and_no_schema_is_asked_for_again(lost: bool) -> None:
+    """The first name is that of a schema which no record has any more once the join was killed. ``lost``: the disk too."""
+    schemas = {1: named("delay"), 2: named("departure_delay", "delay")}
+    asked: list[str] = []
+
+    def answer(path: str, body: bytes) -> tuple[int, bytes]:
+        asked.append(path)
+        key = int(path.partition("?")[0].rpartition("/")[2])
+        return 200, json.dumps({"schema": json.dumps(schemas[key])}).encode()
+
+    with serving(answer) as address:
+        join = JOIN["join"]
+        join = join | {"events": join["events"] | {"format": "avro"}}
+        driver = JoinDriver(Settings(**JOIN | {"join": join, "registry": {"url": address}}), partitions=1)
+        put(driver, EVENTS, framed(schemas[1], 1, {"id": "a", "at": 1, "delay": 1.5}))
+        put(driver, EVENTS, framed(schemas[2], 2, {"id": "b", "at": 2, "departure_delay": 2.5}))
+        driver.start()
+        driver.finish()
+        driver.kill(0)
+        before = len(asked)
+        if lost:
+            driver.stores.clear()
+        put(driver, EVENTS, framed(schemas[2], 2, {"id": "c", "at": 3, "departure_delay": 3.5}))
+        for id in "abc":
+            put(driver, LABELS, orjson.dumps({"of": id, "at": 9, "is": {"label": 1}}))
+        driver.start()
+        driver.finish()
+    delays = {}
+    for entry in driver.visible("records", 0):
+        data = orjson.loads(entry.value or b"")
+        delays[data["id"]] = data["delay"]
+    assert delays == {"a": 1.5, "b": 2.5, "c": 3.5}
+    assert len(asked) == before == 2
+
+
+def test_an_answer_without_a_schema_is_no_schema() -> None:
+    """A proxy that answers for the registry: the records are not refused for good."""
+    with serving(lambda path, body: (200, b"{}")) as address:
+        client = RegistryClient(RegistrySettings(url=address))
+        with pytest.raises(UserError, match=r"registry\.url .*no answer that can be used"):
+            client.schema("1")

@@ -217,6 +217,26 @@ def test_config_check_asks_for_the_key_that_run_would_ask_for() -> None:
     assert accepted.returncode == 0 and "learns by its own code" in accepted.stderr
 
 
+def test_config_check_refuses_schema_files_that_run_would_refuse(tmp_path: Path) -> None:
+    (tmp_path / "bad.avsc").write_text('{"type": "long"}')
+    for section, more in (
+        ("RECORD", {}),
+        ("JOIN__EVENTS", {"EXPLAIN_JOIN__EVENTS__TOPIC": "e", "EXPLAIN_JOIN__LABELS__TOPIC": "l"}),
+    ):
+        for file, words in (("none.avsc", "No such file"), ("bad.avsc", "not a record")):
+            environ = {
+                f"EXPLAIN_{section}__FORMAT": "avro",
+                f"EXPLAIN_{section}__FRAMING": "none",
+                f"EXPLAIN_{section}__SCHEMA_FILE": str(tmp_path / file),
+            }
+            refused = _run("config", "check", **environ, **more)
+            assert refused.returncode == 2 and "Traceback" not in refused.stderr
+            assert (
+                f"{section.lower().replace('__', '.')}.schema_file" in refused.stderr
+                and words in refused.stderr
+            )
+
+
 def test_config_check_keeps_what_a_model_prints_off_stdout() -> None:
     done = _run(
         "config",

@@ -257,3 +257,13 @@ def test_deletes_are_skipped_or_dead_letters():
 def test_a_selection_that_means_nothing_is_refused(where, text):
     with pytest.raises(ValueError, match=text):
         RecordSettings(where=where)
+
+
+@pytest.mark.parametrize("role", ["label", "weight", "timestamp", "id", "prediction"])
+def test_a_role_whose_field_has_dots_in_its_name_is_no_feature(role: str) -> None:
+    data = GOOD | {"user.role": 1}
+    assert decode(data, **{role: "user.role"}).x == ({"a": 1, "label": 1} if role == "label" else {"a": 1})
+
+
+def test_a_field_of_where_with_dots_in_its_name_is_no_feature() -> None:
+    assert decode(GOOD | {"kind.name": "a"}, where={"kind.name": ["a"]}).x == {"a": 1}

@@ -297,3 +297,40 @@ def _is_section(annotation: object) -> bool:
     return (
         isinstance(annotation, type) and annotation.__name__.endswith("Settings") and bool(annotation.__doc__)
     )
+
+
+JOINED = {"events": {"topic": "e"}, "labels": {"topic": "l"}}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"topics": {"records": "e"}}, ["join.events.topic", "'e'", "topics.records too"]),
+        ({"topics": {"drift": "l"}}, ["join.labels.topic", "'l'", "topics.drift too"]),
+        ({"app_id": "a", "topics": {"records": "a-join-changelog"}}, ["topics.records", "join's own"]),
+        ({"app_id": "a", "join": JOINED | {"labels": {"topic": "a-join-labels"}}}, ["join's own"]),
+        ({"record": {"root": "payload.after"}}, ["record.root", "'payload.after'", "beside it"]),
+        ({"record": {"framing": "registry"}}, ["record.format", "join.events.format"]),
+        ({"join": JOINED | {"unlabelled": 2**70}}, ["join.unlabelled", "1e+21", "64 bits"]),
+        ({"join": JOINED | {"unlabelled": 0.5}}, ["join.unlabelled", "0.5", "no class"]),
+        (
+            {"join": JOINED | {"unlabelled": "no"}, "model": {"task": "regression"}},
+            ["join.unlabelled", "'no'"],
+        ),
+    ],
+)
+def test_what_does_not_fit_a_join_is_refused(more: dict, words: list[str]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(environ={}, overrides={"join": JOINED} | more)
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+
+
+def test_what_fits_a_join_is_accepted() -> None:
+    for unlabelled, task in (
+        ("drop", "regression"),
+        (0, "regression"),
+        (0.5, "regression"),
+        ("no", "binary"),
+    ):
+        overrides = {"join": JOINED | {"unlabelled": unlabelled}, "model": {"task": task}}
+        assert load_settings(environ={}, overrides=overrides).join.unlabelled == unlabelled

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
+import math
+from pathlib import Path
+
+import fastavro
 import pytest
 
 from service.fold.records import InputRecord
@@ -9,7 +15,7 @@ from service.formats.errors import BadRecord
 from service.join.entries import Event, Label
 from service.join.inputs import SOURCE_HEADER, EventInput, LabelInput, Tombstone, record_value
 from service.join.partitioner import partition_of
-from service.settings import Settings, load_settings
+from service.settings import RecordSettings, Settings, load_settings
 
 SETTINGS = Settings(
     record={"label": "clicked"},
@@ -72,6 +78,8 @@ def test_a_tombstone_names_the_id_by_its_key(read) -> None:
         (EVENTS.read, b'{"view":{"id":"%s"},"at":1}' % (b"x" * 1_001), "bad_id"),
         (EVENTS.read, b'{"view":{"id":1},"at":"soon"}', "bad_timestamp"),
         (EVENTS.read, b'{"a":"%s"}' % (b"x" * 1_000_000), "too_large"),
+        # With a field in the label's place it is written anew, in which no more than 254 levels are possible.
+        (EVENTS.read, b'{"view":{"id":1},"at":1,"clicked":1,"a":%s}' % (b"[" * 300 + b"]" * 300), "not_json"),
         (LABELS.read, b"{}", "missing_label"),
         (LABELS.read, b'{"done":null}', "missing_label"),
         (LABELS.read, b'{"done":[1]}', "bad_label"),
@@ -81,6 +89,73 @@ def test_what_cannot_be_joined_is_refused_with_its_class(read, value: bytes, err
     with pytest.raises(BadRecord) as refused:
         read(message(value), 0)
     assert refused.value.error_class == error_class
+
+
+TYPES = {
+    "id": "long",
+    "x": "double",
+    "label": ["null", "double"],
+    "day": {"type": "int", "logicalType": "date"},
+}
+
+
+def avro(folder: Path, **fields: object) -> tuple[Settings, bytes]:
+    schema = {"type": "record", "name": "E", "fields": [{"name": n, "type": t} for n, t in TYPES.items()]}
+    (folder / "e.avsc").write_text(json.dumps(schema))
+    schema["fields"][-1]["type"] = "long"  # type: ignore[index]  a producer whose numbers have more bits
+    out = io.BytesIO()
+    record = {"id": 1, "x": 0.5, "label": None, "day": 1} | fields
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    side = {"id": "id", "format": "avro", "framing": "none", "schema_file": folder / "e.avsc"}
+    return Settings(join={"events": {"topic": "e"} | side, "labels": {"topic": "l"} | side}), out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("side", "fields", "error_class"),
+    [
+        (EventInput, {"x": math.nan}, "not_finite"),
+        (EventInput, {"x": -math.inf}, "not_finite"),
+        (EventInput, {"day": 2**50}, "not_json"),
+        (LabelInput, {"label": math.nan}, "bad_label"),
+        (LabelInput, {"label": math.inf}, "bad_label"),
+        (EventInput, {}, None),
+        (LabelInput, {"label": 1.0}, None),
+    ],
+)
+def test_what_json_cannot_say_does_not_become_something_else(
+    tmp_path: Path, side: type, fields: dict, error_class: str | None
+) -> None:
+    settings, value = avro(tmp_path, **fields)
+    if error_class is None:
+        assert side(settings).read(message(value), 0).id == b"1"
+        return
+    with pytest.raises(BadRecord) as refused:
+        side(settings).read(message(value), 0)
+    assert refused.value.error_class == error_class
+
+
+def test_a_number_that_no_feature_has_may_be_none_of_json(tmp_path: Path) -> None:
+    settings, value = avro(tmp_path, x=math.nan)
+    named = settings.model_copy(update={"record": RecordSettings(features=["day"])})
+    event = EventInput(named).read(message(value), 0)
+    assert isinstance(event, Event) and b'"x":null' in event.body
+
+
+@pytest.mark.parametrize("headers", [(), (("own", b"1"),), ((SOURCE_HEADER, b"soon"),)])
+def test_a_record_of_another_program_on_a_topic_of_copies_is_refused(headers: tuple) -> None:
+    copied = EventInput(
+        SETTINGS.model_copy(update={"join": SETTINGS.join.model_copy(update={"repartition": True})})
+    )
+    with pytest.raises(BadRecord, match="another program wrote it"):
+        copied.read(message(b'{"view":{"id":1},"at":1}', headers=headers), 0)
+
+
+def test_a_copy_tells_of_headers_that_could_not_be_copied() -> None:
+    copied = EventInput(
+        SETTINGS.model_copy(update={"join": SETTINGS.join.model_copy(update={"repartition": True})})
+    )
+    with pytest.raises(BadRecord, match="1 of the headers"):
+        copied.read(message(b'{"view":{"id":1},"at":1}', headers=((SOURCE_HEADER, b"5 77 1"),)), 0)
 
 
 def test_keys_are_hashed_as_by_the_java_client() -> None:

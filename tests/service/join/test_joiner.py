@@ -253,6 +253,26 @@ def test_what_was_read_ahead_of_a_commit_is_not_used_after_it() -> None:
     assert joins.read(label(1, 2)) == [(1, 1, 1, "matched", 2)]
 
 
+def test_what_was_published_when_corrections_were_ignored_is_not_published_again_without_its_fields() -> None:
+    joins = Joins(DROP)
+    assert len(joins.read(event(1, 1)) + joins.read(label(1, 2))) == 1
+    joins.commit()
+    joins.rules = EMIT
+    joins.restart()
+    assert joins.joiner.label(Label(b"1", 3, b"7")) == []
+    assert joins.counts().ignored == 1
+
+
+@pytest.mark.parametrize(
+    ("again", "published"), [(b"1", 0), (b"1.0", 0), (b"true", 1), (b"1.5", 1), (b'"1"', 1)]
+)
+def test_a_label_of_another_number_type_is_no_correction(again: bytes, published: int) -> None:
+    joins = Joins(EMIT)
+    joins.read(event(1, 1))
+    joins.read(label(1, 2))
+    assert len(joins.joiner.label(Label(b"1", 3, again))) == published
+
+
 def test_rows_beyond_those_kept_in_memory_are_found_in_the_local_store() -> None:
     joins = Joins(Rules(wait=1_000_000, implied=b"0"))
     out = []

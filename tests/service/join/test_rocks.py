@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -67,4 +68,18 @@ def test_a_folder_that_another_has_open_is_refused(tmp_path: Path) -> None:
     rocks = Rocks(tmp_path)
     with pytest.raises(UserError, match=r"join\.state_dir: .* cannot be used"):
         Rocks(tmp_path)
+    rocks.close()
+
+
+def test_a_store_that_is_damaged_while_it_is_open_is_named_with_what_to_do(tmp_path: Path) -> None:
+    rocks = Rocks(tmp_path)
+    rocks.write({b"%05d" % n: random.Random(n).randbytes(1_000) for n in range(3_000)}, [], {}, b"")
+    rocks.close()
+    (table,) = (file for file in tmp_path.glob("*.sst") if file.stat().st_size > 1_000_000)
+    data = bytearray(table.read_bytes())
+    data[5_000:-200_000:5_000] = bytes(len(data[5_000:-200_000:5_000]))
+    table.write_bytes(data)
+    rocks = Rocks(tmp_path)
+    with pytest.raises(UserError, match=r"join\.state_dir: .*restored from the changelog"):
+        rocks.get_all([b"%05d" % n for n in range(3_000)])
     rocks.close()
