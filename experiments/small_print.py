@@ -132,10 +132,10 @@ def attributed(pairs: int, loss: str, shift: float) -> np.ndarray[Any, Any]:
 @click.command(help=__doc__)
 @click.option("--streams", default=200, show_default=True)
 @click.option("--records", default=8_000, show_default=True, help="Of a stream with a uniform reservoir.")
-@click.option("--quick", is_flag=True, help="5 streams of 500 records.")
+@click.option("--quick", is_flag=True, help="2 streams of 500 records.")
 def main(streams: int, records: int, quick: bool) -> None:
     if quick:
-        streams, records = 5, 500
+        streams, records = 2, 500
     report = Report("what", "of", "with", "without", "should be")
     for name, with_rows, alone in uniform(streams, records):
         report.add_row("coverage, uniform reservoir of 100", name, f"{with_rows:.3f}", f"{alone:.3f}", "0.95 or more")  # fmt: skip

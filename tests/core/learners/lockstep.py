@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,12 @@ from explain_core.models import Model, wrap
 
 RECORDS = int(os.environ.get("LOCKSTEP_RECORDS", "1500"))
 """Of each case; ``LOCKSTEP_RECORDS=50000`` is the whole proof."""
+
+
+def records(forest: Mapping[str, Any]) -> int:
+    """Of a case of a forest with these parameters: half of them where its trees are many, for river's speed decides how long it takes."""
+    return RECORDS // (2 if forest.get("n_models", 10) > 3 else 1)
+
 
 Labelled = tuple[dict[str, Any], Any, float]
 """Features, label, weight."""
@@ -89,7 +95,7 @@ def run(
     task: Task,
     stream: Iterable[Labelled],
 ) -> tuple[Learner, Model]:
-    """Both after the whole stream; each prediction was the same. The learner is stored and restored seven times on the way."""
+    """Both after the whole stream; each prediction was the same. The learner is stored and restored every ``RECORDS`` // 7 records."""
     river = wrap(make(), task)
     learner = learner_of(make(), task)
     assert learner is not None, "river itself would learn"

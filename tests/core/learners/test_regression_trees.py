@@ -16,7 +16,7 @@ from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 from explain_core.learners import layout as at
 from explain_core.learners.regression_leaves import rounded
 from explain_core.learners.trees import tree_learner
-from tests.core.learners.lockstep import RECORDS, Labelled, mixed, run
+from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
 from tests.core.learners.tree_state import TargetReader, of_river
 
 
@@ -205,7 +205,7 @@ def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: 
         lambda: forest.ARFRegressor(seed=7, **FORESTS[parameters]),
         tree_learner,
         "regression",
-        (STREAMS | NOMINAL)[stream](RECORDS),
+        (STREAMS | NOMINAL)[stream](records(FORESTS[parameters])),
     )
     model, reader, arrays = river.wrapped, TargetReader(learner), learner.arrays
     for i, member in enumerate(model):

@@ -12,7 +12,7 @@ from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.learners import layout as at
 from explain_core.learners.trees import tree_learner
-from tests.core.learners.lockstep import RECORDS, Labelled, mixed, run
+from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
 from tests.core.learners.tree_state import Reader, of_river
 
 
@@ -188,7 +188,7 @@ def test_an_adaptive_random_forest_is_rivers(parameters: str, stream: str) -> No
         lambda: forest.ARFClassifier(seed=7, **FORESTS[parameters]),
         tree_learner,
         "classification",
-        STREAMS[stream](RECORDS),
+        STREAMS[stream](records(FORESTS[parameters])),
     )
     model, reader = river.wrapped, Reader(learner)
     arrays = learner.arrays
