@@ -108,7 +108,12 @@ def shown(line: Pipeline) -> tuple[list[str], int, list[str | None]]:
     try:
         # Both sidecars' messages have been taken in once those of the one that comes last have.
         line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
-        line.wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
+        line.wait_for(
+            lambda: all(
+                partition.lag == 0 and "explanations" in partition.links
+                for partition in feed.partitions.values()
+            )
+        )
         partitions = feed.partitions.values()
         newest = [partition.links["explanations"].digest for partition in partitions]
         return newest, feed.letter_classes.total(), [partition.broken for partition in partitions]
