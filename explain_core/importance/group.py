@@ -31,7 +31,7 @@ class EstimatorGroup:
     >>> both = EstimatorGroup([pfi, sage])
     >>> for i in range(50):
     ...     x = {"a": float(i % 7), "b": 1.0}
-    ...     both.explain_one(x, 2.0 * x["a"])
+    ...     _ = both.explain_one(x, 2.0 * x["a"])
     ...     pfi.reservoir.add(x)
     >>> pfi.explanation.n, sage.explanation.n
     (40, 40)

@@ -94,29 +94,25 @@ def test_the_commands_and_the_dashboard_show_one_of_them(shared: list[Pipeline])
         assert sorted(tail) == sorted((value or b"").decode() for log in explanations for _, value, _ in log)
         letters = line.cli("dead-letters", "show", "--json").stdout.splitlines()
         assert len(letters) == BAD_RECORDS
-        assert shown(line) == (
-            [json.loads(log[-1][1] or b"")["digest"] for log in explanations],
-            BAD_RECORDS,
-            [None, None],
-        )
+        _check_dashboard(line, [json.loads(log[-1][1] or b"")["digest"] for log in explanations])
 
 
-def shown(line: Pipeline) -> tuple[list[str], int, list[str | None]]:
-    """What the dashboard knows: the digest of the newest explanation of each partition, dead letters, and breaks of the chains."""
+def _check_dashboard(line: Pipeline, newest: list[str]) -> None:
+    """The dashboard comes to know the newest explanation of each partition, all dead letters, and no break of a chain."""
     feed = Feed(line.settings)
     feed.start()
     try:
-        # Both sidecars' messages have been taken in once those of the one that comes last have.
-        line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
+        partitions = feed.partitions.values()
         line.wait_for(
-            lambda: all(
-                partition.lag == 0 and "explanations" in partition.links
-                for partition in feed.partitions.values()
+            lambda: (
+                [link.digest for known in list(partitions) if (link := known.links.get("explanations"))]
+                == newest
             )
         )
-        partitions = feed.partitions.values()
-        newest = [partition.links["explanations"].digest for partition in partitions]
-        return newest, feed.letter_classes.total(), [partition.broken for partition in partitions]
+        line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
+        line.wait_for(lambda: all(partition.lag == 0 for partition in partitions))
+        assert feed.letter_classes.total() == BAD_RECORDS
+        assert [partition.broken for partition in partitions] == [None, None]
     finally:
         feed.stop()
 
