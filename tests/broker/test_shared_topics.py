@@ -102,19 +102,18 @@ def _check_dashboard(line: Pipeline, newest: list[str]) -> None:
     feed = Feed(line.settings)
     feed.start()
     try:
-        partitions = feed.partitions.values()
-        line.wait_for(
-            lambda: (
-                [link.digest for known in list(partitions) if (link := known.links.get("explanations"))]
-                == newest
-            )
-        )
+        line.wait_for(lambda: _newest(feed) == newest)
         line.wait_for(lambda: feed.letter_classes.total() >= BAD_RECORDS)
-        line.wait_for(lambda: all(partition.lag == 0 for partition in partitions))
+        line.wait_for(lambda: all(partition.lag == 0 for partition in feed.partitions.values()))
         assert feed.letter_classes.total() == BAD_RECORDS
-        assert [partition.broken for partition in partitions] == [None, None]
+        assert [partition.broken for partition in feed.partitions.values()] == [None, None]
     finally:
         feed.stop()
+
+
+def _newest(feed: Feed) -> list[str]:
+    links = [partition.links for partition in feed.partitions.values()]
+    return [of_partition["explanations"].digest for of_partition in links if "explanations" in of_partition]
 
 
 def test_each_replays_its_own_dead_letters(shared: list[Pipeline]) -> None:
