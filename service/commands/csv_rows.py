@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import UserError
+from service.settings.base import fits_64_bits
 
 
 def read_rows(argument: str, file: Path, limit: int | None = None) -> Iterator[dict[str, str]]:
@@ -67,7 +68,7 @@ def _fits(convert: Callable[[str], Any], cell: str) -> bool:
 
 def _whole(cell: str) -> int:
     value = int(cell)
-    if not -(2**63) <= value < 2**64:
+    if not fits_64_bits(value):
         raise ValueError(cell)
     return value
 

@@ -9,10 +9,11 @@ from typing import Any, Literal, NamedTuple
 from service.fold.selection import Selection
 from service.formats.errors import BadRecord, Headers
 from service.formats.json_schema import json_type
-from service.formats.paths import ABSENT, find, path_of
+from service.formats.paths import ABSENT, find, path_of, roots
 from service.formats.reading import ValueReader
 from service.formats.schemas import Schemas
 from service.settings import RecordSettings
+from service.settings.base import fits_64_bits
 from service.settings.model import MAX_VERSION
 from service.settings.records import HEADER
 
@@ -98,9 +99,8 @@ class Decoder:
         self._prediction = path_of(settings.prediction)
         named = (self._label, self._weight, self._timestamp, self._id, self._version, self._prediction)
         self._selection = Selection(settings)
-        # A field is found under its whole name too, dots and all.
-        roots = (name for path in named if path for name in (path[0], ".".join(path)))
-        self._reserved = (*roots, *self._selection.reserved)
+        own = (name for path in named if path for name in roots(path))
+        self._reserved = (*own, *self._selection.reserved)
         self._features = (
             None if settings.features is None else [(name, path_of(name)) for name in settings.features]
         )
@@ -221,7 +221,7 @@ class Decoder:
             return float(label)
         if kind is float and label.is_integer():
             label, kind = int(label), int
-        if kind is int and not -(2**63) <= label < 2**64:
+        if kind is int and not fits_64_bits(label):
             raise BadRecord(
                 "bad_label",
                 f"the label {name!r} is {label:.0e}; a class that is a whole number has at most 64 bits",

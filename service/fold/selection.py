@@ -6,7 +6,7 @@ from typing import Any
 
 from service.formats.errors import BadRecord, Headers
 from service.formats.json_schema import json_type
-from service.formats.paths import ABSENT, find, path_of
+from service.formats.paths import ABSENT, find, path_of, roots
 from service.settings import RecordSettings
 from service.settings.records import HEADER, SCHEMA
 
@@ -27,7 +27,7 @@ class Selection:
                 self._types = frozenset(map(_text, values))
             else:
                 self._fields.append((path_of(name), frozenset(map(_comparable, values))))
-        names = (name for path, _ in self._fields for name in (path[0], ".".join(path)))
+        names = (name for path, _ in self._fields for name in roots(path))
         self.reserved = tuple(names) if self._root is None else ()
 
     def has_headers(self, headers: Headers) -> bool:

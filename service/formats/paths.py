@@ -13,6 +13,11 @@ def path_of(name: str | None) -> Any:
     return None if name is None else tuple(name.split("."))
 
 
+def roots(path: Sequence[str]) -> tuple[str, str]:
+    """The names of the fields in which ``find`` may find a path: its first part, and all of it, dots included."""
+    return path[0], ".".join(path)
+
+
 def find(data: dict[str, Any], path: Sequence[str]) -> Any:
     """The value at a field path; a field whose own name has the dots in it is found first."""
     if len(path) == 1:

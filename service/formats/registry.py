@@ -57,7 +57,7 @@ class RegistryClient:
         return None if found is None else self._with_text(found.schema)
 
     def _with_text(self, found: Any) -> Any:
-        """Records would be refused for good where a proxy answers for the registry, with JSON that is no schema's."""
+        """The schema that was found. Raises ``UserError`` for one without text, as from a proxy: its records would be rejected for good."""
         if found is not None and not isinstance(getattr(found, "schema_str", None), str):
             self._silent(TypeError("there is no schema in the answer"))
         return found

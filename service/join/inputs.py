@@ -17,6 +17,7 @@ from service.formats.schemas import Schemas
 from service.formats.source import schema_source
 from service.join.entries import Event, Label
 from service.settings import JoinInputSettings, Settings
+from service.settings.base import fits_64_bits
 
 SOURCE_HEADER = "__join.source"
 """On the internal topics: the partition that a record came from, its timestamp in Kafka, and how many of its headers were unreadable."""
@@ -191,7 +192,7 @@ class LabelInput(_Input):
 
 def _is_label(value: Any) -> bool:
     if type(value) is int:
-        return -(2**63) <= value < 2**64
+        return fits_64_bits(value)
     return isfinite(value) if type(value) is float else type(value) in (str, bool)
 
 

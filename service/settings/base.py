@@ -35,5 +35,10 @@ def _address(url: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
+def fits_64_bits(number: int) -> bool:
+    """Whether a whole number has at most 64 bits, as those in the JSON that is written here do."""
+    return -(2**63) <= number < 2**64
+
+
 def duplicates(names: Sequence[str]) -> list[str]:
     return [name for position, name in enumerate(names) if name in names[:position]]

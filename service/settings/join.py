@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from service.settings.base import Section, TopicName
+from service.settings.base import Section, TopicName, fits_64_bits
 from service.settings.kafka import TopicSettings
 from service.settings.records import FormatSettings, RecordSettings
 from service.settings.sources import SettingPath, refuse
@@ -102,7 +102,7 @@ class JoinSettings(Section):
                 )
             )
         value = self.unlabelled
-        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        if isinstance(value, int) and not fits_64_bits(value):
             problems.append((("unlabelled",), f"{value:.0e} has more than 64 bits; no label can be it"))
         refuse(problems)
         return self
