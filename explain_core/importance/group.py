@@ -66,17 +66,14 @@ class EstimatorGroup:
                 estimator._check(x)
             players = players.after(x)
         if first.ready:
-            same = players is first.players
-            found = self._compiled(x, y, prediction) if same else None
+            found = self._compiled(players, x, y, prediction)
             if found is None and prediction is None:
                 prediction = first.model.predict(x)
-                check_prediction(prediction, first.task)
-                found = self._compiled(x, y, prediction) if same else None
+                found = self._compiled(players, x, y, prediction)
             if found is None:
-                found = self._evaluated(players, x, y, prediction)
+                self._evaluated(players, x, y, prediction)
             else:
-                self._names = names
-            prediction = found
+                prediction, self._names = found, names
             for estimator in self.estimators:
                 estimator._n += 1
                 if estimator._n % BLOCK == 0:
@@ -101,11 +98,10 @@ class EstimatorGroup:
             estimator._take(players)
             estimator._learn(x)
 
-    def _compiled(self, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
-        """``GenericEvaluator.explain`` of the estimators' plan."""
+    def _compiled(self, players: Players, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
+        """``GenericEvaluator.explain`` of the estimators' plan; None also where the record brings new players."""
         plan, first = self._plan, self.estimators[0]
-        players = first.players
-        if not first._compilable or not players:
+        if players is not first.players or not first._compilable or not players:
             return None
         if plan is None or plan.players is not players:
             self._entries = [(estimator, estimator._plan_entry()) for estimator in self.estimators]
@@ -122,7 +118,7 @@ class EstimatorGroup:
             estimator._explained(y, base, entry, entry.delta)
         return base
 
-    def _evaluated(self, players: Players, x: Row, y: Any, base: Any) -> Prediction:
+    def _evaluated(self, players: Players, x: Row, y: Any, base: Any) -> None:
         check_prediction(base, self.estimators[0].task)
         states = [estimator._rng.state for estimator in self.estimators]
         try:
@@ -140,7 +136,6 @@ class EstimatorGroup:
             estimator._smoother.update(delta)
             estimator.increments = delta
             estimator._explained(y, base, None, delta)
-        return base  # type: ignore[no-any-return]
 
 
 def grouped(estimators: Iterable[IncrementalEstimator]) -> list[EstimatorGroup]:

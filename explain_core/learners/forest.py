@@ -87,7 +87,7 @@ def watch(table: Any, head: Any, member: int, wrong: float) -> None:
 def learn(table: Any, x: Any, y: int, w: float, guesses: Any) -> Any:
     """``ARFClassifier.learn_one``; see ``hoeffding.learn``. The weight has no effect, as in river.
 
-    ``guesses`` are those of the members for the record where an explanation has just made them, and unknown afterwards.
+    ``guesses``: which class each member takes the record for, where its explanation has found that; afterwards all are ``UNKNOWN``.
     """
     head, members, accuracy = i8(table, at.HEAD), i8(table, at.MEMBERS), f8(table, at.ACCURACY)
     if short(table, head, 2 * len(members)):
@@ -171,7 +171,7 @@ class ForestLearner(TreeLearner):
     guesses: NDArray[np.int64]
     """What each member takes the class of ``explained`` for."""
     explained: Row | None = None
-    """The record that was explained last, where it is learnt next and does not change meanwhile."""
+    """The record that was explained last; None unless it was announced by ``hold``, so that it has not changed since."""
 
     @staticmethod
     def takes(model: Any) -> bool:
