@@ -83,15 +83,16 @@ class _Pair:
     def explanation(self) -> Explanation:
         self._fit()
         own, smoother = self.own, self._smoother
+        std, width = self._steadiness.bands(smoother, own._width)
         return Explanation(
             estimator=own.name,
             features=tuple(player.name for player in own.players),
             losses=tuple(loss.name for loss in own.losses),
             values=np.where(smoother.sums[0] > 0.0, smoother.value, np.nan),
-            std=smoother.std * own._rows_error(own._smoother),
+            std=std * own._rows_error(own._smoother),
             n=self._n,
             status="ready" if self._n else "warming",
-            width=self._steadiness.widths(smoother, own._width),
+            width=width,
             metadata=own._metadata(),
         )
 

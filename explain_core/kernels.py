@@ -293,7 +293,7 @@ def smoothed_apart(
         for i in range(len(rows)):
             for j in range(own):
                 delta[i, j] = losses[t, j, rows[i]]
-            delta[i, own:] = increments[t, i]
+            put(increments[t, i], delta[i, own:])
         smooth(cells[at], sums[at], rates, delta)
         counts[at] += 1
         if counts[at] % block == 0:

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core import steadiness_kernels as kernels
 from explain_core.smoothing import Array, Smoother
 from explain_core.state import Block, State, array, block, finite
-from explain_core.steadiness_kernels import (
-    CUBES,
-    LAG,
-    LATE,
-    NEWEST,
-    SCALES,
-    SKEWNESS,
-    SQUARES,
-    end_block,
-    owing,
-    square_skewness,
-)
+from explain_core.steadiness_kernels import LAG, LATE, NEWEST, SCALES
 
 BLOCK = 100
 """Observations after which a mean is compared with its past."""
-
-LEFT = 0.5
-"""Standard errors that what is left of an earlier mean may amount to where a band is shown, which is wider by as much."""
-
-YOUNG = 1_500
-"""Observations of a column that say too little of how rare the informative ones are."""
-
-LEAST, INFORMATIVE = 12.0, 0.5
-"""Independent observations that a band needs, of the last ones that the mean remembers, and informative ones: n/γ²."""
-
-SKEW, FEW = 1.5, 4.0
-"""A band is wider by the share (1.5 γ² + 4)/n. First order for Student's interval (Hall 1992) is (1.1 γ² + 1.7)/n, with the true γ."""
-
-UNSURE, MOST = 2.0, 1.5
-"""γ counts for 1 + 2/√B times as much where B blocks contribute to it; and the share is this at the most, beyond what first order is for."""
 
 TURNOVER = 4
 """Reservoir sizes after which 98 % of a geometric reservoir's rows are new."""
@@ -111,14 +88,9 @@ class Steadiness:
 
     def end_block(self, smoother: Smoother) -> None:
         """Take notice of the last ``BLOCK`` observations. It may change G and S, and begin columns anew."""
-        smoothed, columns = smoother.cells, self.sums.shape[1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            end_block(
-                self.cells.reshape(len(self.cells), -1, columns),
-                self.sums,
-                smoothed.reshape(len(smoothed), -1, columns),
-                smoother.sums,
-                self._constants,
+            kernels.end_block(
+                _flat(self.cells), self.sums, _flat(smoother.cells), smoother.sums, self._constants
             )
         if self._memory is not None:
             turned = (self.sums[LATE] > 0.0) & (smoother.sums[0] >= TURNOVER * self._memory)
@@ -139,38 +111,25 @@ class Steadiness:
             owed = abs(distance) * (weights - fresh) / weights
             self.cells[LAG, row, column] = max(float(self.cells[LAG, row, column]), owed)
 
-    def _known(self, smoother: Smoother) -> tuple[Array, Array, Array]:
-        """The standard error, 0 where it is not known; how many independent observations of equal weight would tell as much; and the
-        largest γ² of late, and of the moment, which is not noted while φ owes too much to the past.
+    def bands(self, smoother: Smoother, width: float) -> tuple[Array, Array]:
+        """``smoother.std``, and half the bands in these standard errors, where ``width`` would do if they were known exactly and
+        nothing changed; NaN where a band may not be believed.
         """
-        squares, variance = smoother.sums[2], smoother.variance
-        plain, std = _or_zero(variance), _or_zero(smoother.error(variance, smoother.covariance))
-        times = np.where(plain > 0.0, std * std / np.where(plain > 0.0, plain * squares, 1.0), 1.0)
-        now = square_skewness(smoother.cells[1], smoother.cells[4])
-        held = owing(self.cells[LAG], smoother.cells[1], squares)
-        skewness = np.maximum(self.cells[SKEWNESS], np.where(held, now, 0.0))
-        return std, 1.0 / (squares * times), skewness
+        smoothed, weighed = smoother.cells, smoother.sums
+        found = np.empty((2, *smoothed.shape[1:]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kernels.bands(
+                _flat(self.cells), self.sums, _flat(smoothed), weighed, self._constants, width, _flat(found)
+            )
+        return found[0], found[1]
 
     def widths(self, smoother: Smoother, width: float) -> Array:
-        """Half the band in standard errors, where ``width`` would do if these were known and nothing changed; NaN where it may not be believed."""
-        std, size, skewness = known = self._known(smoother)
-        owed = np.where(std > 0.0, self.cells[LAG] / np.where(std > 0.0, std, 1.0), 0.0)
-        cubes = self.cells[CUBES]
-        unsure = 1.0 + UNSURE * np.where(
-            cubes > 0.0, np.sqrt(self.cells[SQUARES]) / np.where(cubes > 0.0, cubes, 1.0), 0.0
-        )
-        wider = width * (1.0 + np.minimum((SKEW * skewness * unsure * unsure + FEW) / size, MOST)) + owed
-        return np.where(self._settled(smoother, *known), wider, np.nan)
+        """Those of ``bands``."""
+        return self.bands(smoother, width)[1]
 
     def settled(self, smoother: Smoother) -> NDArray[np.bool_]:
         """Whether the band may be believed, cell by cell."""
-        return self._settled(smoother, *self._known(smoother))
-
-    def _settled(self, smoother: Smoother, std: Array, size: Array, skewness: Array) -> NDArray[np.bool_]:
-        enough = size >= np.maximum(LEAST, INFORMATIVE * skewness)
-        old = (smoother.sums[0] >= YOUNG) & (self.sums[LATE] == 0.0)
-        forgotten = self.cells[LAG] <= LEFT * std
-        result: NDArray[np.bool_] = old & forgotten & enough
+        result: NDArray[np.bool_] = np.isfinite(self.widths(smoother, 1.0))
         return result
 
     def state(self) -> SteadinessState:
@@ -185,7 +144,6 @@ class Steadiness:
         self.cells, self.sums = cells, sums
 
 
-def _or_zero(values: Array) -> Array:
-    """0 where there is no number."""
-    result: Array = np.where(values > 0.0, values, 0.0)
-    return result
+def _flat(cells: Array) -> Array:
+    """Cells with one axis of losses, however many there are: a view."""
+    return cells.reshape(len(cells), math.prod(cells.shape[1:-1]), cells.shape[-1])

@@ -25,6 +25,21 @@ TOLERANCE = 0.1
 LARGEST = 1e150
 """Third moments count for no more: the square of more is no number."""
 
+LEFT = 0.5
+"""Standard errors that what is left of an earlier mean may amount to where a band is shown, which is wider by as much."""
+
+YOUNG = 1_500.0
+"""Observations of a column that say too little of how rare the informative ones are."""
+
+LEAST, INFORMATIVE = 12.0, 0.5
+"""Independent observations that a band needs, of the last ones that the mean remembers, and informative ones: n/γ²."""
+
+SKEW, FEW = 1.5, 4.0
+"""A band is wider by the share (1.5 γ² + 4)/n. First order for Student's interval (Hall 1992) is (1.1 γ² + 1.7)/n, with the true γ."""
+
+UNSURE, MOST = 2.0, 1.5
+"""γ counts for 1 + 2/√B times as much where B blocks contribute to it; and the share is this at the most, beyond what first order is for."""
+
 LAST, SPREAD, LAG, SHARE, VARIANCE, THIRD, SKEWNESS, BEFORE, CUBES, SQUARES = range(10)
 NEWEST = 10
 W, SHORTEST, AGE, LATE = range(4)
@@ -46,21 +61,31 @@ def smaller(a: float, b: float) -> float:
     return a if a < b or a != a else b
 
 
-def square_skewness(variance: Any, third: Any) -> Any:
-    """γ², 0 where there is no variance; for arrays, or for numbers in compiled code."""
+@inlined
+def skewness(variance: float, third: float) -> float:
+    """γ², 0 where there is no variance."""
     cubed = variance * np.sqrt(variance)
-    gamma = (cubed > 0.0) * third / (cubed + (cubed <= 0.0))
+    gamma = third / cubed if cubed > 0.0 else 0.0
     return gamma * gamma
 
 
-def owing(lag: Any, variance: Any, squares: Any) -> Any:
-    """Where φ owes too much to the past; for arrays, or for numbers in compiled code."""
-    return lag > TOLERANCE * np.sqrt(variance * squares)
+@inlined
+def owing(lag: float, variance: float, squares: float) -> bool:
+    """Whether φ owes too much to the past."""
+    return lag > TOLERANCE * float(np.sqrt(variance * squares))
 
 
-error = inlined(standard_error)
-skewness = inlined(square_skewness)
-held_back = inlined(owing)
+error_of = inlined(standard_error)
+
+
+@inlined
+def error(smoothed: Any, weighed: Any, constants: Any, row: int, column: int) -> float:
+    """``Smoother.std`` of a cell."""
+    squares = weighed[2, column]
+    if weighed[0, column] < 2.0 or squares >= 1.0:
+        return np.nan
+    variance, covariance = smoothed[1, row, column] / (1.0 - squares), smoothed[2, row, column]
+    return float(error_of(variance, covariance, squares, weighed[4, column], constants[DECAY + 1 :]))
 
 
 @inlined
@@ -121,7 +146,7 @@ def end_block(cells: Any, sums: Any, smoothed: Any, weighed: Any, constants: Any
             count, weights, squares, old = weighed[0, j], weighed[1, j], weighed[2, j], kept * sums[W, j]
             fresh = larger(weights - old, 1e-300)
             value, variance, third = smoothed[0, i, j], smoothed[1, i, j], smoothed[4, i, j]
-            held = held_back(cells[LAG, i, j], variance, squares)
+            held = owing(cells[LAG, i, j], variance, squares)
             steady = not held and count >= 2.0
             if steady:
                 cells[SHARE, i, j] = smoothed[2, i, j] / (variance if variance > 0.0 else 1.0)
@@ -147,16 +172,36 @@ def end_block(cells: Any, sums: Any, smoothed: Any, weighed: Any, constants: Any
                 own = smaller(abs((third * weights - old * cells[BEFORE, i, j]) / fresh), LARGEST)
                 cells[CUBES, i, j] = 0.99 * cells[CUBES, i, j] + own
                 cells[SQUARES, i, j] = 0.99 * cells[SQUARES, i, j] + own * own
-            std = 0.0
-            if count >= 2.0 and squares < 1.0:
-                std = error(
-                    variance / (1.0 - squares),
-                    smoothed[2, i, j],
-                    squares,
-                    weighed[4, j],
-                    constants[DECAY + 1 :],
-                )
-                std = std if std > 0.0 else 0.0
+            std = error(smoothed, weighed, constants, i, j)
+            std = std if std > 0.0 else 0.0
             cells[LAST, i, j], cells[BEFORE, i, j], cells[SPREAD, i, j] = value, third, std * std / squares
     for j in range(columns):
         sums[W, j], sums[SHORTEST, j] = weighed[1, j], weighed[2, j]
+
+
+@compiled
+def bands(
+    cells: Any, sums: Any, smoothed: Any, weighed: Any, constants: Any, width: float, found: Any
+) -> None:
+    """``Steadiness.bands``, into ``found``."""
+    for i in range(smoothed.shape[1]):
+        for j in range(smoothed.shape[2]):
+            variance, squares, lag = smoothed[1, i, j], weighed[2, j], cells[LAG, i, j]
+            std = error(smoothed, weighed, constants, i, j)
+            found[0, i, j] = std
+            found[1, i, j] = np.nan
+            std = std if std > 0.0 else 0.0
+            if weighed[0, j] < YOUNG or sums[LATE, j] != 0.0 or lag > LEFT * std:
+                continue
+            plain = variance / (1.0 - squares)
+            times = std * std / (plain * squares) if plain > 0.0 else 1.0
+            size = 1.0 / (squares * times)
+            now = skewness(variance, smoothed[4, i, j]) if owing(lag, variance, squares) else 0.0
+            skew = larger(cells[SKEWNESS, i, j], now)
+            if not size >= larger(LEAST, INFORMATIVE * skew):
+                continue
+            cubes, unsure = cells[CUBES, i, j], 1.0
+            if cubes > 0.0:
+                unsure += UNSURE * (np.sqrt(cells[SQUARES, i, j]) / cubes)
+            share = smaller((SKEW * skew * unsure * unsure + FEW) / size, MOST)
+            found[1, i, j] = width * (1.0 + share) + (lag / std if std > 0.0 else 0.0)

@@ -191,7 +191,8 @@ class IncrementalEstimator:
     @property
     def explanation(self) -> Explanation:
         """The current values with their bands, one row per loss, one column per feature or group."""
-        values, std = self._estimate()
+        std, widths = self._steadiness.bands(self._smoother, self._width)
+        values, std = self._estimate(std)
         n = self._n
         return Explanation(
             estimator=self.name,
@@ -201,7 +202,7 @@ class IncrementalEstimator:
             std=std * self._rows_error(self._smoother),
             n=n,
             status="ready" if n else "warming",
-            width=self._steadiness.widths(self._smoother, self._width),
+            width=widths,
             metadata=self._metadata(),
         )
 
@@ -302,9 +303,9 @@ class IncrementalEstimator:
     def _learn(self, x: Row) -> None:
         """Take in an observed record. Does not fail."""
 
-    def _estimate(self) -> tuple[Array, Array]:
-        """Values and their standard errors, losses × players."""
-        return self._smoother.value.copy(), self._smoother.std
+    def _estimate(self, std: Array) -> tuple[Array, Array]:
+        """Values and their standard errors, losses × players; ``std`` are those of the smoother."""
+        return self._smoother.value, std
 
     def _checked_samples(self, n_samples: int | None) -> int:
         raise NotImplementedError

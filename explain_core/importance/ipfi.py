@@ -105,7 +105,7 @@ class IncrementalPFI(IncrementalEstimator):
             for smoother in (self._switched, self._own):
                 smoother.begin((turned > 0.0) & (self._smoother.sums[0] == 0.0))
 
-    def _estimate(self) -> tuple[Array, Array]:
+    def _estimate(self, std: Array) -> tuple[Array, Array]:
         if self.kind == "ratio":
             return ratio(self._smoother, self._switched, self._own)
-        return super()._estimate()
+        return super()._estimate(std)

@@ -212,8 +212,8 @@ class Segments:
         segment, estimator = self._segments[value], self._estimator
         smoother = segment.smoother
         n = smoother.sums[0]
-        width = segment.steadiness.widths(smoother, estimator._width)
-        std = smoother.std * estimator._rows_error(smoother)
+        std, width = segment.steadiness.bands(smoother, estimator._width)
+        std = std * estimator._rows_error(smoother)
         importance = Explanation(
             estimator=estimator.name,
             features=tuple(player.name for player in estimator.players)[: len(n) - OWN],

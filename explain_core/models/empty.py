@@ -180,13 +180,13 @@ class Performance:
 
     def update(self, y: Any, prediction: Prediction) -> list[float]:
         """Take in one prequential prediction; returns its losses."""
-        labels = tuple(prediction) if isinstance(prediction, Mapping) else (None,)
-        classes = isinstance(prediction, Mapping)
+        values: Any = prediction
+        classes = type(values) is dict or isinstance(values, Mapping)
+        labels = tuple(values) if classes else (None,)
         if labels == self._labels:
             seen = self._seen.get(y if classes else None)
             if seen is not None:
-                values: Any = prediction.values() if isinstance(prediction, Mapping) else (prediction,)
-                self._pack(self._numbers.data, 8, *values)
+                self._pack(self._numbers.data, 8, *(values.values() if classes else (values,)))
                 kernels.perform(
                     self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen
                 )

@@ -68,13 +68,22 @@ def _packed(numbers: int) -> Callable[..., bytes]:
     return struct.Struct(f"<q{numbers}d").pack
 
 
+@functools.cache
+def _codes(labels: int) -> tuple[int, ...]:
+    return tuple(range(labels))
+
+
 def trace(offset: int, prediction: Prediction, losses: Sequence[float], labels: int) -> bytes:
     """What the fold digest covers of a record: offset, the prediction of each label's code, and losses."""
     if isinstance(prediction, float):
         values = [prediction]
     else:
-        get = prediction.get
-        values = [get(label, 0.0) for label in range(labels)]
+        codes = _codes(labels)
+        values = (
+            list(prediction.values())
+            if tuple(prediction) == codes
+            else [prediction.get(code, 0.0) for code in codes]
+        )
     return _packed(len(values) + len(losses))(offset, *values, *losses)
 
 

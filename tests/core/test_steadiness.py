@@ -8,7 +8,8 @@ from experiments.settled import looks
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.smoothing import Smoother, half_width
 from explain_core.state import StateError
-from explain_core.steadiness import BLOCK, YOUNG, Steadiness
+from explain_core.steadiness import BLOCK, Steadiness
+from explain_core.steadiness_kernels import YOUNG
 
 
 def coverage(found):
