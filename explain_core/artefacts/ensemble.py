@@ -130,7 +130,8 @@ class TreeEnsemble(Model):
         return NUMBER if self.task == "regression" else self.classes
 
     def predict(self, x: Row) -> Prediction:
-        self._predict(self.arrays.table, self.encoded(x).reshape(1, -1), self._out)
+        self.encoded(x)
+        self._predict(self.arrays.table, self.columns.rows, self._out)
         return self._prediction(self._out[0].tolist())
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:

@@ -63,6 +63,10 @@ class Learner(Model):
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError
 
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Predictions of rows of ``columns``, rows × classes in ``order``; None where only single predictions tell the order."""
+        raise NotImplementedError
+
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         raise NotImplementedError
 

@@ -168,6 +168,8 @@ def check_leaf(
                 category = cells[value, at.CATEGORY]
                 if not within(category, sizes[column]) or category != np.floor(category):
                     return False
+                if links[value, at.VALUES] != -1:
+                    return False
                 value = links[value, at.NEXT_CELL]
             cell = links[cell, at.NEXT_CELL]
         last = observer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,8 @@ class Columns:
         self._held: Row | None = None
         self.buffer: NDArray[np.float64]
         """The row that was asked for last."""
+        self.rows: NDArray[np.float64]
+        """The same as the only one of several rows."""
         self._numeric: set[str] = set()  # features that have had a number
         self._getters: list[Any] | None = None  # of codes, None for a number; None where all are numbers
         self._lay_out()
@@ -79,6 +81,32 @@ class Columns:
         except (struct.error, KeyError, TypeError, OverflowError):  # something is missing, new, or wrong
             self._encode(x)
         return self.buffer
+
+    def matrix(self, records: Mapping[str, Sequence[Any]], n: int) -> NDArray[np.float64] | None:
+        """n records, given as the values of each feature (an array of floats, NaN where missing, or a list with None), as rows of what is known
+        already; None where something is new, or wrong.
+
+        >>> columns = Columns()
+        >>> columns.row({"a": 2, "b": "red"}).tolist()
+        [2.0, 0.0]
+        >>> columns.matrix({"b": ["red", None]}, 2).tolist(), columns.matrix({"b": ["blue"]}, 1)
+        ([[nan, 0.0], [nan, nan]], None)
+        """
+        found = np.full((n, len(self.names)), NAN)
+        for name, values in records.items():
+            numbers = isinstance(values, np.ndarray)
+            if np.isnan(values).all() if numbers else not any(value is not None for value in values):
+                continue
+            codes = self.codes.get(name)
+            if numbers != (codes is None) or (numbers and name not in self._numeric):
+                return None
+            cells = (
+                values if codes is None else [NAN if value is None else codes.get(value) for value in values]
+            )
+            if codes is not None and None in cells:
+                return None
+            found[:, self.index[name]] = cells
+        return found
 
     def hold(self, x: Row) -> None:
         """Encode a record that is asked for again, and does not change meanwhile: once, until another one is asked for."""
@@ -113,6 +141,7 @@ class Columns:
         return {
             **self.__dict__,
             "buffer": None,
+            "rows": None,
             "_view": None,
             "_pack": None,
             "_getters": None,
@@ -127,6 +156,7 @@ class Columns:
         self._held = None
         self._order = tuple(self.names)
         self.buffer = np.full(len(self.names), NAN)
+        self.rows = self.buffer.reshape(1, -1)
         self._view = self.buffer.data
         self._pack = struct.Struct(f"{len(self.names)}d").pack_into
         self._getters = (

@@ -260,7 +260,7 @@ class ForestLearner(TreeLearner):
         return super().order if self.task == "regression" else None
 
     def predict(self, x: Row) -> Prediction:
-        row, out = self.encoded(x), self._out
+        row, out = self.encoded(x), self._out[0]
         if not self.labels:
             return {}
         n = predict(self.arrays.table, row, out, self._codes)
@@ -268,6 +268,9 @@ class ForestLearner(TreeLearner):
         return {
             labels[code]: value for code, value in zip(self._codes[:n].tolist(), out.tolist(), strict=False)
         }
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        return None if self.order is None else super().predict_rows(rows)
 
 
 def draws(model: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from explain_core.compiling import allocating, compiled, inner
 from explain_core.learners import layout as at
-from explain_core.learners.arrays import Array, f8, i8, u4
+from explain_core.learners.arrays import Array, f8, held, i8, u4
 from explain_core.learners.forest import ForestLearner, draws, watch
 from explain_core.learners.hoeffding import learn_tree, predict_tree
 from explain_core.learners.layout import short
@@ -126,13 +126,15 @@ def learn(table: Any, x: Any, y: float, w: float) -> Any:
 
 
 @compiled
-def predict(table: Any, x: Any, out: Any) -> None:
-    """``predict_one`` into ``out``."""
+def predict(table: Any, rows: Any, out: Any) -> None:
+    """``predict_one`` of encoded rows, rows × 1."""
     n = len(i8(table, at.MEMBERS))
     values, votes, parts, places = np.empty(n), np.empty(1), np.empty(1), np.empty(1, np.int64)
-    for member in range(n):
-        values[member] = number(table, member, x, votes, parts, places)
-    out[0] = aggregate(table, values)
+    own, found = held(rows), held(out)
+    for row in range(len(own)):
+        for member in range(n):
+            values[member] = number(table, member, own[row], votes, parts, places)
+        found[row, 0] = aggregate(table, values)
 
 
 class ForestRegressionLearner(RegressionLearner, ForestLearner):

@@ -12,7 +12,7 @@ import numpy as np
 
 from explain_core.compiling import compiled, inlined, inner
 from explain_core.learners import layout as at
-from explain_core.learners.arrays import f8, i1, i8
+from explain_core.learners.arrays import f8, held, i1, i8
 from explain_core.learners.layout import short
 from explain_core.learners.leaves import drop_leaf, learn_leaf, predict_leaf, weight_of
 from explain_core.learners.regression_splits import divide_target
@@ -136,13 +136,15 @@ def probabilities(table: Any, x: Any, out: Any, votes: Any, parts: Any, places: 
 
 
 @compiled
-def predict(table: Any, x: Any, out: Any) -> None:
-    """``predict_proba_one`` into ``out``, in river's order of classes."""
+def predict(table: Any, rows: Any, out: Any) -> None:
+    """``predict_proba_one`` of encoded rows, rows × classes in river's order."""
     order, size = i8(table, at.ORDER), f8(table, at.STATS).shape[1]
-    by_code = np.empty(size)
-    probabilities(table, x, by_code, np.empty(size), np.empty(size), np.empty(size, np.int64))
-    for i in range(len(out)):
-        out[i] = by_code[order[0, i]]
+    by_code, votes, parts, places = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
+    own, found = held(rows), held(out)
+    for row in range(len(own)):
+        probabilities(table, own[row], by_code, votes, parts, places)
+        for i in range(found.shape[1]):
+            found[row, i] = by_code[order[0, i]]
 
 
 class HoeffdingTreeLearner(TreeLearner):

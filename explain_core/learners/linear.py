@@ -80,21 +80,24 @@ class LinearLearner(Learner):
         self._n_keys = 0
         self._size = 0
         self._out: NDArray[np.float64] = np.empty((1, len(self.labels) or int(self._regression)))
-        self._rows: NDArray[np.float64] = np.empty((1, 0))
 
     def encoded(self, x: Row) -> NDArray[np.float64]:
         row = self.columns.row(x)
         if self.columns.size != self._size:
             self._lay_out()
-        if self._rows.base is not row:
-            self._rows = row.reshape(1, -1)
         return row
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        kernels.predict_rows(self.arrays.table, self._rows, self._out)
+        kernels.predict_rows(self.arrays.table, self.columns.rows, self._out)
         out = self._out[0].tolist()
         return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        self._lay_out()
+        out = np.empty((len(rows), self._out.shape[1]))
+        kernels.predict_rows(self.arrays.table, rows, out)
+        return out
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)

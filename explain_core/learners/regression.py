@@ -98,7 +98,7 @@ class RegressionLearner(TreeLearner):
             arrays["models"] = models
         arrays["order"] = np.zeros((1, 1), np.int64)
         arrays["head"][0, at.N_CLASSES] = 1
-        self._out = np.zeros(1)
+        self._out = np.zeros((1, 1))
         super()._fit_columns()
 
     def encoded(self, x: Row) -> NDArray[np.float64]:
@@ -113,8 +113,12 @@ class RegressionLearner(TreeLearner):
         return row
 
     def predict(self, x: Row) -> Prediction:
-        self._predict(self.arrays.table, self.encoded(x), self._out)
-        return float(self._out[0])
+        self.encoded(x)
+        self._predict(self.arrays.table, self.columns.rows, self._out)
+        return float(self._out[0, 0])
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        return None if self.columns.codes and self.has_models else super().predict_rows(rows)
 
     def _target(self, y: Any) -> float:
         return float(y)

@@ -106,7 +106,7 @@ class TreeLearner(Learner):
         self.arrays = Arrays(**self._empty(model))
         self._size = 0
         self._order: list[Any] = []
-        self._out = np.empty(0)
+        self._out = np.empty((1, 0))
         self._fit_columns()
 
     def _empty(self, model: Any) -> dict[str, Array]:
@@ -169,8 +169,16 @@ class TreeLearner(Learner):
         return super().order if self.task == "regression" else self._order
 
     def predict(self, x: Row) -> Prediction:
-        self._predict(self.arrays.table, self.encoded(x), self._out)
-        return dict(zip(self._order, self._out.tolist(), strict=True))
+        self.encoded(x)
+        self._predict(self.arrays.table, self.columns.rows, self._out)
+        return dict(zip(self._order, self._out[0].tolist(), strict=True))
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        if self.columns.size != self._size:
+            self._fit_columns()
+        out = np.empty((len(rows), self._out.shape[1]))
+        self._predict(self.arrays.table, rows, out)
+        return out
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if not weight > 0.0:
@@ -216,7 +224,7 @@ class TreeLearner(Learner):
         head = arrays["head"]
         head[0, at.N_CLASSES] = n
         head[0, at.POSITIVE], head[0, at.NEGATIVE] = self.codes.get(1, -1), self.codes.get(0, -1)
-        self._out = np.zeros(n)
+        self._out = np.zeros((1, n))
         self._fit_needs()
 
     def ordered(self, labels: list[Any]) -> list[Any]:

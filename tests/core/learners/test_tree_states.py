@@ -11,6 +11,7 @@ from river import drift, forest, tree
 from explain_core.evaluation.choice import choose
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
+from explain_core.learners import layout
 from explain_core.learners.base import LearnerState
 from explain_core.learners.tree import TreeLearner
 from explain_core.learners.trees import tree_learner
@@ -99,6 +100,18 @@ def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
             restored.predict(x)
             restored.learn(x, y, w)
     assert refused > 30
+
+
+def test_a_category_that_has_categories_is_refused() -> None:
+    """Such a state was accepted, and learning from it never ended."""
+    learner = taught("forest", 400)
+    stored = learner._stored()
+    used = stored["links"][:, layout.VALUES] > 0
+    assert used.any()
+    arrays = stored | {"links": stored["links"].copy()}
+    arrays["links"][stored["links"][used, layout.VALUES][0], layout.VALUES] = 0
+    with pytest.raises(StateError):
+        made("forest").restore(damaged(learner.state(), arrays))
 
 
 @pytest.mark.parametrize("name", MODELS)
