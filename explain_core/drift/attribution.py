@@ -17,8 +17,10 @@ from explain_core.drift.binning import MAX_BINS
 from explain_core.drift.change import LEVEL, Attribution, Cause, RiskChange, WindowRisk
 from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
 from explain_core.drift.factors import Factor
-from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis, outputs, own_losses
-from explain_core.drift.routes import Boxes, Game, Grid, Samples, overlay
+from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
+from explain_core.drift.predictions import outputs, own_losses
+from explain_core.drift.routes import Boxes, Game, Grid, overlay
+from explain_core.drift.samples import Samples
 from explain_core.drift.shapley import Solution
 from explain_core.drift.windows import Window, read_pair
 from explain_core.losses import Loss, Task
@@ -106,7 +108,7 @@ def dbshap(
     if not hypotheses:
         learnt, data = _learn_tree(data, measure, seed)
         hypotheses = [learnt]
-    fine = data if bins == joint.BINS else make_binned(data.windows, measure, joint.BINS)
+    fine = data if bins == joint.BINS else data.with_bins(joint.BINS)
     solved, own, labels = _joint(fine, hypotheses, measure, conditional, warnings, seed)
     warnings += [note for hypothesis in hypotheses for note in hypothesis.warnings()]
 
@@ -259,7 +261,7 @@ def _joint(
     windows = data.windows
     predictions = [[q.on_rows(window) for window in windows] for q in hypotheses]
     own = [
-        np.array([own_losses(loss, of_q[w], window.y) for of_q in predictions])
+        np.array([own_losses(loss, of_q[w], window.y, data.classes, w) for of_q in predictions])
         for w, window in enumerate(windows)
     ]
     without = joint.clocks(windows)
@@ -329,7 +331,7 @@ def _solve(
             np.bincount(rng.integers(len(weight), size=len(weight)), minlength=len(weight)).astype(float)
             for weight in weights
         )
-        resampled.append(game.solve(chances.fit((first, second)), (first, second)).values)
+        resampled.append(game.values(chances.fit((first, second)), (first, second)))
     return _attribution(game, solution, resampled, inputs, hypotheses)
 
 

@@ -11,9 +11,9 @@ from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.binning import FeatureBins, make_bins
 from explain_core.drift.conditional import Table, Trees
 from explain_core.drift.factors import Factor, make_factor
-from explain_core.drift.hypothesis import Classes, classes_of
+from explain_core.drift.predictions import Classes, classes_of
 from explain_core.drift.tree import rank_by_score
-from explain_core.drift.windows import Window
+from explain_core.drift.windows import Column, Window
 from explain_core.losses import Loss
 from explain_core.players import Players
 
@@ -21,9 +21,10 @@ Factorisation = Literal["joint", "per_feature"] | Mapping[str, Sequence[str]]
 
 
 class Binned(NamedTuple):
-    """Two windows; ``codes[w]`` are the codes of the rows of window w × features."""
+    """Two windows; ``columns`` are their values pooled, ``codes[w]`` the codes of the rows of window w × features."""
 
     windows: tuple[Window, Window]
+    columns: dict[str, Column]
     classes: Classes
     bins: tuple[FeatureBins, ...]
     codes: tuple[Codes, Codes]
@@ -41,7 +42,14 @@ class Binned(NamedTuple):
             window.take(chosen.tolist()) for window, chosen in zip(self.windows, rows, strict=True)
         )
         y, codes = ((of[0][rows[0]], of[1][rows[1]]) for of in (self.classes.codes, self.codes))
-        return Binned((first, second), self.classes._replace(codes=y), self.bins, codes)
+        return Binned(
+            (first, second), _pooled((first, second)), self.classes._replace(codes=y), self.bins, codes
+        )
+
+    def with_bins(self, max_bins: int) -> Binned:
+        """The same rows with other bins, at most so many of a number."""
+        bins, codes = _binned(self.windows, self.columns, max_bins)
+        return self._replace(bins=bins, codes=codes)
 
     def ranks(self) -> list[Codes]:
         """The order of each feature's codes for a tree.
@@ -103,13 +111,25 @@ class Binned(NamedTuple):
 
 def make_binned(windows: tuple[Window, Window], loss: Loss, max_bins: int) -> Binned:
     """Bins on the quantiles and categories of both windows together, and the codes of their rows."""
+    columns = _pooled(windows)
+    bins, codes = _binned(windows, columns, max_bins)
+    return Binned(windows, columns, classes_of(windows, loss), bins, codes)
+
+
+def _binned(
+    windows: tuple[Window, Window], columns: dict[str, Column], max_bins: int
+) -> tuple[tuple[FeatureBins, ...], tuple[Codes, Codes]]:
+    """Bins of each column, and the codes of the rows of both windows."""
     n = len(windows[0])
-    bins, codes = [], np.empty((n + len(windows[1]), len(windows[0].columns)), dtype=np.int64)
-    for j, (name, values) in enumerate(windows[0].columns.items()):
-        pooled = [*values, *windows[1].columns[name]]
-        bins.append(make_bins(name, pooled, max_bins))
-        codes[:, j] = bins[-1].codes(pooled)
-    return Binned(windows, classes_of(windows, loss), tuple(bins), (codes[:n], codes[n:]))
+    bins = tuple(make_bins(name, column, max_bins) for name, column in columns.items())
+    codes = np.empty((n + len(windows[1]), len(bins)), dtype=np.int64)
+    for j, (bin_, column) in enumerate(zip(bins, columns.values(), strict=True)):
+        codes[:, j] = bin_.codes(column)
+    return bins, (codes[:n], codes[n:])
+
+
+def _pooled(windows: tuple[Window, Window]) -> dict[str, Column]:
+    return {name: column.followed_by(windows[1].columns[name]) for name, column in windows[0].columns.items()}
 
 
 def listed(names: Sequence[str]) -> str:

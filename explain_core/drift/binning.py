@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Values
+from explain_core.drift.windows import Column
 
 MAX_BINS = 10
 RARE = 0.01
@@ -48,17 +50,17 @@ class FeatureBins:
             ]
         }
 
-    def codes(self, values: Sequence[Any]) -> Codes:
+    def codes(self, values: Sequence[Any] | Column) -> Codes:
         """The code of each value. A value that was not there when the bins were made goes to the nearest: to "other", or
         where there is none to the last code.
         """
         last = self.size - 1
+        column = values if isinstance(values, Column) else Column.of(values)
+        values = column.values
         if self.edges is not None:
-            if None not in values:
-                return np.searchsorted(self.edges, np.array(values, dtype=float), side="left")
-            numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
+            numbers = np.array(values, dtype=float) if column.numbers is None else column.numbers
             found = np.searchsorted(self.edges, numbers, side="left")
-            return np.where(np.isnan(numbers), last, found)
+            return np.where(np.isnan(numbers), last, found) if NoneType in column.kinds else found
         categories = self.categories or ()
         known = {value: code for code, value in enumerate(categories)}
         other = min(len(categories), last)
@@ -66,7 +68,7 @@ class FeatureBins:
         return np.array(codes, dtype=np.int64)
 
 
-def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> FeatureBins:
+def make_bins(feature: str, values: Sequence[Any] | Column, max_bins: int = MAX_BINS) -> FeatureBins:
     """Bins from the values of both windows: quantiles of numbers (at most ``max_bins``), categories of all else.
 
     A number that would fill a bin is one, apart from those below it.
@@ -76,11 +78,11 @@ def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> 
     >>> make_bins("a", [1, 2, 2, None]).representatives
     (1, 2, None)
     """
-    known = [value for value in values if value is not None]
-    missing = (None,) if len(known) < len(values) else ()
-    kinds = set(map(type, known))
+    column = values if isinstance(values, Column) else Column.of(values)
+    values, kinds = column.values, column.kinds - {NoneType}
+    missing = (None,) if NoneType in column.kinds else ()
     if kinds and all(issubclass(kind, int | float) and kind is not bool for kind in kinds):
-        numbers = np.sort(_floats(feature, known))
+        numbers = _floats(feature, column)
         starts = numbers[np.concatenate([[True], numbers[1:] != numbers[:-1]])]
         if len(starts) > max_bins:
             at = -(-np.arange(1, max_bins) * len(numbers) // max_bins) - 1
@@ -98,7 +100,8 @@ def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> 
             feature, tuple(edges.tolist()), None, (*middles, *missing), len(starts) == len(middles)
         )
     try:
-        counts = Counter(known).most_common()  # equal counts in order of appearance
+        # Equal counts in order of appearance.
+        counts = Counter(value for value in values if value is not None).most_common()
     except TypeError:
         raise ValueError(
             f"{feature}: a value is a number, a string or missing, and there is one of type "
@@ -109,11 +112,11 @@ def make_bins(feature: str, values: Sequence[Any], max_bins: int = MAX_BINS) -> 
     return FeatureBins(feature, None, tuple(kept), (*kept, *rare[:1], *missing), len(rare) < 2)
 
 
-def _floats(feature: str, numbers: Sequence[Any]) -> Values:
-    try:
-        found = np.array(numbers, dtype=float)
-    except OverflowError:
-        found = np.array([np.inf])
+def _floats(feature: str, column: Column) -> Values:
+    """The numbers that are there, sorted."""
+    found = np.array([np.inf]) if column.numbers is None else np.sort(column.numbers)
+    if NoneType in column.kinds:
+        found = found[: len(found) - column.values.count(None)]
     if not np.isfinite(found).all():
         raise ValueError(
             f"{feature}: a value is infinite or too large for a float; leave it out or correct it"

@@ -13,6 +13,7 @@ import numpy as np
 from explain_core.compiling import compiled, inner
 from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.tree import rank_by_score
+from explain_core.kernels import put
 
 ROUNDS = 100
 """Trees at the most."""
@@ -82,9 +83,7 @@ def _add(codes: Any, depth: int, feature: Any, threshold: Any, value: Any, score
         at = 0
         for level in range(depth):
             node = 2**level - 1 + at
-            at *= 2
-            if feature[node] >= 0 and codes[i, feature[node]] > threshold[node]:
-                at += 1
+            at = 2 * at + (1 if codes[i, feature[node]] > threshold[node] else 0)
         score[i] += value[at]
 
 
@@ -137,15 +136,15 @@ def _boost(
     """Raise the scores ``found`` of ``others`` and ``further`` of ``more``, which start from a constant."""
     n, k = codes.shape
     leaves = 2**depth
-    score = np.empty(n)
-    score[:] = found[0]
-    trial, trial_further = found.copy(), further.copy()
+    score = np.full(n, found[0])
+    trial, trial_further = np.empty(len(found)), np.empty(len(further))
+    put(found, trial)
+    put(further, trial_further)
     gradient, curvature = np.empty(n), np.empty(n)
     at = np.empty(n, dtype=np.int64)
-    sums = np.empty((leaves // 2, k, width, 3))
     feature = np.empty(leaves - 1, dtype=np.int64)
-    threshold = np.zeros(leaves - 1, dtype=np.int64)
-    leaf_g, leaf_h = np.empty(leaves), np.empty(leaves)
+    threshold = np.empty(leaves - 1, dtype=np.int64)
+    value = np.empty(leaves)
     best, since = _deviance(trial, others_target, others_weights, odds), 0
     # In nats; of least squares by the variance that there is at first.
     gain = GAIN if odds else 2.0 * GAIN * best / len(others)
@@ -158,31 +157,30 @@ def _boost(
             else:
                 gradient[i] = weights[i] * (target[i] - score[i])
                 curvature[i] = weights[i]
-        at[:] = 0
-        feature[:] = -1
+            at[i] = 0
+        for node in range(len(feature)):
+            feature[node], threshold[node] = 0, width  # not split: all rows go to the left
         for level in range(depth):
             first = 2**level - 1
-            sums[: first + 1] = 0.0
+            sums = np.zeros((first + 1, k, width, 3))
             for i in range(n):
-                here = sums[at[i]]
+                here, g, h = sums[at[i]], gradient[i], curvature[i]
                 for j in range(k):
                     cell = here[j, codes[i, j]]
-                    cell[0] += gradient[i]
-                    cell[1] += curvature[i]
+                    cell[0] += g
+                    cell[1] += h
                     cell[2] += 1.0
             for node in range(first + 1):
                 _split(sums[node], first + node, feature, threshold)
             for i in range(n):
                 node = first + at[i]
-                at[i] *= 2
-                if feature[node] >= 0 and codes[i, feature[node]] > threshold[node]:
-                    at[i] += 1
-        leaf_g[:] = 0.0
-        leaf_h[:] = 0.0
+                at[i] = 2 * at[i] + (1 if codes[i, feature[node]] > threshold[node] else 0)
+        leaf_g, leaf_h = np.zeros(leaves), np.zeros(leaves)
         for i in range(n):
             leaf_g[at[i]] += gradient[i]
             leaf_h[at[i]] += curvature[i]
-        value = rate * leaf_g / (leaf_h + SHRINKAGE)
+        for leaf in range(leaves):
+            value[leaf] = rate * leaf_g[leaf] / (leaf_h[leaf] + SHRINKAGE)
         for i in range(n):
             score[i] += value[at[i]]
         _add(others, depth, feature, threshold, value, trial)
@@ -190,8 +188,8 @@ def _boost(
         deviance = _deviance(trial, others_target, others_weights, odds)
         if deviance < best - gain:
             best, since = deviance, 0
-            found[:] = trial
-            further[:] = trial_further
+            put(trial, found)
+            put(trial_further, further)
         else:
             since += 1
             if since == patience:

@@ -100,12 +100,10 @@ class Trees:
         return codes
 
     def fit(self, weights: Pair) -> Fitted:
-        fitted = []
-        for codes, y, weight in zip(self._codes, self._y, weights, strict=True):
-            drawn = np.flatnonzero(weight)
-            rows = codes[drawn], y[drawn]
-            fitted.append(tree.fit(*rows, self._n_classes, self._ranks, weight[drawn], self._apart))
-        (before, first), (after, second) = fitted
+        (before, first), (after, second) = (
+            tree.fit(codes, y, self._n_classes, self._ranks, weight, self._apart)
+            for codes, y, weight in zip(self._codes, self._y, weights, strict=True)
+        )
         return Fitted((normalised(first), normalised(second)), (before, after))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,53 +11,12 @@ from explain_core.drift import tree
 from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.binning import FeatureBins
 from explain_core.drift.conditional import normalised
-from explain_core.drift.windows import Window
+from explain_core.drift.predictions import Classes, Predictions, Table, losses_by_class
+from explain_core.drift.windows import Column, Window
 from explain_core.evaluation.choice import choose
-from explain_core.losses import Loss, Prediction, argmax
+from explain_core.learners.base import Learner
+from explain_core.losses import Loss, Prediction
 from explain_core.models import Model, check_prediction
-
-PSEUDO_CLASSES = 20
-"""Quantile bins of the truth in a regression, at the most."""
-
-
-class Classes(NamedTuple):
-    """The classes of the truth in both windows; in a regression the bins of y with their means.
-
-    The loss of a class is the mean over its ``points``, plus ``spread``. Of a bin of y these are its mean and the variance
-    within under squared loss, else the medians of its thirds and 0.
-    """
-
-    truths: list[Any]
-    points: list[list[Any]]
-    spread: Values
-    codes: tuple[Codes, Codes]
-    numeric: bool
-
-
-def classes_of(windows: tuple[Window, Window], loss: Loss) -> Classes:
-    """The classes in order of appearance, or at most 20 pooled quantile bins of a number, lowest first."""
-    pooled = [*windows[0].y, *windows[1].y]
-    n = len(windows[0])
-    if loss.task == "classification":
-        truths = list(dict.fromkeys(pooled))
-        code = {label: i for i, label in enumerate(truths)}
-        codes = np.array([code[y] for y in pooled], dtype=np.int64)
-        return Classes(
-            truths, [[truth] for truth in truths], np.zeros(len(truths)), (codes[:n], codes[n:]), False
-        )
-    y = np.array(pooled, dtype=float)
-    quantiles = np.quantile(y, np.arange(1, PSEUDO_CLASSES) / PSEUDO_CLASSES, method="inverted_cdf")
-    codes = np.unique(np.searchsorted(np.unique(quantiles), y), return_inverse=True)[1]
-    counts = np.bincount(codes)
-    means = np.bincount(codes, weights=y) / counts
-    if loss.name == "squared":
-        spread = np.bincount(codes, weights=(y - means[codes]) ** 2) / counts
-        points = means[:, None].tolist()
-    else:
-        spread = np.zeros(len(means))
-        within = (np.sort(y[codes == code]) for code in range(len(means)))
-        points = [targets[(2 * np.arange(3) + 1) * len(targets) // 6].tolist() for targets in within]
-    return Classes(means.tolist(), points, spread, (codes[:n], codes[n:]), True)
 
 
 class Hypothesis(Protocol):
@@ -66,7 +25,7 @@ class Hypothesis(Protocol):
     tree: tree.CodeTree | None
     leaf_losses: Values
 
-    def on_rows(self, window: Window) -> Sequence[Prediction]:
+    def on_rows(self, window: Window) -> Predictions:
         """Predictions at the window's rows."""
 
     def on_cells(self, codes: Codes) -> Values:
@@ -86,19 +45,23 @@ class ModelHypothesis:
         self._model, self._loss, self._classes, self._bins = model, loss, classes, bins
         self._evaluator = choose(model)
 
-    def on_rows(self, window: Window) -> Sequence[Prediction]:
-        return self._predict(window.rows())
+    def on_rows(self, window: Window) -> Predictions:
+        columns = {name: column.cells for name, column in window.columns.items()}
+        return self._together(columns, len(window)) or self._predict(window.rows())
 
     def on_cells(self, codes: Codes) -> Values:
-        columns = [
-            [bin_.representatives[code] for code in codes[:, j].tolist()] for j, bin_ in enumerate(self._bins)
-        ]
-        cells = Window(
-            "cells",
-            dict(zip([bin_.feature for bin_ in self._bins], columns, strict=True)),
-            [None] * len(codes),
-        )
-        return losses_by_class(self._loss, self._predict(cells.rows()), self._classes)
+        columns = {
+            bin_.feature: Column.of(bin_.representatives).at(codes[:, j]) for j, bin_ in enumerate(self._bins)
+        }
+        found = self._together(columns, len(codes))
+        if found is None:
+            given = {
+                bin_.feature: [bin_.representatives[code] for code in codes[:, j].tolist()]
+                for j, bin_ in enumerate(self._bins)
+            }
+            cells = Window("cells", tuple(given), [None] * len(codes), given=given)
+            return losses_by_class(self._loss, self._predict(cells.rows()), self._classes)
+        return losses_by_class(self._loss, found, self._classes)
 
     def warnings(self) -> list[str]:
         if not self._labels or any(label in self._labels for label in self._classes.truths):
@@ -107,6 +70,22 @@ class ModelHypothesis:
             ", ".join(map(repr, list(some)[:10])) for some in (self._labels, self._classes.truths)
         )
         return [f"hypothesis: it predicts {predicted}, and the labels are {true}; are they the same?"]
+
+    def _together(self, columns: Mapping[str, Any], n: int) -> Table | None:
+        """Predictions of n rows in one call of a learner; None where it takes them one by one."""
+        model = self._model
+        if not isinstance(model, Learner):
+            return None
+        rows = model.columns.matrix(columns, n)
+        values = None if rows is None else model.predict_rows(rows)
+        if values is None:
+            return None
+        found = Table(None if model.task == "regression" else list(model.order or ()), values)
+        if not found.sound:
+            return None
+        if n:
+            self._labels.update(dict.fromkeys(found.labels or ()))
+        return found
 
     def _predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
         predictions = self._evaluator.predict_many(rows)
@@ -142,7 +121,7 @@ class TreeHypothesis:
         self._loss = loss
         self.leaf_losses = losses_by_class(loss, self._predictions, classes)
 
-    def on_rows(self, window: Window) -> Sequence[Prediction]:
+    def on_rows(self, window: Window) -> Predictions:
         codes = (
             np.column_stack([bin_.codes(window.columns[bin_.feature]) for bin_ in self._bins])
             if self._bins
@@ -155,61 +134,3 @@ class TreeHypothesis:
 
     def warnings(self) -> list[str]:
         return []
-
-
-def losses_by_class(loss: Loss, predictions: Sequence[Prediction], classes: Classes) -> Values:
-    """n × classes: the loss of each prediction with each class as the truth. Raises ``ValueError`` unless finite."""
-    truths = classes.truths
-    if loss.reads == "label":
-        label_of = [argmax(prediction) for prediction in predictions]  # type: ignore[arg-type]
-        rows = {label: [loss.function(y, label) for y in truths] for label in dict.fromkeys(label_of)}
-        table = [rows[label] for label in label_of]
-    else:
-        table = [
-            [sum(loss(y, prediction) for y in points) / len(points) for points in classes.points]
-            for prediction in predictions
-        ]
-    found = np.array(table, dtype=float).reshape(len(predictions), len(truths)) + classes.spread
-    if not np.isfinite(found).all():
-        i, c = np.argwhere(~np.isfinite(found))[0].tolist()
-        raise _not_finite(loss, predictions[i], truths[c], float(found[i, c]))
-    return found
-
-
-def own_losses(loss: Loss, predictions: Sequence[Prediction], y: Sequence[Any]) -> Values:
-    """The loss of each prediction for its own truth. Raises ``ValueError`` unless finite."""
-    found = np.array(
-        [loss(truth, prediction) for truth, prediction in zip(y, predictions, strict=True)], dtype=float
-    )
-    if not np.isfinite(found).all():
-        i = int(np.flatnonzero(~np.isfinite(found))[0])
-        raise _not_finite(loss, predictions[i], y[i], float(found[i]))
-    return found
-
-
-def outputs(predictions: Sequence[Sequence[Prediction]]) -> list[list[list[Any]]]:
-    """What one model predicts for the rows of each window, as columns: numbers; the chance of one of two classes; the most
-    probable of several and its chance.
-    """
-    chances = [[prediction for prediction in part if isinstance(prediction, Mapping)] for part in predictions]
-    if not chances[0]:
-        return [[list(part) for part in predictions]]
-    classes = list(dict.fromkeys(label for part in chances for prediction in part for label in prediction))
-    if len(classes) <= 2:
-        return [
-            [[prediction.get(label, 0.0) for prediction in part] for part in chances] for label in classes[:1]
-        ]
-    labels = [[argmax(prediction) for prediction in part] for part in chances]
-    return [
-        [[repr(label) for label in part] for part in labels],
-        [
-            [prediction.get(label, 0.0) for prediction, label in zip(part, of_part, strict=True)]
-            for part, of_part in zip(chances, labels, strict=True)
-        ],
-    ]
-
-
-def _not_finite(loss: Loss, prediction: Prediction, truth: Any, value: float) -> ValueError:
-    return ValueError(
-        f"loss: {loss.name!r} is {value} for the truth {truth!r} and the prediction {prediction!r}; use a finite loss"
-    )

@@ -27,7 +27,7 @@ from explain_core.drift.binned import Binned
 from explain_core.drift.binning import make_bins
 from explain_core.drift.boosting import TrainingSet, boosted
 from explain_core.drift.conditional import CellIndex, Pair
-from explain_core.drift.windows import Window
+from explain_core.drift.windows import Column, Window
 
 BINS = 32
 """Bins of a number, at the most."""
@@ -80,32 +80,32 @@ def skewness(first: Values, second: Values) -> Values:
 def clocks(windows: tuple[Window, Window]) -> list[str]:
     """The features that grow, or fall, from row to row of both windows, and share no values: times, counters."""
     found = []
-    for name, first in windows[0].columns.items():
-        second = windows[1].columns[name]
-        if not all(type(column[at]) in (int, float) for column in (first, second) for at in (0, -1)):
+    for name, before in windows[0].columns.items():
+        after = windows[1].columns[name]
+        first, second = before.values, after.values
+        if not all(type(values[at]) in (int, float) for values in (first, second) for at in (0, -1)):
             continue
         if not (
             max(first[0], first[-1]) <= min(second[0], second[-1])
             or min(first[0], first[-1]) >= max(second[0], second[-1])
         ):
             continue
-        try:
-            steps = [np.diff(np.array(column, dtype=float)) for column in (first, second)]
-        except (TypeError, ValueError):
+        if before.numbers is None or after.numbers is None:
             continue
+        steps = [np.diff(numbers) for numbers in (before.numbers, after.numbers)]
         for sign in (1.0, -1.0):
             if all(step.any() and np.mean(sign * step >= 0.0) >= GROWS for step in steps):
                 found.append(name)
     return found
 
 
-def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[list[Any]]]) -> Columns:
+def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[Any]]) -> Columns:
     """The features but ``without``, and what the hypotheses predicted, binned too."""
     n = len(data.windows[0])
     kept = [j for j, bin_ in enumerate(data.bins) if bin_.feature not in without]
     columns = [(data.bins[j], np.concatenate([codes[:, j] for codes in data.codes])) for j in kept]
     for before, after in predicted:
-        pooled = [*before, *after]
+        pooled = Column.of(before).followed_by(Column.of(after))
         bins = make_bins("prediction", pooled, BINS)
         columns.append((bins, bins.codes(pooled)))
     columns = [column for column in columns if column[0].size > 1]

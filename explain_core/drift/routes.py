@@ -1,7 +1,8 @@
 """The product game, and three routes to its Shapley values.
 
 The game takes P(x) as a product of factors. Its players are the concept P(y|x), the hypothesis if it changes, and each factor. Two routes are
-exact: the grid of all cells, and the boxes of overlaid trees. Samples of mixed distributions serve for what is neither small nor a tree.
+exact: the grid of all cells, and the boxes of overlaid trees. Samples of mixed distributions (``samples``) serve for what is neither small nor a
+tree.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ from typing import Protocol
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Flags, Values
-from explain_core.drift.conditional import CellIndex, Conditional, Fitted, Pair
-from explain_core.drift.factors import Factor, codes_of, grid_codes
+from explain_core.drift.conditional import Conditional, Fitted, Pair
+from explain_core.drift.factors import Factor, grid_codes
 from explain_core.drift.hypothesis import Hypothesis
-from explain_core.drift.shapley import START, STOP, Solution, diagonal, solve_grid, solve_terms
+from explain_core.drift.shapley import START, STOP, Solution, solve_grid, solve_terms
 from explain_core.drift.tree import CodeTree
 
 
 class Game(Protocol):
-    """Something whose Shapley values ``solve`` gives for weighted rows. ``size``: its rows, cells, boxes or samples."""
+    """Something whose Shapley values ``solve`` gives for weighted rows, ``values`` nothing but them. ``size``: its rows, cells, boxes or samples."""
 
     route: str
     size: int
 
     def solve(self, fitted: Fitted, weights: Pair) -> Solution: ...
+
+    def values(self, fitted: Fitted, weights: Pair) -> Values: ...
 
 
 class Grid:
@@ -51,6 +54,9 @@ class Grid:
         ]
         return solve_grid(tensor, [start for start, _ in sides], [other for _, other in sides])
 
+    def values(self, fitted: Fitted, weights: Pair) -> Values:
+        return self.solve(fitted, weights).values
+
 
 class Boxes:
     """The product game on the boxes in which the trees of P(y|x) and those that are the hypothesis are constant; exact."""
@@ -69,6 +75,9 @@ class Boxes:
 
     def solve(self, fitted: Fitted, weights: Pair) -> Solution:
         return solve_terms(*self.terms(fitted, weights))
+
+    def values(self, fitted: Fitted, weights: Pair) -> Values:
+        return self.solve(fitted, weights).values
 
     def terms(self, fitted: Fitted, weights: Pair) -> tuple[Values, Values, Values]:
         """The game as ``solve_terms`` takes it: a term is a box."""
@@ -126,86 +135,7 @@ def overlay(
     return masks, leaves
 
 
-class Samples:
-    """The product game by cells drawn from the mixture of both windows at each node of the diagonal.
-
-    At node t the derivative of the risk for factor i is E[g·(P_t(x_i) − P_b(x_i))/mixture(x_i)], x from the mixture and
-    g the risk at x: a covariance, as the ratio has mean 0. Unbiased; each value has its standard error.
-    ``solve`` with other weights gives the same samples importance weights: no new call of the model.
-    """
-
-    route = "monte carlo"
-
-    def __init__(
-        self,
-        factors: Sequence[Factor],
-        conditional: Conditional,
-        hypotheses: Sequence[Hypothesis],
-        weights: Pair,
-        n: int,
-        seed: int,
-    ) -> None:
-        self._factors = factors
-        nodes = [(0.0, 0.0), *diagonal(len(hypotheses) + len(factors)), (1.0, 0.0)]
-        self._times, self._weights = np.array(nodes).T
-        per_node = max(2, n // len(nodes))
-        rng = np.random.Generator(np.random.PCG64(seed))
-        sides = [factor.marginals(weights) for factor in factors]
-        self._mixtures = [self._mixed(*side) for side in sides]
-        drawn = [
-            [_draw(mixture[i], rng.random(per_node)) for mixture in self._mixtures] for i in range(len(nodes))
-        ]
-        self._draws = [np.array([draw[j] for draw in drawn]) for j in range(len(factors))]
-        codes = codes_of(factors, [draw.ravel() for draw in self._draws])
-        index = CellIndex(codes, [top + 1 for top in codes.max(axis=0).tolist()])
-        where = index.find(codes)
-        self.size = len(codes)
-        self._losses = [q.on_cells(index.codes)[where].reshape(len(nodes), per_node, -1) for q in hypotheses]
-        self._cells = conditional.prepare(codes)
-
-    def solve(self, fitted: Fitted, weights: Pair) -> Solution:
-        own, t = len(self._losses), self._times[:, None, None]
-        before, after = (fitted.at(w, self._cells).reshape(self._losses[0].shape) for w in (0, 1))
-        first, last = self._losses[0], self._losses[-1]
-        chance, loss = (1.0 - t) * before + t * after, (1.0 - t) * first + t * last
-        ratios, factor = self._ratios(weights)
-        g = expected(chance, loss)
-        risks = (factor * g).mean(axis=1)
-        gains = [expected(after - before, loss), *([expected(chance, last - first)] if own == 2 else [])]
-        parts = np.array([*gains, *((g - risks[:, None]) * ratio for ratio in ratios)]) * factor
-        n = parts.shape[2]
-        # The mean of g is of the same samples: what that takes off the covariance is given back.
-        parts[own:] *= n / (n - 1.0)
-        # Node by node: numpy's sum has another order where there are many.
-        values = sum((self._weights * parts.mean(axis=2)).T, np.zeros(len(parts)))
-        variance = sum((self._weights**2 * parts.var(axis=2, ddof=1) / n).T, np.zeros(len(parts)))
-        return Solution(values, float(risks[0]), float(risks[-1]), np.sqrt(variance))
-
-    def _mixed(self, baseline: Values, target: Values) -> Values:
-        """Nodes × cells of a factor: its mixture at each node."""
-        t = self._times[:, None]
-        return np.asarray((1.0 - t) * baseline + t * target)
-
-    def _ratios(self, weights: Pair) -> tuple[list[Values], Values]:
-        """For each factor (P_t − P_b)/mixture at the draws, nodes × draws; and the weight of the draws under the rows' ``weights``."""
-        ratios = []
-        importance = np.ones(self._losses[0].shape[:2])
-        for factor, draw, drawn in zip(self._factors, self._draws, self._mixtures, strict=True):
-            baseline, target = factor.marginals(weights)
-            mixed = self._mixed(baseline, target)
-            importance *= np.take_along_axis(mixed / np.maximum(drawn, 1e-300), draw, axis=1)
-            ratios.append(np.take_along_axis((target - baseline) / np.maximum(mixed, 1e-300), draw, axis=1))
-        return ratios, importance
-
-
 def expected(chances: Values, losses: Values) -> Values:
     """Σ_y P(y)·L(y) along the last axis."""
     result: Values = np.einsum("...y,...y->...", chances, losses)
     return result
-
-
-def _draw(chances: Values, uniform: Values) -> Codes:
-    """Positions with these chances, by inversion."""
-    found: Codes = np.searchsorted(np.cumsum(chances), uniform, side="right")
-    last = int(np.flatnonzero(chances)[-1])
-    return np.where(found < last, found, last)

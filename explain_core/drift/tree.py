@@ -33,21 +33,10 @@ class CodeTree:
 
     def leaves(self, codes: Codes) -> Codes:
         """The leaf of each row of codes."""
-        node = np.zeros(len(codes), dtype=np.int64)
-        if not self.depth:
-            return self.leaf[node]
-        # A leaf is its own child, whatever its code of feature 0 is.
-        feature = np.maximum(self.feature, 0)
-        own = np.arange(len(self.feature))[:, None]
-        follows = np.where(self.feature[:, None] < 0, own, self.children)
-        table = np.where(self.left, follows[:, :1], follows[:, 1:]).ravel()
-        width = self.left.shape[1]
-        starts = np.arange(len(codes)) * codes.shape[1]
-        flat = codes.ravel()
-        for _ in range(self.depth):
-            code = flat.take(feature.take(node) + starts)
-            node = table.take(node * width + code)
-        return self.leaf.take(node)
+        found = np.zeros(len(codes), dtype=np.int64)
+        if self.depth:
+            _walk(codes, self.feature, self.left, self.children, self.leaf, self.depth, found)
+        return found
 
     def boxes(self, sizes: Sequence[int]) -> Flags:
         """Leaves × (codes of all features, one after another): which codes lead to the leaf."""
@@ -94,32 +83,35 @@ def fit(
     ``MIN_ROWS`` on both sides; of equal splits the first feature and the lowest rank wins. A code without rows that is
     flagged in ``apart``, as it lies between no others, goes with the heavier side of each split of its feature.
     """
-    k = codes.shape[1]
     sizes = [len(rank) for rank in ranks]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    flat = np.concatenate([*ranks, starts[:0]])
+    lonely = np.concatenate([*(apart if apart is not None else ()), np.zeros(0, dtype=bool)])
     feature = np.full(2 ** (DEPTH + 1) - 1, -1)
-    first, threshold, share = np.full_like(feature, -1), np.zeros_like(feature), np.zeros(len(feature))
-    node, found = np.zeros(len(codes), dtype=np.int64), np.zeros(int(starts[-1]))
-    n, depth = 1, 0
-    if k:
-        flat = np.concatenate(list(ranks))
-        tree = (feature, first, threshold, share)
-        n, depth = _grow(codes, y, weights, flat, starts, n_classes, DEPTH, MIN_ROWS, node, found, *tree)
-    one_sided = [
-        flags & (found[starts[j] + ranks[j]] == 0.0)
-        for j, flags in enumerate(apart if apart is not None and any(flags.any() for flags in apart) else ())
-    ]
+    first, counts = np.full_like(feature, -1), np.zeros((len(feature), n_classes))
+    left = np.zeros((len(feature), max(sizes, default=1)), dtype=bool)
+    n, depth = _grow(codes, y, weights, flat, starts, lonely, DEPTH, MIN_ROWS, feature, first, left, counts)
     feature, first = feature[:n], first[:n]
-    left = np.zeros((n, max(sizes, default=1)), dtype=bool)
-    for i in np.flatnonzero(feature >= 0).tolist():
-        j = int(feature[i])
-        left[i, : sizes[j]] = ranks[j] <= threshold[i]
-        if one_sided:
-            left[i, : sizes[j]][one_sided[j]] = share[i] > 0.5
     children = np.column_stack([first, np.where(first < 0, -1, first + 1)])
-    grown = CodeTree(feature, left, children, np.cumsum(feature < 0) - 1, depth)
-    counts = totals(grown.leaf[node] * n_classes + y, weights, grown.n_leaves * n_classes)
-    return grown, counts.reshape(-1, n_classes)
+    ends = feature < 0
+    return CodeTree(feature, left[:n], children, np.cumsum(ends) - 1, depth), counts[:n][ends]
+
+
+@compiled
+def _walk(codes: Any, feature: Any, left: Any, children: Any, leaf: Any, depth: int, found: Any) -> None:
+    """The leaf of each row, without a branch that a processor could mistake: a leaf is its own child, whatever its code of feature 0 is."""
+    n, width = left.shape
+    tested, following = np.empty(n, dtype=np.int64), np.empty((n, width), dtype=np.int64)
+    for node in range(n):
+        tested[node] = max(feature[node], 0)
+        for code in range(width):
+            child = children[node, 0 if left[node, code] else 1]
+            following[node, code] = child if feature[node] >= 0 else node
+    for i in range(len(codes)):
+        node = 0
+        for _ in range(depth):
+            node = following[node, codes[i, tested[node]]]
+        found[i] = leaf[node]
 
 
 @compiled
@@ -129,51 +121,65 @@ def _grow(
     weights: Any,
     ranks: Any,
     starts: Any,
-    n_classes: int,
+    lonely: Any,
     deepest: int,
     least: float,
-    node: Any,
-    found: Any,
     feature: Any,
     first: Any,
-    threshold: Any,
-    share: Any,
+    left: Any,
+    counts: Any,
 ) -> Any:
     """Grow the tree level by level; returns its nodes and its depth.
 
-    Node i sends the ranks of ``feature[i]`` up to ``threshold[i]`` to node ``first[i]``, ``share[i]`` of its weight, and the others to the next.
-    ``node`` is that of each row at the end, ``found`` the weight of each rank of each feature.
+    Node i sends the codes in ``left[i]`` of ``feature[i]`` to node ``first[i]``, and the others to the next. ``counts`` are the weights of the
+    classes in each node that is a leaf, ``lonely`` the flags of ``apart``, if any.
     """
-    n, k = codes.shape
+    k, n_classes = codes.shape[1], counts.shape[1]
     begin, end, depth = 0, 1, 0
-    cells = np.empty((n, k), dtype=np.int64)
-    for i in range(n):
-        for j in range(k):
-            cells[i, j] = (starts[j] + ranks[starts[j] + codes[i, j]]) * n_classes + y[i]
-    while depth < deepest and begin < end:
+    rows, n = np.empty(len(codes), dtype=np.int64), 0
+    cells, node = np.empty((len(codes), k), dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
+    threshold, share, found = (
+        np.zeros(len(feature), dtype=np.int64),
+        np.zeros(len(feature)),
+        np.zeros(starts[k]),
+    )
+    for row in range(len(codes)):
+        if weights[row] != 0.0:
+            rows[n] = row
+            for j in range(k):
+                at = starts[j] + ranks[starts[j] + codes[row, j]]
+                cells[n, j] = at * n_classes + y[row]
+                found[at] += weights[row]
+            n += 1
+    while k > 0 and depth < deepest and begin < end:
         sums = np.zeros((end - begin, starts[k], n_classes))
         flat = sums.reshape(-1, starts[k] * n_classes)
         for i in range(n):
             if node[i] >= begin:
                 of_node = flat[node[i] - begin]
+                weight = weights[rows[i]]
                 for j in range(k):
-                    of_node[cells[i, j]] += weights[i]
-        if depth == 0:
-            for at in range(starts[k]):
-                found[at] = sums[0, at].sum()
+                    of_node[cells[i, j]] += weight
         following = end
         for parent in range(begin, end):
             if _split(sums[parent - begin], starts, least, parent, feature, threshold, share):
                 first[parent] = following
                 following += 2
+                own = feature[parent]
+                for at in range(starts[own], starts[own + 1]):
+                    alone = len(lonely) > 0 and lonely[at] and found[starts[own] + ranks[at]] == 0.0
+                    left[parent, at - starts[own]] = (
+                        share[parent] > 0.5 if alone else ranks[at] <= threshold[parent]
+                    )
         if following > end:
             depth += 1
             for i in range(n):
                 j = feature[node[i]]
                 if node[i] >= begin and j >= 0:
-                    rank = ranks[starts[j] + codes[i, j]]
-                    node[i] = first[node[i]] + (1 if rank > threshold[node[i]] else 0)
+                    node[i] = first[node[i]] + (0 if left[node[i], codes[rows[i], j]] else 1)
         begin, end = end, following
+    for i in range(n):
+        counts[node[i], y[rows[i]]] += weights[rows[i]]
     return end, depth
 
 

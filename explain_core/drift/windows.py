@@ -4,48 +4,112 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from explain_core.drift.arrays import Values
+from explain_core.drift.arrays import Codes, Values
 from explain_core.losses import Task
+
+
+class Column(NamedTuple):
+    """The values of a feature, None where it is missing. ``numbers`` are the same as floats, NaN where missing, if all are numbers
+    or booleans that a float can hold.
+    """
+
+    values: Sequence[Any]
+    kinds: frozenset[type]
+    numbers: Values | None
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Column:
+        if isinstance(values, np.ndarray):
+            return cls(values, frozenset([float]), values)
+        kinds = frozenset(map(type, values))
+        numbers = None
+        if all(issubclass(kind, int | float | NoneType) for kind in kinds):
+            with suppress(OverflowError):
+                numbers = np.array(values, dtype=float)
+        return cls(values, kinds, numbers)
+
+    @classmethod
+    def read(cls, values: Sequence[Any]) -> Column:
+        """The column of values where NaN and the like are missing too."""
+        found = cls.of(values)
+        if found.numbers is None or not found.kinds <= {int, float, bool} or np.isnan(found.numbers).any():
+            return cls.of(_values(values))
+        return found
+
+    @property
+    def cells(self) -> Values | Sequence[Any]:
+        """The numbers, or else the values."""
+        return self.values if self.numbers is None else self.numbers
+
+    def at(self, codes: Codes) -> Values | Sequence[Any]:
+        """The cells at these places."""
+        cells = self.cells
+        return cells[codes] if isinstance(cells, np.ndarray) else [cells[code] for code in codes.tolist()]
+
+    def followed_by(self, other: Column) -> Column:
+        if self.numbers is None or other.numbers is None:
+            return Column.of([*self.values, *other.values])
+        numbers = np.concatenate([self.numbers, other.numbers])
+        return Column([*self.values, *other.values], self.kinds | other.kinds, numbers)
 
 
 @dataclass(frozen=True)
 class Window:
-    """n records: a list of n values per feature, where None is a missing one, the n truths, and where it is known the n
-    losses of a model as it learnt.
+    """n rows with these features: their records or columns of n values each, the n truths, and where it is known the n losses of a
+    model as it learnt.
     """
 
     name: str
-    columns: dict[str, list[Any]]
+    features: tuple[str, ...]
     y: list[Any]
     records: Sequence[Mapping[str, Any]] | None = None
+    given: Mapping[str, list[Any]] | None = None
     losses: Values | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """By feature, in their order."""
+        if self.records is None:
+            given = self.given or {}
+            return {name: Column.of(given.get(name) or [None] * len(self)) for name in self.features}
+        names, records = self.features, self.records
+        same = bool(names) and {*map(type, records)} == {dict} and {*map(tuple, records)} == {names}
+        cells = (
+            zip(*(x.values() for x in records), strict=True)
+            if same
+            else ([x.get(name) for x in records] for name in names)
+        )
+        return {name: Column.read(values) for name, values in zip(names, cells, strict=True)}
+
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """The records for a model; a feature that is missing is absent."""
         if self.records is not None:
             return self.records
-        if not self.columns:
+        if not self.features:
             return [{} for _ in self.y]
-        names = list(self.columns)
         return [
-            {name: value for name, value in zip(names, row, strict=True) if value is not None}
-            for row in zip(*self.columns.values(), strict=True)
+            {name: value for name, value in zip(self.features, row, strict=True) if value is not None}
+            for row in zip(*(column.values for column in self.columns.values()), strict=True)
         ]
 
     def take(self, order: Sequence[int]) -> Window:
         return Window(
             self.name,
-            {name: [column[i] for i in order] for name, column in self.columns.items()},
+            self.features,
             [self.y[i] for i in order],
             None if self.records is None else [self.records[i] for i in order],
+            self.given and {name: [column[i] for i in order] for name, column in self.given.items()},
             None if self.losses is None else self.losses[order],
         )
 
@@ -67,20 +131,17 @@ def read_pair(
     Raises ``ValueError`` where one cannot be read, and for tables whose columns differ.
     """
     first, second = read("baseline", baseline, label, task), read("target", target, label, task)
-    names = list(dict.fromkeys([*first.columns, *second.columns]))
+    names = tuple(dict.fromkeys([*first.features, *second.features]))
     only = [
-        (window.name, [name for name in names if name in window.columns and name not in other.columns])
+        (window.name, [name for name in window.features if name not in other.features])
         for window, other in ((first, second), (second, first))
     ]
     lonely = "; ".join(f"only {name} has {', '.join(map(str, own))}" for name, own in only if own)
     if lonely and (first.records is None or second.records is None):
         raise ValueError(f"columns: {lonely}; both need the same: rename or remove a column")
-
-    def complete(window: Window) -> Window:
-        columns = {name: window.columns.get(name) or [None] * len(window) for name in names}
-        return Window(window.name, columns, window.y, window.records)
-
-    return (complete(first), complete(second)), [f"features: {lonely}"] if lonely else []
+    return (replace(first, features=names), replace(second, features=names)), [
+        f"features: {lonely}"
+    ] if lonely else []
 
 
 def read(name: str, data: Any, label: str | None, task: Task) -> Window:
@@ -99,7 +160,22 @@ def read(name: str, data: Any, label: str | None, task: Task) -> Window:
         window = _from_pairs(name, data)
     if len(window) < 2:
         raise ValueError(f"{name}: {len(window) or 'no'} row; a window needs at least two")
-    for i, y in enumerate(window.y):
+    if not _sound(window.y, task):
+        _refuse(name, window.y, task)
+    return window
+
+
+def _sound(truths: list[Any], task: Task) -> bool:
+    """Whether all are plain labels, or finite numbers."""
+    kinds = {*map(type, truths)}
+    return kinds <= ({int, float} if task == "regression" else {int, float, str, bool}) and (
+        float not in kinds or all(math.isfinite(y) for y in truths if type(y) is float)
+    )
+
+
+def _refuse(name: str, truths: list[Any], task: Task) -> None:
+    """Raise ``ValueError`` for the first row without a label that the task takes."""
+    for i, y in enumerate(truths):
         if y is None or (isinstance(y, float) and not math.isfinite(y)):
             raise ValueError(f"{name}: row {i} has the label {y!r}; leave rows without a label out")
         if task == "regression" and (isinstance(y, bool) or not isinstance(y, int | float)):
@@ -112,7 +188,6 @@ def read(name: str, data: Any, label: str | None, task: Task) -> Window:
             raise ValueError(
                 f"{name}: row {i} has the label {y!r}; a label is a number or a string"
             ) from None
-    return window
 
 
 def _columns(name: str, data: Any) -> dict[str, list[Any]]:
@@ -138,26 +213,21 @@ def _from_columns(name: str, data: Mapping[str, Any], label: str | None) -> Wind
     for column, values in columns.items():
         if len(values) != len(y):
             raise ValueError(f"{name}: column {column!r} has {len(values)} values and {label!r} has {len(y)}")
-    return Window(name, columns, y)
+    return Window(name, tuple(columns), y, given=columns)
 
 
 def _from_pairs(name: str, data: Any) -> Window:
     try:
         pairs = [(x, y) for x, y in data]
         records = [x for x, _ in pairs]
-        orders = dict.fromkeys(tuple(x.keys()) for x in records)
-        names = list(dict.fromkeys(feature for order in orders for feature in order))
+        plain = {*map(type, records)} == {dict}
+        orders = dict.fromkeys(map(tuple, records) if plain else (tuple(x.keys()) for x in records))
+        names = tuple(dict.fromkeys(feature for order in orders for feature in order))
     except (TypeError, ValueError, AttributeError):
         raise ValueError(
             f"{name}: is neither a sequence of (record, label) nor columns or records with label=… named"
         ) from None
-    cells = (
-        zip(*(x.values() for x in records), strict=True)
-        if len(orders) == 1
-        else ([x.get(name) for x in records] for name in names)
-    )
-    columns = {name: _values(values) for name, values in zip(names, cells, strict=True)}
-    return Window(name, columns, _values([y for _, y in pairs]), records)
+    return Window(name, names, _values([y for _, y in pairs]), records)
 
 
 def _values(column: Any) -> list[Any]:
