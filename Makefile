@@ -32,14 +32,17 @@ demo: .venv/demo ## explain a year of real flights on a local broker, in the ter
 assets: $(ASSETS) ## fetch the dashboard's script from npm
 
 .PHONY: test
-test: setup ## run every test except test-deploy, on a real broker
-	$(BIN)/python -m tests.warm
+test: kernels ## run every test except test-deploy, on a real broker
 	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
-check: lint types ## check style and types, and run every test that needs no broker
-	$(BIN)/python -m tests.warm
+check: lint ## check style and types, and run every test that needs no broker
+	@$(MAKE) --no-print-directory --jobs types kernels
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+.PHONY: kernels
+kernels: setup ## compile what most tests run, before all their processes do
+	$(BIN)/python -m tests.warm
 
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool

@@ -7,66 +7,92 @@ from __future__ import annotations
 
 import fcntl
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Literal
 
 from explain_core.compiling import AVAILABLE
+from explain_core.losses import Task
 from service.broker.jars import cache_folder
 from service.settings import Settings, load_settings
 
 
 def warm_up(settings: Settings) -> None:
-    """Compile what these settings need, once for all processes that ask at the same time."""
-    with _turn(cache_folder()):
-        from explain_core.importance.warm import warm, warm_ensembles
-        from service.fold.models import load_challenger, load_model
+    """Compile what these settings need: processes that ask at the same time share the parts out, and wait for each other's."""
+    folder, theirs = cache_folder(), []
+    for name, part in _parts(settings):
+        with _turn(folder, name) as first:
+            if first:
+                part()
+            else:
+                theirs.append((name, part))
+    for name, part in theirs:
+        with _turn(folder, name, wait=True):
+            part()
 
-        if settings.models.enabled:
-            warm_ensembles("regression" if settings.model.task == "regression" else "classification")
-        else:
-            warm(load_model(settings.model, seed=0))
-        if settings.challenger_model is not None:
-            warm(load_challenger(settings, seed=0))
-        if settings.drift.enabled:
-            from explain_core.drift import dbshap
 
-            rows = [({"a": i / 50}, i % 2) for i in range(50)]
-            kind = "per_feature" if settings.drift.groups else settings.drift.factorisation
-            dbshap(
-                rows,
-                rows,
-                hypothesis=lambda x: {1: x["a"]},
-                factorisation=kind,
-                conditional="tree",
-                bootstrap=0,
-            )
-        if settings.alarms.enabled:
-            from explain_core.alarms.detector import warm as warm_alarms
+def _parts(settings: Settings) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What compiles, or loads, the kernels of each purpose, by its name; the longest first."""
+    from explain_core.importance.warm import warm_ensembles, warm_means, warm_model
+    from service.fold.models import load_challenger, load_model
 
-            warm_alarms()
-        if any(explainer.by is not None for explainer in settings.explainers):
-            from explain_core.importance.segments import warm as warm_segments
+    task: Task = "regression" if settings.model.task == "regression" else "classification"
+    if settings.models.enabled:
+        yield "model", lambda: warm_ensembles(task)
+    else:
+        yield "model", lambda: warm_model(load_model(settings.model, seed=0))
+    if settings.challenger_model is not None:
+        yield "challenger", lambda: warm_model(load_challenger(settings, seed=0))
+    yield "means", lambda: warm_means(task)
+    if settings.drift.enabled:
+        yield (
+            "drift",
+            lambda: _drift("per_feature" if settings.drift.groups else settings.drift.factorisation),
+        )
+    if settings.alarms.enabled:
+        from explain_core.alarms import detector
 
-            warm_segments()
-        if AVAILABLE and any(explainer.removal == "conditional" for explainer in settings.explainers):
-            from explain_core.removal import conditional
+        yield "alarms", detector.warm
+    if any(explainer.by is not None for explainer in settings.explainers):
+        from explain_core.importance import segments
 
-            conditional.warm()
+        yield "segments", segments.warm
+    if AVAILABLE and any(explainer.removal == "conditional" for explainer in settings.explainers):
+        from explain_core.removal import conditional
+
+        yield "conditional", conditional.warm
+
+
+def _drift(factorisation: Literal["joint", "per_feature"]) -> None:
+    from explain_core.drift import dbshap
+
+    rows = [({"a": i / 50}, i % 2) for i in range(50)]
+    dbshap(
+        rows,
+        rows,
+        hypothesis=lambda x: {1: x["a"]},
+        factorisation=factorisation,
+        conditional="tree",
+        max_cells=1,
+        bootstrap=0,
+    )
 
 
 @contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """Begin at once where nobody is within, else when the first one is out; at once too where the folder cannot be written to."""
+def _turn(folder: Path, part: str, wait: bool = False) -> Iterator[bool]:
+    """Whether nobody compiles the part; with ``wait``, when that is so. At once, too, where the folder cannot be written to."""
+    first = True
     with ExitStack() as stack:
-        with suppress(OSError):
+        try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context((folder / "compiling").open("w"))
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                fcntl.flock(lock, fcntl.LOCK_SH)
-        yield
+            lock = stack.enter_context((folder / f"compiling-{part}").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_SH if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            first = False
+        except OSError:
+            pass
+        yield first
 
 
 if __name__ == "__main__":

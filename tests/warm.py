@@ -7,16 +7,39 @@ sessions expire.
 import subprocess
 import sys
 
+from explain_core.importance.warm import warm, warm_ensembles
+from explain_core.learners.choice import learner_of
+from explain_core.models import wrap
 from service.commands.run import worker_environment
+from service.settings import Settings
+from service.warm import warm_up
+from tests.crash.models import FAMILIES
 
-PARTS = ["tests.crash.models", "benchmarks.preloaded"]
+
+def trees() -> None:
+    """All trees and forests: they have much in common, which a process compiles once."""
+    for task, families in FAMILIES.items():
+        for name in ("hoeffding", "adaptive", "arf"):
+            model, kind = families[name](0), "regression" if task == "regression" else "classification"
+            warm(learner_of(model, kind) or wrap(model, kind))
+
+
+def others() -> None:
+    """The default models, trained ones, drift windows, alarms and segments."""
+    by_segment = {"kind": "ipfi", "by": "a"}
+    warm_up(Settings(drift={"enabled": True}, alarms={"enabled": True}, explainers=[by_segment]))
+    warm_ensembles("classification")
+
+
+PARTS = [trees, others]
 
 
 def main() -> int:
     environment = worker_environment()
-    running = [subprocess.Popen([sys.executable, "-m", part], env=environment) for part in PARTS]
+    command = [sys.executable, "-m", "tests.warm"]
+    running = [subprocess.Popen([*command, part.__name__], env=environment) for part in PARTS]
     return max(process.wait() for process in running)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(globals()[sys.argv[1]]() if sys.argv[1:] else main())

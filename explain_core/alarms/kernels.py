@@ -9,6 +9,7 @@ import numpy as np
 
 from explain_core.alarms import BLOCK
 from explain_core.compiling import allocating, compiled, inner
+from explain_core.kernels import put
 
 PER_LEVEL = 5
 """Buckets of each size."""
@@ -154,7 +155,7 @@ def compress(buckets: Any, sizes: Any, starts: Any, n: int) -> Any:
         sizes[i] = size
         for k in range(i + 1, n):
             sizes[k] = sizes[k + 1]
-            starts[k] = starts[k + 1]
+            put(starts[k + 1], starts[k])
         sizes[n] = 0
         for j in range(buckets.shape[0]):
             for f in range(8):
@@ -212,8 +213,7 @@ def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: A
             before[f] += bucket[f, i]
         m0, m1 = before[BLOCKS], after[BLOCKS, i + 1]
         n0, n1 = m0 * BLOCK, m1 * BLOCK
-        statistic[:, i] = 0.0
-        statistic[1, i] = -1.0
+        statistic[0, i], statistic[1, i], statistic[2, i] = 0.0, -1.0, 0.0
         statistic[3, i], statistic[4, i] = n0, n1
         if m0 < constants[FIRST_ONSET]:
             continue

@@ -25,15 +25,27 @@ def warm(model: Model) -> None:
     A learner is taught three records: give one of its own. Where the cache is empty it takes some 10 s of computing for a linear
     model and 25 s for a forest, else one or two; nothing without numba.
     """
+    warm_means(model.task)
+    warm_model(model)
+
+
+def warm_means(task: Task) -> None:
+    """The part of ``warm`` that is the same for every model of a task."""
     if not AVAILABLE:
         return
-    performance = Performance([losses.get(losses.DEFAULT[model.task])], None)
+    performance = Performance([losses.get(losses.DEFAULT[task])], None)
     for y in (0, 1, 0):
-        performance.update(y, {0: 0.5, 1: 0.5} if model.task == "classification" else 0.5)
+        performance.update(y, {0: 0.5, 1: 0.5} if task == "classification" else 0.5)
     smoother = Smoother((1, 1))
     smoother.update(np.zeros((1, 1)))
-    Steadiness(smoother).end_block(smoother)
-    if not isinstance(model, Learner | TreeEnsemble):
+    steadiness = Steadiness(smoother)
+    steadiness.end_block(smoother)
+    steadiness.bands(smoother, 1.0)
+
+
+def warm_model(model: Model) -> None:
+    """The part of ``warm`` that is the model's own."""
+    if not AVAILABLE or not isinstance(model, Learner | TreeEnsemble):
         return
     task = model.task
     pfi = IncrementalPFI(model, task=task, size=1)

@@ -1,29 +1,59 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from service import warm
+from service.settings import Settings
 
 
-def test_the_first_compiles_and_the_others_wait_for_it_together(tmp_path):
-    entered, leave = threading.Event(), threading.Event()
-    inside = threading.Barrier(3)
+def test_processes_share_the_parts_out_and_wait_for_each_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_compile, order = threading.Barrier(2), []
+
+    def part(name: str) -> None:
+        if name not in order:
+            both_compile.wait(30)  # the one compiles this part while the other compiles the other part
+            order.append(name)
+        else:
+            order.append(f"{name} is loaded")
+
+    monkeypatch.setattr(warm, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "_parts", lambda _: [("a", lambda: part("a")), ("b", lambda: part("b"))])
+    threads = [threading.Thread(target=warm.warm_up, args=(Settings(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert {*order[:2]} == {"a", "b"} and sorted(order[2:]) == ["a is loaded", "b is loaded"]
+    assert not both_compile.broken
+
+
+def test_whoever_waits_for_a_part_waits_until_it_is_compiled_and_then_goes_on_with_the_others(
+    tmp_path: Path,
+) -> None:
+    entered, leave, inside = threading.Event(), threading.Event(), threading.Barrier(3)
     order = []
 
-    def first():
-        with warm._turn(tmp_path):
+    def first() -> None:
+        with warm._turn(tmp_path, "model") as mine:
+            assert mine
             order.append("first in")
             entered.set()
             leave.wait(30)
             order.append("first out")
 
-    def other():
-        with warm._turn(tmp_path):
+    def other() -> None:
+        with warm._turn(tmp_path, "model", wait=True):
             order.append("other in")
             inside.wait(30)  # all the others are within at the same time
 
     threads = [threading.Thread(target=first)]
     threads[0].start()
     assert entered.wait(30)
+    with warm._turn(tmp_path, "model") as mine, warm._turn(tmp_path, "drift") as another:
+        assert not mine and another
     threads += [threading.Thread(target=other) for _ in range(3)]
     for thread in threads[1:]:
         thread.start()
@@ -35,6 +65,7 @@ def test_the_first_compiles_and_the_others_wait_for_it_together(tmp_path):
     assert order == ["first in", "first out", *["other in"] * 3] and not inside.broken
 
 
-def test_a_folder_that_cannot_be_written_to_keeps_nobody_out():
-    with warm._turn(Path("/dev/null/nowhere")), warm._turn(Path("/dev/null/nowhere")):
-        pass
+def test_a_folder_that_cannot_be_written_to_keeps_nobody_out() -> None:
+    nowhere = Path("/dev/null/nowhere")
+    with warm._turn(nowhere, "model") as first, warm._turn(nowhere, "model") as second:
+        assert first and second
