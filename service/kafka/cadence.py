@@ -41,16 +41,19 @@ class Cadence:
         return self._seconds / max(self._clock.monotonic() - self._started, 1e-9)
 
     def due(self, running: Sequence[OwnedPartition]) -> list[OwnedPartition]:
-        """The partitions to snapshot now: their replay would be too long, or their snapshot is too old."""
+        """The partitions to snapshot now: those with the longest replays while all replays together are too long, and old ones.
+
+        Partitions with like records come to be saved in turns: to keep their sum below a bound takes half the snapshots that it
+        takes if all are saved at once.
+        """
         settings, now = self._settings, self._clock.monotonic()
-        longest = settings.max_replay_seconds / max(1, len(running))
-        wanted = [
-            owned
-            for owned in running
-            if owned.location is not None
-            and owned.unsaved
-            and (owned.fold_seconds > longest or now - owned.snapshot_at > settings.max_age)
-        ]
+        replay = sum(owned.fold_seconds for owned in running)
+        wanted = []
+        for owned in sorted(running, key=lambda owned: -owned.fold_seconds):
+            old = now - owned.snapshot_at > settings.max_age
+            if owned.location is not None and owned.unsaved and (old or replay > settings.max_replay_seconds):
+                wanted.append(owned)
+                replay -= owned.fold_seconds
         allowed = []
         seconds, size = self._seconds, self._bytes
         elapsed = now - self._started
@@ -61,20 +64,24 @@ class Cadence:
                 seconds > settings.max_overhead * elapsed + CREDIT_SECONDS
                 or size > settings.max_bytes_per_second * (elapsed + 10)
             ):
-                self._warn(owned, seconds / max(elapsed, 1e-9), now)
+                self._warn(running, seconds / max(elapsed, 1e-9), now)
                 break
             allowed.append(owned)
         return allowed
 
-    def _warn(self, owned: OwnedPartition, share: float, now: float) -> None:
-        if now - self._warned > WARN_SECONDS:
+    def _warn(self, running: Sequence[OwnedPartition], share: float, now: float) -> None:
+        """Say that the caps are too low, where a goal is missed by as much again."""
+        settings = self._settings
+        replay = sum(owned.fold_seconds for owned in running)
+        age = max(now - owned.snapshot_at for owned in running)
+        missed = replay > 2 * settings.max_replay_seconds or age > 2 * settings.max_age
+        if missed and now - self._warned > WARN_SECONDS:
             self._warned = now
             log.warning(
                 "a snapshot is due and waits: it would bring snapshots to %.1f %% of the time, checkpoint.max_overhead is %.1f %%, "
                 "checkpoint.max_bytes_per_second %g; a restart now replays %.1f s",
                 100 * share,
-                100 * self._settings.max_overhead,
-                self._settings.max_bytes_per_second,
-                owned.fold_seconds,
-                extra={"partition": owned.partition},
+                100 * settings.max_overhead,
+                settings.max_bytes_per_second,
+                replay,
             )

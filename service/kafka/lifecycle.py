@@ -21,6 +21,9 @@ from service.kafka.totals import Phase
 from service.kafka.transaction import Keyed
 from service.snapshots.snapshot import Manifest, take
 
+ENDS_SECONDS = 5.0
+"""How old the ends of the output topics in a snapshot's pointer may be: to ask for them takes as long as the rest of the snapshot."""
+
 log = logging.getLogger(__name__)
 
 
@@ -54,6 +57,7 @@ class OwnedPartition:
         self.committed_offset = -1
         self.fold_seconds = 0.0
         self._stored_learnt = 0
+        self._ends_until = 0.0
         self.held: str | None = None
         """The version of the model that the next record waits for."""
 
@@ -211,9 +215,10 @@ class OwnedPartition:
         """The records that store a snapshot of the state as it is now, where the output topics end before it, and its bytes."""
         assert self.state is not None
         cluster, settings = self._cluster, self._cluster.settings
-        ends = self.location.ends if self.location else {}
-        with suppress(KafkaException):
-            ends = self._recovery.past.ends()
+        ends, now = self.location.ends if self.location else {}, self._clock.monotonic()
+        if not ends or now > self._ends_until:
+            with suppress(KafkaException):
+                ends, self._ends_until = self._recovery.past.ends(), now + ENDS_SECONDS
         taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings))
         self._taken = taken.manifest
         stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0

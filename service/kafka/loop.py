@@ -40,10 +40,6 @@ from service.settings import Settings
 from service.snapshots.signatures import RISK, check_trust, read_keys
 from service.wire.envelope import Envelope
 
-MAX_BATCH = 1_000
-JOIN_GRACE_SECONDS = 5.0
-"""With ``until_caught_up``, a worker without a partition waits this long for an assignment."""
-
 log = logging.getLogger(__name__)
 
 
@@ -76,8 +72,8 @@ class Worker(Member[OwnedPartition]):
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
         consumer = group_consumer(settings, slot, self._errors, kafka)
-        # A broker answers other requests only after an open fetch, for which each partition would have to wait.
-        self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=5)
+        # A fetch that waits for records at the end of a topic would keep waiting what is asked next, some thirty times for eight partitions.
+        self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
         self._connect_to_leaders()
         self._cluster = Cluster(
             settings,
@@ -108,6 +104,10 @@ class Worker(Member[OwnedPartition]):
             alive,
             kafka.clock,
         )
+
+    def _gone(self, owned: OwnedPartition) -> None:
+        if owned.phase == "restoring":
+            self._reader.unassign()
 
     def _look(self) -> None:
         self._watch.look()

@@ -61,7 +61,9 @@ P = TypeVar("P", bound=Owned)
 
 
 class Commits(Protocol[P]):  # type: ignore[misc]
-    """When a worker commits, and what."""
+    """When a worker commits, and what; ``behind``: whether more input waits than a turn takes in."""
+
+    behind: bool
 
     @property
     def wait_seconds(self) -> float | None:
@@ -166,11 +168,9 @@ class Member(ABC, Generic[P]):
 
     def _look(self) -> None:
         """Periodic work, once a turn."""
-        return
 
     def _close(self) -> None:
         """The end of the loop, whatever ended it."""
-        return
 
     # --- input ---------------------------------------------------------------------------------------------------
 
@@ -178,32 +178,35 @@ class Member(ABC, Generic[P]):
         """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
         idle = not self._waiting
         message = self._consumer.poll(self._poll_seconds() if idle else 0.0)
+        self._commits.behind = not idle
         self._raise_failure()
         if message is not None:
             self._waiting.append(message)
             if idle:
                 batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
                 more = self._consumer.consume(batch, 0.0)
+                self._commits.behind = len(more) == batch
                 self._raise_failure()
                 # A rebalance during that call has emptied the queue; messages received before it may be of revoked partitions.
                 self._waiting.extend(
-                    message for message in more if message.error() is not None or self._consumes(message)
+                    message for message in more if message.error() is not None or self._consumer_of(message)
                 )
 
-    def _consumes(self, message: Message) -> bool:
+    def _consumer_of(self, message: Message) -> P | None:
+        """The partition that takes the message in, if it is still here and input may come."""
         owned = self._owned.get(message.partition())  # type: ignore[arg-type]
-        return owned is not None and owned.consuming
+        return owned if owned is not None and owned.consuming else None
 
     def _poll_seconds(self) -> float:
         if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
             return 0.0
+        longest = 0.1 if self._owned else 0.02  # a poll in which the first partitions come waits to its end
         left = self._commits.wait_seconds
-        return 0.1 if left is None else max(0.0, min(0.1, left))
+        return longest if left is None else max(0.0, min(longest, left))
 
     def _take_in_waiting(self) -> None:
         waiting, monotonic = self._waiting, self._clock.monotonic
-        started = monotonic()
-        count = 0
+        started, count = monotonic(), 0
         while waiting:
             try:
                 if not self._take(waiting.popleft()):
@@ -224,18 +227,17 @@ class Member(ABC, Generic[P]):
         if error is not None:
             self._input_error(message, error)
             return False
-        if not self._consumes(message):
-            return False
-        self._take_in(self._owned[message.partition()], message)  # type: ignore[index]
-        return True
+        owned = self._consumer_of(message)
+        if owned is not None:
+            self._take_in(owned, message)
+        return owned is not None
 
     def _input_error(self, message: Message, error: KafkaError) -> None:
         code = error.code()
         partition: int = message.partition()  # type: ignore[assignment]
         topic = message.topic() or next(iter(self._inputs))
         if code == KafkaError._PARTITION_EOF:
-            owned = self._owned.get(partition)
-            if owned is not None and owned.consuming:
+            if (owned := self._consumer_of(message)) is not None:
                 self._at_end(owned, message)
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             remedy = self._overtaken(topic, partition)
@@ -268,22 +270,23 @@ class Member(ABC, Generic[P]):
     # --- partitions ----------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """A slice of recovery for one partition, and input for those that became ready for it."""
-        # The single reader recovers one partition at a time; the waiting partitions take turns until a slice is used up.
-        phases: dict[str, list[P]] = {"restoring": [], "waiting": []}
-        for owned in self._owned.values():
-            phases.get(owned.phase, []).append(owned)
+        """A slice of recovery; then input for those that became ready for it, together: each would wait for the open fetch of others."""
+        # The single reader restores one partition at a time, the first; those that wait take turns.
+        recovering = [owned for owned in self._owned.values() if owned.phase in ("restoring", "waiting")]
+        ready: list[P] = []
         until = self._clock.monotonic() + SLICE_SECONDS
-        for owned in phases["restoring"] or phases["waiting"]:
-            started = self._clock.monotonic()
+        while recovering and (started := self._clock.monotonic()) < until:
+            owned = recovering[0]
             owned.advance()
             self.totals.recovering(self._clock.monotonic() - started)
             if owned.phase == "waiting":  # to the end of the queue
                 self._owned[owned.partition] = self._owned.pop(owned.partition)
             elif owned.ready and not owned.consuming:
-                self._consumer.incremental_assign(owned.consume())
-            if owned.phase == "restoring" or self._clock.monotonic() > until:
-                break
+                ready.append(owned)
+            if owned.phase != "restoring":
+                recovering.pop(0)
+        if ready:
+            self._consumer.incremental_assign([place for owned in ready for place in owned.consume()])
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._guarded(lambda: self._assigned(consumer, [partition.partition for partition in partitions]))
@@ -323,9 +326,8 @@ class Member(ABC, Generic[P]):
             "lost partitions %s: this worker was away for longer than the session timeout", partitions
         )
         self._transaction.abort()
-        self._release(
-            consumer, [self._owned[partition] for partition in partitions if partition in self._owned]
-        )
+        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
+        self._release(consumer, leaving)
 
     def _release(self, consumer: Consumer, leaving: list[P]) -> None:
         if leaving and self._transaction.kept:
@@ -374,8 +376,7 @@ class Member(ABC, Generic[P]):
             return False
         if not self._owned:
             return self._clock.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
-        targets = self._targets
-        return all(owned.reached(targets.get(owned.partition, 0)) for owned in self._owned.values())
+        return all(owned.reached(self._targets.get(owned.partition, 0)) for owned in self._owned.values())
 
     def _leave(self) -> None:
         """After a failure: give the partitions back at once, and commit nothing."""

@@ -187,19 +187,21 @@ class Past:
         """Every committed message from an offset to the end. Raises ``Undecided`` where that is not all there was."""
         where = TopicPartition(getattr(self._settings.topics, name), self._partition, start)
         self._reader.assign([where])
-        while True:
-            for message in read(self._reader, READ_SECONDS):
-                if message.error() is None:
-                    yield message
-                    continue
-                stable, (_, high) = (
-                    offset_of(message),
-                    self._reader.get_watermark_offsets(where, cached=True),
-                )
-                self._reader.unassign()
-                if stable < self._seen.setdefault(name, high) and not self._own(name, stable):
-                    raise undecided(where, stable)
-                return
+        try:
+            while True:
+                for message in read(self._reader, READ_SECONDS):
+                    if message.error() is None:
+                        yield message
+                        continue
+                    stable, (_, high) = (
+                        offset_of(message),
+                        self._reader.get_watermark_offsets(where, cached=True),
+                    )
+                    if stable < self._seen.setdefault(name, high) and not self._own(name, stable):
+                        raise undecided(where, stable)
+                    return
+        finally:
+            self._reader.unassign()
 
     def _own(self, name: str, offset: int) -> bool:
         """Whether the open transaction that begins at an offset is of a worker of ours that is gone.

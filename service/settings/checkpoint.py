@@ -15,7 +15,7 @@ class CheckpointSettings(Section):
     """When snapshots are taken. The caps (max_overhead, max_bytes_per_second) override the goals (max_replay_seconds, max_age), with a warning."""
 
     max_replay_seconds: float = Field(
-        3, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
+        0.5, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
     )
     max_age: float = Field(
         15, gt=0, description="Longest time without a snapshot of a partition with new records, seconds."
