@@ -308,7 +308,7 @@ def main(
 ) -> None:
     streams = STREAMS
     if quick:
-        sizes, spans, streams = (2_000,), 2, 10
+        sizes, spans, streams = (2_000,), 2, 3
     console = Console()
     if "nulls" in parts or "library" in parts:
         report = Report("null stream", "N", "alarms", "in N", "per N")

@@ -165,9 +165,9 @@ def look_at(
 @click.option(
     "--one-in", type=int, help="Watch the increments too, with at most one false alarm in so many records."
 )
-@click.option("--quick", is_flag=True, help="20 streams, α = .01 alone.")
+@click.option("--quick", is_flag=True, help="5 streams, α = .01 alone.")
 def main(streams: int, games: tuple[str, ...], one_in: int | None, quick: bool) -> None:
-    streams = 20 if quick else streams
+    streams = 5 if quick else streams
     found = {}
     for name in games or GAMES:
         for alpha, length in ((0.01, 60),) if quick else ((0.01, 60), (0.001, 20)):

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -13,7 +13,27 @@ import pytest
 from service import cli as command_line
 from service.errors import SettingsError, UserError
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
 HEAVY = ("river", "confluent_kafka", "numpy", "starlette", "pydantic", "rich")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line as ``_run`` runs it, in this process: where it raised anything but its status the test would fail."""
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name in [name for name in os.environ if name.startswith("EXPLAIN_")]:
+                patch.delenv(name)
+            for name, value in environ.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["explain-sidecar", *arguments])
+            status = _status()
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, captured.out, captured.err)
+
+    return run
 
 
 def _run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -163,8 +183,8 @@ def test_wrong_setting_is_status_2_on_stderr_without_a_traceback() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_run_without_brokers_says_how_to_name_them() -> None:
-    done = _run("run")
+def test_run_without_brokers_says_how_to_name_them(run: Run) -> None:
+    done = run("run")
     assert done.returncode == 2 and "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -178,27 +198,27 @@ def test_run_without_a_key_names_both_remedies_where_the_model_is_stored_by_its_
         assert remedy in done.stderr
 
 
-def test_config_show_prints_value_and_source_of_every_setting(tmp_path: Path) -> None:
+def test_config_show_prints_value_and_source_of_every_setting(tmp_path: Path, run: Run) -> None:
     file = tmp_path / "sidecar.yaml"
     file.write_text("emit: {every: 7}\n")
     environ = {"EXPLAIN_HTTP__TOKEN": "hunter2", "EXPLAIN_SEED": "4"}
-    as_json = _run("--config", str(file), "config", "show", "--json", **environ)
+    as_json = run("--config", str(file), "config", "show", "--json", **environ)
     data = json.loads(as_json.stdout)
     assert data["emit.every"] == {"value": 7, "source": f"file {file}"}
     assert data["seed"] == {"value": 4, "source": "environment EXPLAIN_SEED"}
     assert data["log.level"] == {"value": "info", "source": "default"}
-    table = _run("--config", str(file), "config", "show", **environ)
+    table = run("--config", str(file), "config", "show", **environ)
     lines = {line.split()[0]: line for line in table.stdout.splitlines()}
     assert lines.keys() - {"setting"} == data.keys()
     assert lines["emit.every"].split(maxsplit=2)[1:] == ["7", f"file {file}"]
     assert "hunter2" not in as_json.stdout + table.stdout
 
 
-def test_config_check_makes_the_model() -> None:
-    good = _run("config", "check", "--json", EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier")
+def test_config_check_makes_the_model(run: Run) -> None:
+    good = run("config", "check", "--json", EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier")
     assert good.returncode == 0 and "HoeffdingTreeClassifier" in good.stderr
     assert json.loads(good.stdout)["model.factory"]["value"] == "river.tree:HoeffdingTreeClassifier"
-    bad = _run(
+    bad = run(
         "config",
         "check",
         EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier",
@@ -208,16 +228,16 @@ def test_config_check_makes_the_model() -> None:
     assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
 
 
-def test_config_check_asks_for_the_key_that_run_would_ask_for() -> None:
+def test_config_check_asks_for_the_key_that_run_would_ask_for(run: Run) -> None:
     foreign = {"EXPLAIN_MODEL__FACTORY": "river.naive_bayes:GaussianNB"}
-    refused = _run("config", "check", **foreign)
+    refused = run("config", "check", **foreign)
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
     assert "checkpoint.hmac_key_file is not set" in refused.stderr and "GaussianNB" in refused.stderr
-    accepted = _run("config", "check", EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true", **foreign)
+    accepted = run("config", "check", EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true", **foreign)
     assert accepted.returncode == 0 and "learns by its own code" in accepted.stderr
 
 
-def test_config_check_refuses_schema_files_that_run_would_refuse(tmp_path: Path) -> None:
+def test_config_check_refuses_schema_files_that_run_would_refuse(tmp_path: Path, run: Run) -> None:
     (tmp_path / "bad.avsc").write_text('{"type": "long"}')
     for section, more in (
         ("RECORD", {}),
@@ -229,7 +249,7 @@ def test_config_check_refuses_schema_files_that_run_would_refuse(tmp_path: Path)
                 f"EXPLAIN_{section}__FRAMING": "none",
                 f"EXPLAIN_{section}__SCHEMA_FILE": str(tmp_path / file),
             }
-            refused = _run("config", "check", **environ, **more)
+            refused = run("config", "check", **environ, **more)
             assert refused.returncode == 2 and "Traceback" not in refused.stderr
             assert (
                 f"{section.lower().replace('__', '.')}.schema_file" in refused.stderr
