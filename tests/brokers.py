@@ -1,7 +1,20 @@
-"""What the brokers of the tests are started with."""
+"""What the brokers of the tests are started with, and how long a test waits for one."""
+
+import time
+from collections.abc import Callable
+
+WAIT_SECONDS = 60
 
 BRIEF_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """For a broker that is killed: it may register again only when its old session is over; the default is 9 s."""
 
 LONG_SESSION = {"broker.session.timeout.ms": "120000"}
 """For one that lives on: a machine that keeps it waiting does not shut it out. While it is out no topic can be created."""
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    """Whether the condition has come to hold in time."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (held := condition()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return held

@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from explain_client import (
     ChainError,
@@ -27,6 +27,7 @@ from explain_client import (
 )
 from service.broker.embedded import Broker
 from service.fold.partition import PartitionState
+from tests.brokers import wait_for
 from tests.folds import fold, settings, values
 
 Name = Callable[[str], str]
@@ -57,6 +58,15 @@ class Topic:
             self.producer.commit_transaction()
         else:
             self.producer.abort_transaction()
+        assert wait_for(
+            lambda: self._end(partition, "READ_COMMITTED") == self._end(partition, "READ_UNCOMMITTED")
+        )
+
+    def _end(self, partition: int, isolation: str) -> int:
+        """The end is another one for readers of committed records until Kafka has marked how a transaction ended."""
+        asked = {TopicPartition(self.name, partition): OffsetSpec.latest()}
+        (end,) = self.admin.list_offsets(asked, isolation_level=IsolationLevel[isolation]).values()
+        return end.result().offset
 
     def read(self, **arguments: object) -> list[bytes]:
         with Explanations(self.servers, self.name, follow=False, **arguments) as stream:  # type: ignore[arg-type]

@@ -18,9 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from service.broker.embedded import Broker
 from service.broker.jars import KAFKA_VERSION, kafka_jars
 from service.errors import UserError
-from tests.brokers import BRIEF_SESSION
-
-WAIT_SECONDS = 60
+from tests.brokers import BRIEF_SESSION, WAIT_SECONDS, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +62,6 @@ def consume(broker: Broker, topic: str) -> list[tuple[bytes, bytes]]:
             found.append((message.key(), message.value()))
     consumer.close()
     return found
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (held := condition()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return held
 
 
 def is_alive(pid: int) -> bool:
