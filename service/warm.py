@@ -6,6 +6,7 @@ It must run in the workers' environment: the machine code is for the processor t
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,12 +16,17 @@ from typing import Literal
 from explain_core.compiling import AVAILABLE
 from explain_core.losses import Task
 from service.broker.jars import cache_folder
+from service.errors import UserError
 from service.settings import Settings, load_settings
 
 
 def warm_up(settings: Settings) -> None:
     """Compile what these settings need: processes that ask at the same time share the parts out, and wait for each other's."""
-    folder, theirs = cache_folder(), []
+    try:
+        folder = cache_folder()
+    except UserError:
+        folder = Path(os.devnull)  # nothing can be made in it: everybody compiles everything
+    theirs = []
     for name, part in _parts(settings):
         with _turn(folder, name) as first:
             if first:

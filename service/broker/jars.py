@@ -29,7 +29,11 @@ _TIMEOUT_SECONDS = 30
 
 
 def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "explanation-sidecar"
+    """Raises ``UserError`` where this user has no home directory, and nobody says where else."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "explanation-sidecar"
+    except RuntimeError:
+        raise UserError("this user has no home directory to keep a cache in; set XDG_CACHE_HOME") from None
 
 
 def kafka_jars(version: str = KAFKA_VERSION, cache: Path | None = None) -> list[Path]:

@@ -69,3 +69,16 @@ def test_a_folder_that_cannot_be_written_to_keeps_nobody_out() -> None:
     nowhere = Path("/dev/null/nowhere")
     with warm._turn(nowhere, "model") as first, warm._turn(nowhere, "model") as second:
         assert first and second
+
+
+def test_whoever_has_no_home_directory_compiles_everything_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    compiled: list[str] = []
+    monkeypatch.setattr(warm, "_parts", lambda _: [("a", lambda: compiled.append("a"))])
+    warm.warm_up(Settings())
+    assert compiled == ["a"]
