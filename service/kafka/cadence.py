@@ -41,15 +41,16 @@ class Cadence:
         return self._seconds / max(self._clock.monotonic() - self._started, 1e-9)
 
     def due(self, running: Sequence[OwnedPartition]) -> list[OwnedPartition]:
-        """The partitions to snapshot now: those with the longest replays while all replays together are too long, and old ones.
+        """The partitions to snapshot now: old ones, and while all replays together are too long, those with the greatest product of
+        replay and age.
 
-        Partitions with like records come to be saved in turns: to keep their sum below a bound takes half the snapshots that it
-        takes if all are saved at once.
+        In that order the sum of the replays stays below a bound with the fewest snapshots: each partition's interval becomes inversely
+        proportional to the root of its load. By their replays alone, partitions with few records would never be saved where a cap binds.
         """
         settings, now = self._settings, self._clock.monotonic()
         replay = sum(owned.fold_seconds for owned in running)
         wanted = []
-        for owned in sorted(running, key=lambda owned: -owned.fold_seconds):
+        for owned in sorted(running, key=lambda owned: owned.fold_seconds * (owned.snapshot_at - now)):
             old = now - owned.snapshot_at > settings.max_age
             if owned.location is not None and owned.unsaved and (old or replay > settings.max_replay_seconds):
                 wanted.append(owned)
