@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from river import dummy, linear_model
+from river import dummy
 
 from explain_core.importance.base import IncrementalEstimator
-from explain_core.learners.linear import linear_learner
+from explain_core.learners.arrays import Arrays
+from explain_core.learners.base import Learner
 from explain_core.losses import Loss, Prediction
 from explain_core.models import Row
 from explain_core.players import Players
 from explain_core.smoothing import Array
+from explain_core.state import Block, array
 from service.fold.metrics import PartitionMetric
 
 overconfident = Loss("overconfident", "probabilities", lambda y, p: max(0.0, max(p.values()) - p.get(y, 0.0)))
@@ -42,10 +44,36 @@ class Absent(IncrementalEstimator):
         )
 
 
+class Shares(Learner):
+    """Predicts how frequent each label was, from arrays that no compiled code knows."""
+
+    kind = "shares"
+
+    def __init__(self, model: Any, task: Any) -> None:
+        super().__init__(model, task)
+        self.arrays = Arrays(counts=np.zeros(0))
+
+    def encoded(self, x: Row) -> Array:
+        return self.columns.row(x)
+
+    def predict(self, x: Row) -> Prediction:
+        self.encoded(x)
+        counts = self.arrays["counts"]
+        return dict(zip(self.labels, (counts / (counts.sum() or 1.0)).tolist(), strict=True))
+
+    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        counts = np.zeros(max(self.code(y) + 1, len(self.labels)))
+        counts[: len(self.arrays["counts"])] = self.arrays["counts"]
+        counts[self.codes[y]] += weight
+        self.arrays["counts"] = counts
+
+    def _stored(self) -> dict[str, Array]:
+        return {"counts": self.arrays["counts"]}
+
+    def _adopt(self, blocks: dict[str, Block]) -> None:
+        self.arrays["counts"] = array(self.kind, blocks["counts"], "<f8", (len(self.labels),))
+
+
 def family(model: Any, task: Any) -> Any:
     """A learner for a model that none is built in for."""
-    return (
-        linear_learner(linear_model.LogisticRegression(), task)
-        if isinstance(model, dummy.NoChangeClassifier)
-        else None
-    )
+    return Shares(model, task) if isinstance(model, dummy.PriorClassifier) else None

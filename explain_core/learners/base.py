@@ -36,6 +36,8 @@ class Learner(Model):
 
     kind: ClassVar[str]
     """Names the family in snapshots and metadata."""
+    compiled: ClassVar[bool] = False
+    """Whether compiled code explains it from its arrays; else its predictions are asked for one by one."""
 
     columns: Columns
     arrays: Arrays
@@ -64,8 +66,8 @@ class Learner(Model):
         raise NotImplementedError
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Predictions of rows of ``columns``, rows × classes in ``order``; None where only single predictions tell the order."""
-        raise NotImplementedError
+        """Predictions of rows of ``columns``, rows × classes in ``order``; None where it can only predict records one by one."""
+        return None
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         raise NotImplementedError

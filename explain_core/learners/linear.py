@@ -28,6 +28,7 @@ class LinearLearner(Learner):
     """
 
     kind = "linear"
+    compiled = True
 
     def __init__(self, model: Any, task: Task, plan: Plan) -> None:
         super().__init__(model, task)

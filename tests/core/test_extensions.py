@@ -56,7 +56,7 @@ def test_an_estimator_s_own_parameter_reaches_it() -> None:
 @pytest.mark.parametrize(
     ("explainer", "error", "message"),
     [
-        ({"kind": "shap"}, SettingsError, "'shap' is not one of ipfi, isage; name one of these, or a class"),
+        ({"kind": "shap"}, SettingsError, "'shap' is not one of ipfi, isage"),
         ({"kind": "ipfi", "params": {"times": 2}}, SettingsError, "are for a class of yours, and ipfi is none"),
         ({"kind": "tests.extensions:Nothing"}, UserError, "names no class that extends explain_core's IncrementalEstimator"),
         ({"kind": "tests.extensions:family"}, UserError, "names no class that extends explain_core's IncrementalEstimator"),
@@ -74,12 +74,21 @@ def test_what_cannot_be_used_is_said_with_its_remedy(
     assert message in str(caught.value)
 
 
-def test_a_family_of_learners_is_asked_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = dummy.NoChangeClassifier()
+def test_a_learner_of_a_family_of_a_user_s_is_explained_and_survives_restarts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = dummy.PriorClassifier()
     assert choice.learner_of(model, "classification") is None
     monkeypatch.setattr(choice, "FAMILIES", [*choice.FAMILIES, "tests.extensions:family"])
     learner = choice.learner_of(model, "classification")
-    assert learner is not None and learner.kind == "linear"
+    assert learner is not None and learner.kind == "shares"
+    driver = FoldDriver(
+        {"model.factory": "river.dummy:PriorClassifier", "drift.enabled": True, "drift.window": 200}
+    )
+    driver.send(records(600))
+    assert driver.explanations[-1].importance("ipfi").top(1)[0][1].value == 0.0  # it uses no feature
+    assert driver.drifts
+    driver.verify(every=150)
 
 
 def test_a_metric_of_a_user_s_is_reported_and_served() -> None:
