@@ -146,13 +146,15 @@ def read_pair(
 
 def read(name: str, data: Any, label: str | None, task: Task) -> Window:
     """The window of a sequence of (record, truth); or, with the name of the label, of columns (a mapping or a data frame)
-    or of a sequence of records.
+    or of a sequence of records. A ``Window`` is taken as it is.
 
     Raises ``ValueError`` where there are fewer than two rows, a label is missing, or columns differ in length.
     """
-    if hasattr(data, "columns") and hasattr(data, "iloc"):
+    if not isinstance(data, Window) and hasattr(data, "columns") and hasattr(data, "iloc"):
         data = {str(column): data[column].to_numpy() for column in data.columns}
-    if isinstance(data, Mapping):
+    if isinstance(data, Window):
+        window = replace(data, name=name)
+    elif isinstance(data, Mapping):
         window = _from_columns(name, data, label)
     elif label is not None:
         window = _from_columns(name, _columns(name, data), label)

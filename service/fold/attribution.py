@@ -12,35 +12,26 @@ from explain_core.models import Model
 from explain_core.random import derive_seed
 from explain_core.state import Unpack
 from service.fold.models import ModelData, load_model, model_data, restored_model, trusted_modules
+from service.fold.rows import Rows
 from service.fold.sizes import HEADROOM
 from service.pickles.codec import dumps, loads
 from service.settings import Settings
 
-Rows = list[tuple[dict[str, Any], Any, float, str | None]]
-"""Records, truths, the model's loss on each before it learnt from it, and the version of the model that served it."""
-
 
 def window_content(
-    number: int,
-    records: int,
-    first: tuple[int, int],
-    last: tuple[int, int],
-    *,
-    late: int,
-    version: str | None,
-    of_other_versions: int,
+    number: int, rows: Rows, *, records: int, late: int, version: str | None, of_other_versions: int
 ) -> dict[str, Any]:
-    """``baseline`` or ``target`` of a drift message; ``first`` and ``last`` are offset and event time of its first and last record."""
+    """``baseline`` or ``target`` of a drift message; ``rows`` are from its first record to its last."""
     return {
         "number": number,
         "records": records,
         "late": late,
         "version": version,
         "of_other_versions": of_other_versions,
-        "first_offset": first[0],
-        "last_offset": last[0],
-        "first_timestamp": first[1],
-        "last_timestamp": last[1],
+        "first_offset": rows.offsets[0],
+        "last_offset": rows.offsets[-1],
+        "first_timestamp": rows.timestamps[0],
+        "last_timestamp": rows.timestamps[-1],
     }
 
 
@@ -82,11 +73,12 @@ class Attribution:
         drift = self._settings
         try:
             change = dbshap(
-                *([(x, y) for x, y, _, _ in rows] for rows in (baseline, target)),
+                baseline.window(),
+                target.window(),
                 hypothesis=hypothesis,
                 loss=self.loss,
                 factorisation=drift.groups or drift.factorisation,
-                prequential=([loss for _, _, loss, _ in baseline], [loss for _, _, loss, _ in target]),
+                prequential=(baseline.losses, target.losses),
                 max_cells=drift.max_cells,
                 max_samples=drift.max_samples,
                 bootstrap=drift.bootstrap,

@@ -9,30 +9,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-import orjson
-
 from explain_core.alarms.causes import OPEN
 from explain_core.losses import Prediction
 from explain_core.models import Model
-from explain_core.state import Count, State, StateError, Unpack, Value, check
-from service.fold.attribution import Attribution, Rows, window_content
-from service.fold.drift_windows import check_rows
+from explain_core.state import Count, State, Unpack, check
+from service.fold.attribution import Attribution, window_content
 from service.fold.models import ModelData
 from service.fold.records import Sample
+from service.fold.rows import Rows
 from service.settings import Settings
 
 CHUNKS = 4
 """Chunks of a window: as many models are kept for it."""
 
-Kept = tuple[int, int, dict[str, Any], Any, float, str | None]
-"""Offset and event time, and what ``Rows`` have of a record."""
-
-STORED = list[tuple[int, int, dict[str, Value], Value, float, str | None]]
-
 
 class ChunkData(State, frozen=True):
-    """Consecutive records in a snapshot: ``rows`` is JSON, ``STORED``; ``model`` is from before the first of them."""
+    """Consecutive records in a snapshot: ``rows`` is what ``Rows.pack`` returns, ``model`` is from before the first of them."""
 
     model: ModelData | None
     rows: bytes
@@ -49,20 +41,19 @@ class RecentData(State, frozen=True):
 class _Chunk:
     """``rows`` are packed once the chunk is full."""
 
-    def __init__(self, model: ModelData | None, rows: list[Kept]) -> None:
+    def __init__(self, model: ModelData | None, rows: Rows) -> None:
         self.model = model
-        self.rows: list[Kept] | bytes = rows
+        self.rows: Rows | bytes = rows
         self.records = len(rows)
 
-    def read(self) -> list[Kept]:
-        return orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
+    def read(self) -> Rows:
+        return Rows.unpacked(self.rows) if isinstance(self.rows, bytes) else self.rows
 
     def close(self) -> None:
         self.rows = self.state().rows
 
     def state(self) -> ChunkData:
-        packed = self.rows if isinstance(self.rows, bytes) else orjson.dumps(self.rows)
-        return ChunkData(self.model, packed)
+        return ChunkData(self.model, self.rows if isinstance(self.rows, bytes) else self.rows.pack())
 
 
 class Recent:
@@ -85,14 +76,14 @@ class Recent:
         if not chunks or chunks[-1].records == self._size:
             if chunks:
                 chunks[-1].close()
-            chunks.append(_Chunk(self._attribution.freeze(model, self._fresh), []))
+            chunks.append(_Chunk(self._attribution.freeze(model, self._fresh), Rows()))
             self._fresh = False
             if sum(chunk.records for chunk in chunks[1:]) >= 2 * self._window:
                 del chunks[0]
         last = chunks[-1]
-        assert isinstance(last.rows, list)
+        assert isinstance(last.rows, Rows)
         loss = self._attribution.loss(y, prediction)
-        last.rows.append((offset, sample.timestamp, sample.x, y, loss, sample.version))
+        last.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
         last.records += 1
 
     def attributed(
@@ -114,17 +105,18 @@ class Recent:
         return found
 
     def _answer(self, alarm: dict[str, Any], onset: int, version: str | None, model: Model) -> dict[str, Any]:
-        rows: list[Kept] = []
-        others: list[int] = []
+        rows, others = Rows(), []
         starts: list[tuple[int, ModelData | None]] = []
         for chunk in self._chunks:
             starts.append((len(rows), chunk.model))
-            for row in chunk.read():
-                if row[5] == version:
-                    rows.append(row)
-                else:
-                    others.append(row[0])
-        cut = next(at for at, row in enumerate(rows) if row[0] >= onset)
+            kept = chunk.read()
+            rows.extend(kept, [i for i, served in enumerate(kept.versions) if served == version])
+            others += [
+                offset
+                for offset, served in zip(kept.offsets, kept.versions, strict=True)
+                if served != version
+            ]
+        cut = next(at for at, kept_offset in enumerate(rows.offsets) if kept_offset >= onset)
         begin, end = max(0, cut - self._window), min(len(rows), cut + self._window)
         hypothesis: Model | tuple[Model, Model] = model
         if not self._static:
@@ -142,9 +134,9 @@ class Recent:
                 "sentence": f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window",
                 "change": None,
             }
-        before, since = rows[begin:cut], rows[cut:end]
+        before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))
         names = f"the {len(before):,} records before offset {onset}", f"the {len(since):,} from there on"
-        content = self._attribution.content(_rows(before), _rows(since), hypothesis, names, number + 1)
+        content = self._attribution.content(before, since, hypothesis, names, number + 1)
         sides = {
             "baseline": _side(number, before, others),
             "target": _side(number + 1, since, others),
@@ -160,16 +152,13 @@ class Recent:
         check(len(data.chunks) <= 2 * CHUNKS + 4, "recent records: too many chunks")
         last = -1
         for at, stored in enumerate(data.chunks):
-            try:
-                rows: Any = msgspec.json.decode(stored.rows, type=STORED)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise StateError(f"recent records: {error}") from None
-            check_rows(_rows(rows), self._task, classes)
-            for offset, *_ in rows:
-                check(offset > last, "recent records: not in the order of their offsets")
-                last = offset
+            rows = Rows.restored(stored.rows, self._task, classes)
+            check(
+                len(rows) > 0 and rows.offsets[0] > last, "recent records: not in the order of their offsets"
+            )
+            last = rows.offsets[-1]
             newest = at == len(data.chunks) - 1
-            check(0 < len(rows) <= self._size, "recent records: a chunk of another size")
+            check(len(rows) <= self._size, "recent records: a chunk of another size")
             check(newest or len(rows) == self._size, "recent records: a chunk that is not full")
             if stored.model is not None:
                 self._attribution.thaw(stored.model, unpack)
@@ -182,15 +171,9 @@ class Recent:
         self._attributions, self._causes = data.attributions, list(data.causes)
 
 
-def _side(number: int, rows: list[Kept], others: list[int]) -> dict[str, Any]:
+def _side(number: int, rows: Rows, others: list[int]) -> dict[str, Any]:
     """One side of the onset in a drift message; ``others`` are offsets of records that other versions of the model served."""
-    first, last = rows[0], rows[-1]
-    between = sum(first[0] <= offset <= last[0] for offset in others)
-    version = first[5]
+    between = sum(rows.offsets[0] <= offset <= rows.offsets[-1] for offset in others)
     return window_content(
-        number, len(rows), first[:2], last[:2], late=0, version=version, of_other_versions=between
+        number, rows, records=len(rows), late=0, version=rows.versions[0], of_other_versions=between
     )
-
-
-def _rows(kept: list[Kept]) -> Rows:
-    return [row[2:] for row in kept]

@@ -13,36 +13,28 @@ period: a new window begins with the next record, wherever it is.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-import orjson
-
 from explain_core.losses import Prediction
 from explain_core.models import Model
-from explain_core.state import Count, State, StateError, Unpack, Value, check, check_row
-from service.fold.attribution import Attribution, Rows, window_content
+from explain_core.state import Count, State, Unpack, check
+from service.fold.attribution import Attribution, window_content
 from service.fold.models import ModelData
 from service.fold.records import Sample
+from service.fold.rows import Rows
 from service.settings import Settings
-
-STORED_ROWS = list[tuple[dict[str, Value], Value, float, str | None]]
-"""``Rows``, as JSON may hold them."""
 
 
 class WindowData(State, frozen=True):
-    """A window in a snapshot; ``rows`` is JSON, ``STORED_ROWS``."""
+    """A window in a snapshot; ``rows`` is what ``Rows.pack`` returns."""
 
     number: Count
     model: ModelData | None
     period: int
     late: Count
     rows: bytes
-    first: tuple[int, int]
-    last: tuple[int, int]
 
 
 class WindowsData(State, frozen=True):
@@ -59,39 +51,29 @@ class Window:
         self.number = number
         self.model = model
         self.period = period
-        self.records = 0
         self.late = 0
-        self.rows: Rows | bytes = []
         self.versions: Counter[str | None] = Counter()
-        self.first: tuple[int, int] = (0, 0)
-        self.last: tuple[int, int] = (0, 0)
+        self._rows: Rows | bytes = Rows()
 
     def state(self) -> WindowData:
-        packed = self.rows if isinstance(self.rows, bytes) else orjson.dumps(self.rows)
-        return WindowData(self.number, self.model, self.period, self.late, packed, self.first, self.last)
+        packed = self._rows if isinstance(self._rows, bytes) else self._rows.pack()
+        return WindowData(self.number, self.model, self.period, self.late, packed)
 
     @classmethod
     def restored(cls, data: WindowData, task: str, classes: int) -> Window:
-        """The window of a stored state, with its rows still to be added. Raises ``StateError`` where they are invalid."""
-        try:
-            rows = msgspec.json.decode(data.rows, type=STORED_ROWS)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StateError(f"windows: rows: {error}") from None
-        check_rows(rows, task, classes)
+        """The window of a stored state. Raises ``StateError`` where its rows are invalid."""
         window = cls(data.number, data.model, data.period)
-        window.late, window.first, window.last = data.late, data.first, data.last
-        window.records, window.rows = len(rows), list(rows)
-        window.versions = Counter(version for *_, version in rows)
+        rows = Rows.restored(data.rows, task, classes)
+        window.late, window._rows, window.versions = data.late, rows, Counter(rows.versions)
         return window
 
-    def add(self, offset: int, sample: Sample, y: Any, loss: float) -> None:
-        assert isinstance(self.rows, list)
-        self.rows.append((sample.x, y, loss, sample.version))
+    def add(self, offset: int, sample: Sample, y: Any, loss: float) -> int:
+        """Returns the number of records."""
+        rows = self._rows
+        assert isinstance(rows, Rows)
+        rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
         self.versions[sample.version] += 1
-        self.last = (offset, sample.timestamp)
-        if not self.records:
-            self.first = self.last
-        self.records += 1
+        return len(rows.offsets)
 
     @property
     def version(self) -> str | None:
@@ -105,34 +87,23 @@ class Window:
 
     def close(self) -> None:
         """Make it small: the rows wait as bytes for the end of the next window."""
-        self.rows = orjson.dumps(self.rows)
+        if isinstance(self._rows, Rows):
+            self._rows = self._rows.pack()
 
-    def read(self) -> Rows:
-        """The rows that ``version`` served."""
-        rows: Rows = orjson.loads(self.rows) if isinstance(self.rows, bytes) else self.rows
-        return rows if len(self.versions) < 2 else [row for row in rows if row[3] == self.version]
-
-    def content(self) -> dict[str, Any]:
-        """The window in a drift message."""
-        served = self.versions[self.version]
-        return window_content(
+    def read(self) -> tuple[Rows, dict[str, Any]]:
+        """The rows that ``version`` served, and the window in a drift message."""
+        rows = self._rows if isinstance(self._rows, Rows) else Rows.unpacked(self._rows)
+        most = self.version
+        served = [i for i, version in enumerate(rows.versions) if version == most]
+        content = window_content(
             self.number,
-            served,
-            self.first,
-            self.last,
+            rows,
+            records=len(served),
             late=self.late,
-            version=self.version,
-            of_other_versions=self.records - served,
+            version=most,
+            of_other_versions=len(rows) - len(served),
         )
-
-
-def check_rows(rows: Rows, task: str, classes: int) -> None:
-    """Raise ``StateError`` for rows that the decoder would not have let pass."""
-    for x, y, loss, _ in rows:
-        check_row("windows", x)
-        check(math.isfinite(loss), "windows: a loss that is not finite")
-        numeric = isinstance(y, int | float) and not isinstance(y, bool)
-        check(numeric and (task == "regression" or y in range(classes)), f"windows: a truth {y!r}")
+        return rows.take(served), content
 
 
 class Windows:
@@ -147,7 +118,8 @@ class Windows:
         self._versions = versions
         self.current: Window | None = None
         self.baseline: Window | None = None
-        self._settings = settings.drift
+        self._size = settings.drift.window
+        self._period = int(1_000 * settings.drift.period) if settings.drift.period else 0
         self._attribution = Attribution(settings, seed, model_seed)
         self._static = settings.model.static
         self._task = settings.model.task
@@ -167,7 +139,7 @@ class Windows:
             if window is not None and window.model is not None:
                 self._attribution.thaw(window.model, unpack)
         if self.baseline is not None:
-            check(self.baseline.records > 0, "windows: a closed one without records")
+            check(bool(self.baseline.versions), "windows: a closed one without records")
             self.baseline.close()
 
     @property
@@ -175,52 +147,37 @@ class Windows:
         """The versions of the model that served the records of both windows."""
         return {version for window in (self.current, self.baseline) if window for version in window.versions}
 
-    def before(self, sample: Sample, model: Model) -> dict[str, Any] | None:
-        """Note a record before the model learns from it; returns the message of the window that it ends, if any."""
-        period = self._settings.period
-        now = sample.timestamp // int(1_000 * period) if period else 0
-        ended, current = None, self.current
-        if current is not None and (now > current.period or current.late > self._settings.window):
-            ended, current = self._end(current, model), None
-        if current is None:
-            self._begin(model, now)
-        return ended
-
-    def add(
+    def fold(
         self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model
-    ) -> dict[str, Any] | None:
-        """Add a record; returns the window's message if the window is now complete."""
-        current, period = self.current, self._settings.period
-        assert current is not None
-        if period and sample.timestamp // int(1_000 * period) < current.period:
+    ) -> list[dict[str, Any]]:
+        """Add a record before the model learns from it; returns the messages of the window that ends before it, and of the one it ends."""
+        current, period, size = self.current, self._period, self._size
+        now = sample.timestamp // period if period else 0
+        found: list[dict[str, Any]] = []
+        if current is not None and (now > current.period or current.late > size):
+            found += self._end(current, model)
+            current = None
+        if current is None:
+            number = self.baseline.number + 1 if self.baseline else 0
+            # The first window's model has learnt from nothing: it has no change to report.
+            self.current = current = Window(number, self._attribution.freeze(model, number == 0), now)
+        if now < current.period:
             current.late += 1
-            return None
-        current.add(offset, sample, y, self._attribution.loss(y, prediction))
-        return self._end(current, model) if current.records == self._settings.window else None
+        elif current.add(offset, sample, y, self._attribution.loss(y, prediction)) == size:
+            found += self._end(current, model)
+        return found
 
-    def _begin(self, model: Model, period: int) -> None:
-        number = self.baseline.number + 1 if self.baseline else 0
-        # The first window's model has learnt from nothing: it has no change to report.
-        self.current = Window(number, self._attribution.freeze(model, number == 0), period)
-
-    def _end(self, window: Window, model: Model) -> dict[str, Any] | None:
-        baseline, content = self.baseline, None
+    def _end(self, window: Window, model: Model) -> list[dict[str, Any]]:
+        """Close the window; returns why the risk changed, if that can be known."""
+        baseline, found = self.baseline, []
         if baseline is not None and (self._static or baseline.model is not None):
-            content = {
-                "baseline": baseline.content(),
-                "target": window.content(),
-                "alarm": None,
-                **self._attribution.content(
-                    baseline.read(),
-                    window.read(),
-                    self._hypothesis(baseline, window, model),
-                    (baseline.name, window.name),
-                    window.number,
-                ),
-            }
+            (before, first), (after, second) = baseline.read(), window.read()
+            hypothesis, names = self._hypothesis(baseline, window, model), (baseline.name, window.name)
+            content = self._attribution.content(before, after, hypothesis, names, window.number)
+            found = [{"baseline": first, "target": second, "alarm": None, **content}]
         window.close()
         self.baseline, self.current = window, None
-        return content
+        return found
 
     def _hypothesis(self, baseline: Window, target: Window, model: Model) -> Model | tuple[Model, Model]:
         if self._versions is not None and baseline.version is not None and target.version is not None:

@@ -230,14 +230,12 @@ class PartitionState:
     ) -> list[Content]:
         """Returns why the risk changed, for each drift window that the record ends, the alarms, and what these ask for: mostly none."""
         windows, model = self.windows, self.explained.model
-        changes: list[dict[str, Any] | None] = []
         explained = self.explained.explains
         if self.challenger is not None:
             self.challenger.align()
         prediction = self.explained.explain(x, y)
         challenger_prediction = self.challenger.explain(x, y) if self.challenger else None
-        if windows is not None:
-            changes = [windows.before(sample, model), windows.add(offset, sample, y, prediction, model)]
+        changes = windows.fold(offset, sample, y, prediction, model) if windows is not None else []
         if self.recent is not None:
             self.recent.add(offset, sample, y, prediction, model)
         losses = self.explained.learn(x, y, sample.weight, prediction, served)
@@ -256,7 +254,7 @@ class PartitionState:
             if self.versions.kept:
                 self.versions.keep(windows.named if windows else ())
         self.fold_digest = hashlib.blake2b(self.fold_digest + traced, digest_size=16).digest()
-        contents: list[Content] = [("drift", "drift/1", change) for change in changes if change is not None]
+        contents: list[Content] = [("drift", "drift/1", change) for change in changes]
         contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
         if alarms and self.recent is not None:
             attributed = self.recent.attributed(alarms, self.chains["alarms"].seq, offset, model)

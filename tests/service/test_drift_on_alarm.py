@@ -7,6 +7,7 @@ from explain_client.messages import Alarm, Drift
 from explain_core.drift import RiskChange
 from explain_core.state import StateError
 from service.errors import SettingsError
+from service.fold.rows import Rows
 from service.settings import load_settings
 from tests.folds import fold, fold_with_restores, new_state
 from tests.service.test_alarms import EARLY, ONE, STATIC
@@ -100,7 +101,7 @@ def test_no_more_records_are_kept_than_two_windows_and_a_chunk():
     state = new_state(**sections(model=STATIC, drift={**ASKED, "window": 40}))
     for start in range(0, 300, 50):
         fold(state, stream(50, seed=start))
-        kept = sum(len(msgspec.json.decode(chunk.rows)) for chunk in state.state(bytes).recent.chunks)
+        kept = sum(len(Rows.unpacked(chunk.rows)) for chunk in state.state(bytes).recent.chunks)
         assert kept <= 2 * 40 + 10
     assert kept >= 2 * 40
 
@@ -108,10 +109,10 @@ def test_no_more_records_are_kept_than_two_windows_and_a_chunk():
 @pytest.mark.parametrize(
     "rows",
     [
-        b"[[0,0,{},0,NaN,null]]",
-        b"[[0,0,{},7,0.5,null],[1,0,{},0,0.5,null]]",
-        b"[[0,0,{},0,0.5,null]]",  # not full, and not the newest
-        b"[[9,0,{},0,0.5,null],[8,0,{},0,0.5,null]]",
+        b"[[[0,[],[]]],[0],[0],[7],[0.5],[null]]",  # no such class
+        b"[[[0,[],[]]],[0],[0],[0],[0.5],[null]]",  # not full, and not the newest
+        b"[[[0,[],[]]],[9,11],[0,0],[0,0],[0.5,0.5],[null,null]]",  # the next chunk begins before it ends
+        b"[[],[],[],[],[],[]]",
         b"{",
     ],
 )
