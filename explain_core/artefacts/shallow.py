@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.artefacts import kernels
+from explain_core.compiling import AVAILABLE
 
 if TYPE_CHECKING:
     from explain_core.artefacts.ensemble import Ensemble, Tree
@@ -17,9 +18,13 @@ MAX_LEAVES = 64
 
 
 def fits(ensemble: Ensemble) -> bool:
-    """Whether the leaves of each tree are bits of a word, and leaves of several numbers are all added to the same outputs."""
-    return all(np.count_nonzero(tree.left < 0) <= MAX_LEAVES for tree in ensemble.trees) and (
-        ensemble.trees[0].values.shape[1] == 1 or len({tree.output for tree in ensemble.trees}) == 1
+    """Whether the leaves of each tree are bits of a word, which only compiled code counts, and leaves of several numbers are all added to
+    the same outputs.
+    """
+    return (
+        AVAILABLE
+        and all(np.count_nonzero(tree.left < 0) <= MAX_LEAVES for tree in ensemble.trees)
+        and (ensemble.trees[0].values.shape[1] == 1 or len({tree.output for tree in ensemble.trees}) == 1)
     )
 
 

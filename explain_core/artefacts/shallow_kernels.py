@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core import types  # type: ignore[import-untyped, unused-ignore]
-from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
 
 from explain_core.artefacts.kernels import (
     BASE,
@@ -30,7 +28,7 @@ from explain_core.artefacts.kernels import (
     finish,
     goes_right_by_flags,
 )
-from explain_core.compiling import compiled, inlined, inner
+from explain_core.compiling import AVAILABLE, compiled, inlined, inner
 from explain_core.kernels import put
 from explain_core.learners.arrays import f4, f8, held, held_integers, i8, u4, u8
 
@@ -51,16 +49,19 @@ TOGETHER = 4
 """Rows whose leaves are added up in one loop: a sum has to wait for its last addition, others use the time."""
 
 
-def _lowest(typing: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set, as numba has it compiled."""
+if AVAILABLE:
+    from numba.core import types  # type: ignore[import-untyped, unused-ignore]
+    from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+    def _lowest(typing: Any, word: Any) -> Any:
+        """The place of the lowest bit that is set, as numba has it compiled."""
 
-    return types.uint64(types.int64), generate  # type: ignore[no-untyped-call, unused-ignore]
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
+        return types.uint64(types.int64), generate  # type: ignore[no-untyped-call, unused-ignore]
 
-lowest: Any = intrinsic(_lowest)
+    lowest: Any = intrinsic(_lowest)
 
 
 @inlined
