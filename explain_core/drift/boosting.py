@@ -94,14 +94,14 @@ def _deviance(state: Any, target: Any, weights: Any, kinds: Any, product: Any, o
 def _add(codes: Any, depth: int, feature: Any, threshold: Any, value: Any, odds: bool, state: Any) -> None:
     """Add the tree's prediction to that of each row, or multiply the odds by it."""
     for i in range(len(codes)):
-        at = 0
-        for level in range(depth):
-            node = 2**level - 1 + at
-            at = 2 * at + (1 if codes[i, feature[node]] > threshold[node] else 0)
+        node = 0
+        for _ in range(depth):
+            node = 2 * node + 1 + (1 if codes[i, feature[node]] > threshold[node] else 0)
+        leaf = node - len(feature)
         if odds:
-            state[i] *= value[at]
+            state[i] *= value[leaf]
         else:
-            state[i] += value[at]
+            state[i] += value[leaf]
 
 
 @inner
@@ -125,9 +125,10 @@ def _split(sums: Any, node: int, feature: Any, threshold: Any) -> None:
             if n - left_n < LEAST:
                 break
             right_g = g - left_g
-            gain = left_g * left_g / (left_h + SHRINKAGE) + right_g * right_g / (h - left_h + SHRINKAGE)
-            if gain > best:
-                best = gain
+            left, right = left_h + SHRINKAGE, h - left_h + SHRINKAGE
+            gain = left_g * left_g * right + right_g * right_g * left
+            if gain > best * left * right:
+                best = gain / (left * right)
                 feature[node] = j
                 threshold[node] = code
 
