@@ -42,8 +42,9 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
     data: bytes
 
 
+BOUNDS = {"|i1": 2**7, "<i2": 2**15, "<i4": 2**31}
 NARROWER = {"<i8": ("|i1", "<i2", "<i4"), "<i4": ("|i1", "<i2")}
-"""The types in which integers of a type may be stored."""
+"""The types in which integers of a type may be stored; they hold those from minus their bound to below it."""
 
 
 def block(array: NDArray[Any]) -> Block:
@@ -53,12 +54,8 @@ def block(array: NDArray[Any]) -> Block:
     (Block(dtype='|i1', shape=[2], data=b'\\x03\\x04'), dtype('int64'))
     """
     if array.size and array.dtype.str in NARROWER:
-        low, high = array.min(), array.max()
-        fitting = (
-            narrower
-            for narrower in NARROWER[array.dtype.str]
-            if np.iinfo(narrower).min <= low and high <= np.iinfo(narrower).max
-        )
+        most = max(int(array.max()), -1 - int(array.min()))
+        fitting = (narrower for narrower in NARROWER[array.dtype.str] if most < BOUNDS[narrower])
         array = array.astype(next(fitting, array.dtype), copy=False)
     return Block(array.dtype.str, list(array.shape), array.tobytes())  # type: ignore[arg-type]
 
@@ -76,12 +73,10 @@ def array(name: str, block: Block, dtype: str, shape: tuple[int | None, ...]) ->
         raise StateError(
             f"{name}: {len(block.shape)} dimensions of {block.dtype} instead of {len(shape)} of {dtype}"
         )
-    if any(wanted not in (None, found) for wanted, found in zip(shape, block.shape, strict=True)):
-        raise StateError(f"{name}: of shape {block.shape} instead of {list(shape)}")
-    cells = 1
-    for length in block.shape:
-        cells *= length
-    if cells * np.dtype(block.dtype).itemsize != len(block.data):
+    for wanted, found in zip(shape, block.shape, strict=True):
+        if found != wanted is not None:
+            raise StateError(f"{name}: of shape {block.shape} instead of {list(shape)}")
+    if math.prod(block.shape) * int(block.dtype[-1]) != len(block.data):
         size = " × ".join(map(str, block.shape))
         raise StateError(f"{name}: {len(block.data)} bytes for {size} cells of {block.dtype}")
     return np.frombuffer(block.data, block.dtype).reshape(block.shape).astype(dtype)

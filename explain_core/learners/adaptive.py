@@ -144,7 +144,7 @@ def learn_node(
         forget(table, head, leaf)
         leaves[leaf, at.ACTIVE] = 0
         return 0
-    used = head[0, at.LEAF_POOL] - head[0, at.LEAF_POOL + 2]
+    used = head[0, at.LEAF_POOL] - head[0, at.LEAF_POOL + 1]
     if leaves[leaf, at.ACTIVE] == 0 or used >= numbers[0, at.LEAF_LIMIT]:
         return 0
     weights[leaf, at.ATTEMPTED] = seen
@@ -257,7 +257,7 @@ def learn(table: Any, x: Any, y: Any, w: float) -> Any:
                 n_orphans += 1
         child = following(nodes, splits, node, x)
         if child < 0:
-            used = head[0, at.LEAF_POOL] - head[0, at.LEAF_POOL + 2]
+            used = head[0, at.LEAF_POOL] - head[0, at.LEAF_POOL + 1]
             if (
                 nodes[node, at.KIND] == at.MULTIWAY
                 and not math.isnan(x[nodes[node, at.COLUMN]])

@@ -23,7 +23,7 @@ def reset(table: Any, head: Any, window: int) -> None:
     while row >= 0:
         after = chains[row, at.OLDER]
         buckets[row, :] = 0.0
-        give(head, at.BUCKET_POOL, chains, at.OLDER, row)
+        give(table, head, at.BUCKET_POOL, chains, row)
         row = after
     f8(table, at.WINDOWS)[window, :] = 0.0
     ends[window, :] = 0
@@ -32,9 +32,9 @@ def reset(table: Any, head: Any, window: int) -> None:
 
 
 @inlined
-def append_row(head: Any, ends: Any, chains: Any, window: int) -> Any:
+def append_row(table: Any, head: Any, ends: Any, chains: Any, window: int) -> Any:
     """A row without buckets at the old end."""
-    row = take(head, at.BUCKET_POOL, chains, at.OLDER)
+    row = take(table, head, at.BUCKET_POOL)
     last = ends[window, at.OLDEST]
     chains[row, at.BUCKET_COUNT] = 0
     chains[row, at.NEWER] = last
@@ -59,7 +59,7 @@ def shift(buckets: Any, chains: Any, row: int, n: int) -> None:
 
 
 @inlined
-def compress(head: Any, ends: Any, chains: Any, buckets: Any, window: int, most: int) -> None:
+def compress(table: Any, head: Any, ends: Any, chains: Any, buckets: Any, window: int, most: int) -> None:
     """Merge the two oldest buckets of each row that has too many."""
     half = buckets.shape[1] // 2
     row, n = ends[window, at.NEWEST], 1.0
@@ -69,7 +69,7 @@ def compress(head: Any, ends: Any, chains: Any, buckets: Any, window: int, most:
         variance = buckets[row, half] + buckets[row, half + 1] + n * 0.5 * apart * apart
         following = chains[row, at.OLDER]
         if following < 0:
-            following = append_row(head, ends, chains, window)
+            following = append_row(table, head, ends, chains, window)
         i = chains[following, at.BUCKET_COUNT]
         buckets[following, i] = first + second
         buckets[following, half + i] = variance
@@ -122,7 +122,9 @@ def differs(
 
 
 @inner
-def drop_oldest(head: Any, windows: Any, ends: Any, chains: Any, buckets: Any, window: int) -> None:
+def drop_oldest(
+    table: Any, head: Any, windows: Any, ends: Any, chains: Any, buckets: Any, window: int
+) -> None:
     """Take the oldest bucket off the window."""
     row, n, of = ends[window, at.OLDEST], 1.0, ends[window, at.NEWEST]
     while of != row:
@@ -138,7 +140,7 @@ def drop_oldest(head: Any, windows: Any, ends: Any, chains: Any, buckets: Any, w
     if chains[row, at.BUCKET_COUNT] == 0:
         newer = chains[row, at.NEWER]
         buckets[row, :] = 0.0
-        give(head, at.BUCKET_POOL, chains, at.OLDER, row)
+        give(table, head, at.BUCKET_POOL, chains, row)
         ends[window, at.OLDEST] = newer
         if newer >= 0:
             chains[newer, at.OLDER] = -1
@@ -155,7 +157,7 @@ def update(table: Any, head: Any, window: int, kind: int, value: float) -> Any:
         reset(table, head, window)
     row = ends[window, at.NEWEST]
     if row < 0:
-        row = append_row(head, ends, chains, window)
+        row = append_row(table, head, ends, chains, window)
     buckets[row, chains[row, at.BUCKET_COUNT]] = value
     chains[row, at.BUCKET_COUNT] += 1
     windows[window, at.WIDTH] += 1.0
@@ -164,7 +166,7 @@ def update(table: Any, head: Any, window: int, kind: int, value: float) -> Any:
         apart = value - windows[window, at.TOTAL] / (width - 1.0)
         windows[window, at.VARIANCE] += (width - 1.0) * apart * apart / width
     windows[window, at.TOTAL] += value
-    compress(head, ends, chains, buckets, window, int(parameters[kind, at.MOST_BUCKETS]))
+    compress(table, head, ends, chains, buckets, window, int(parameters[kind, at.MOST_BUCKETS]))
     ends[window, at.TICK] += 1
     if (
         ends[window, at.TICK] % int(parameters[kind, at.CLOCK]) != 0
@@ -173,5 +175,5 @@ def update(table: Any, head: Any, window: int, kind: int, value: float) -> Any:
         return False
     while differs(windows, parameters, ends, chains, buckets, window, kind):
         ends[window, at.DRIFTED] = 1
-        drop_oldest(head, windows, ends, chains, buckets, window)
+        drop_oldest(table, head, windows, ends, chains, buckets, window)
     return ends[window, at.DRIFTED] == 1

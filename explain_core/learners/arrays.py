@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,10 @@ class Arrays:
         array = np.ascontiguousarray(array)
         self._arrays[name] = array
         rows, columns = (1, len(array)) if array.ndim == 1 else array.shape
-        slot = WIDTH * self._slots[name]
-        self.table[slot : slot + WIDTH] = array.ctypes.data, rows, columns
+        slot, table = WIDTH * self._slots[name], self.table
+        # A third of the time that ``array.ctypes.data`` takes.
+        table[slot] = addressof(c_char.from_buffer(array.data)) if array.size else 0
+        table[slot + 1], table[slot + 2] = rows, columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)

@@ -9,38 +9,35 @@ import numpy as np
 from explain_core.compiling import compiled, inner
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, f8, i8
-from explain_core.learners.columns import Columns
+from explain_core.learners.free import put_free
+from explain_core.state import StateError
 
 if TYPE_CHECKING:
     from explain_core.learners.tree import TreeLearner
 
 _BY_CLASS = {"stats": 1, "classes": 2, "seen": 1}
 """The arrays that are as many times as wide as there is room for classes."""
-_FREE = {"order", "columns", "ranks"}
-"""The arrays that are made anew of the columns and labels."""
 _UNBOUNDED = {"numbers", "cells", "weights", "models", "norms", "errors", "accuracy", "windows", "buckets"}
 """The arrays of doubles that overflow where records are very large."""
 
 
-def sound(learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array], columns: Columns) -> Arrays:
-    """The arrays as a table. Raises ``ValueError`` where they are not a state of the learner with its labels and these columns."""
+def sound(learner: TreeLearner, arrays: dict[str, Array]) -> Arrays:
+    """The stored arrays as a table, for a learner that has learnt nothing, with the labels and columns of the state.
 
-    def no(what: str) -> ValueError:
-        return ValueError(f"{learner.kind}: {what}")
+    Raises ``StateError`` where they are not a state of it.
+    """
 
-    if set(arrays) != set(at.SLOTS):
-        raise no("arrays are missing, or there are others")
-    pooled = {name for names in learner.pools.values() for name in names}
+    def no(what: str) -> StateError:
+        return StateError(f"{learner.kind}: {what}")
+
+    own, columns = learner.arrays, learner.columns
+    pooled = set().union(*learner.pools.values())
     classes, least = learner.n_classes, own["stats"].shape[1]
-    room = arrays["stats"].shape[1] if arrays["stats"].ndim == 2 else 0
+    room = arrays["stats"].shape[1]
     if room < max(classes, least) or room > 2 * max(classes, least):
         raise no(f"stats: room for {room} classes, and there are {classes}")
     for name, array in arrays.items():
         mine = own[name]
-        if array.dtype != mine.dtype or array.ndim != mine.ndim:
-            raise no(f"{name}: not an array of {mine.ndim} dimensions and {mine.dtype}")
-        if name in _FREE:
-            continue
         width = room * _BY_CLASS[name] if name in _BY_CLASS else mine.shape[-1]
         if name == "leaves":
             width = at.N_LEAF + (
@@ -52,6 +49,8 @@ def sound(learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array],
             raise no(f"{name}: its shape is {array.shape}")
         if array.dtype == np.float64 and name not in _UNBOUNDED and not np.isfinite(array).all():
             raise no(f"{name}: a number is not finite")
+        if width == 0:  # rows without cells: a kernel takes those that are there for rows with some
+            arrays[name] = mine
     head, names = arrays["head"][0], columns.names
     if not 0 <= head[at.N_FEATURES] <= max(1, len(names)) or not 0 <= head[at.POSITION] <= 624:
         raise no("head: a number is out of range")
@@ -61,18 +60,16 @@ def sound(learner: TreeLearner, own: dict[str, Array], arrays: dict[str, Array],
         raise no("head: features drawn, and no forest")
     if head[at.N_TREES] != learner.trees:
         raise no("head: another number of trees")
-    for pool, (first, *others) in learner.pools.items():
-        rows = len(arrays[first])
-        if head[pool] != rows or any(arrays[name].shape[1] and len(arrays[name]) != rows for name in others):
-            raise no(f"{first}: {rows} rows, and the head says {head[pool]}")
-    found = Arrays(**{name: arrays[name] for name in at.SLOTS})
+    masks = put_free(arrays, learner.pools)
+    found = Arrays(**{**own.items(), **arrays})
     sizes = np.array([len(columns.codes.get(name, "")) for name in names], np.int64)
     nominal = np.array([name in columns.codes for name in names], np.int64)
-    fault = follow(found.table, classes, sizes, nominal, own["numbers"][0, at.MANNER] >= at.TARGET_MEAN)
+    numbers = own["numbers"][0, at.MANNER] >= at.TARGET_MEAN
+    fault = follow(found.table, classes, sizes, nominal, numbers, *masks)
+    if fault == 0 and not all(mask.all() for mask in masks):
+        fault = 3
     if fault:
-        raise no(
-            f"its {('', 'trees', 'leaves', 'free rows', 'detectors', 'members')[fault]} do not hold together"
-        )
+        raise no(f"its {('', 'trees', 'leaves', 'rows', 'detectors', 'members')[fault]} do not hold together")
     return found
 
 
@@ -196,32 +193,18 @@ def check_window(table: Any, window: int, rows: Any) -> Any:
     return ends[window, at.OLDEST] == before and (windows[window, at.WIDTH] > 0.0) == (n > 0)
 
 
-@inner
-def check_free(head: Any, pool: int, links: Any, column: int, visited: Any) -> Any:
-    """Whether the free rows of a pool are those that were not met."""
-    row, n = head[0, pool + 1], 0
-    while row != -1:
-        if not within(row, len(visited)) or visited[row] == 1:
-            return False
-        visited[row] = 1
-        n += 1
-        row = links[row, column]
-    return n == head[0, pool + 2] and visited.sum() == len(visited)
-
-
 @compiled
-def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) -> Any:
-    """Which part of a learner is not sound, 0 for none: 1 trees, 2 leaves, 3 free rows, 4 detectors, 5 members.
+def follow(
+    table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool, visited: Any, leaf_visited: Any, observed: Any, taken: Any, rows: Any
+) -> Any:  # fmt: skip
+    """Which part of a learner is not sound, 0 for none: 1 trees, 2 leaves, 4 detectors, 5 members.
 
-    ``numbers`` is whether it predicts them.
+    ``numbers`` is whether it predicts them. The last five are 1 for the rows of each pool that are free, and afterwards for those that
+    were met: no row may be neither.
     """
-    head, nodes, splits = i8(table, at.HEAD), i8(table, at.NODES), f8(table, at.SPLITS)
+    nodes, splits = i8(table, at.NODES), f8(table, at.SPLITS)
     trees, members, alternates = i8(table, at.TREES), i8(table, at.MEMBERS), i8(table, at.ALTERNATES)
-    leaves, observers, links = i8(table, at.LEAVES), i8(table, at.OBSERVERS), i8(table, at.LINKS)
-    ends, chains = i8(table, at.ENDS), i8(table, at.CHAINS)
-    visited, leaf_visited = np.zeros(len(nodes), np.int64), np.zeros(len(leaves), np.int64)
-    observed, taken = np.zeros(len(observers), np.int64), np.zeros(len(links), np.int64)
-    rows, below = np.zeros(len(chains), np.int64), np.empty(2 * len(links) + 2, np.int64)
+    ends, below = i8(table, at.ENDS), np.empty(2 * len(taken) + 2, np.int64)
     to_do, depths = np.empty(len(nodes) + 1, np.int64), np.empty(len(nodes) + 1, np.int64)
     used = np.zeros(len(trees), np.int64)
     for member in range(len(members)):
@@ -296,12 +279,4 @@ def follow(table: Any, n_classes: int, sizes: Any, nominal: Any, numbers: bool) 
         for window in range(len(ends)):
             if not check_window(table, window, rows):
                 return 4
-    if not (
-        check_free(head, at.NODE_POOL, nodes, at.NEXT, visited)
-        and check_free(head, at.LEAF_POOL, leaves, at.FIRST, leaf_visited)
-        and check_free(head, at.OBSERVER_POOL, observers, at.NEXT_OBSERVER, observed)
-        and check_free(head, at.CELL_POOL, links, at.NEXT_CELL, taken)
-        and check_free(head, at.BUCKET_POOL, chains, at.OLDER, rows)
-    ):
-        return 3
     return 0

@@ -3,7 +3,7 @@
 Nodes, leaves, observers and cells are rows of pools and refer to each other by index, −1 for none. A leaf has a chain of
 observers, one for each feature that it has seen. A numeric observer has a chain of cells, one for each class; a nominal one has a chain
 of classes, each with a chain of categories. What a leaf has not seen takes no room. Chains keep the order in which river's
-dictionaries were filled, which is that of its sums. A row that is given back is zero but for the link to the next free one.
+dictionaries were filled, which is that of its sums. A row that is given back is zero, and the next that is taken.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from __future__ import annotations
 from typing import Any
 
 from explain_core.compiling import inlined
+from explain_core.learners.arrays import i8
 
 SLOTS = (
     "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",
     "trees", "seen", "order", "columns", "ranks", "generator", "members", "accuracy", "detectors", "windows", "ends",
     "buckets", "chains", "errors", "alternates", "counters", "models", "norms",
+    "free_nodes", "free_leaves", "free_observers", "free_cells", "free_buckets",
 )  # fmt: skip
 (
     HEAD, NUMBERS, NODES, SPLITS, LEAVES, WEIGHTS, STATS, CLASSES, OBSERVERS, CELLS, LINKS,
     TREES, SEEN, ORDER, COLUMNS, RANKS, GENERATOR, MEMBERS, ACCURACY, DETECTORS, WINDOWS, ENDS,
     BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS, MODELS, NORMS,
+    FREE_NODES, FREE_LEAVES, FREE_OBSERVERS, FREE_CELLS, FREE_BUCKETS,
 ) = range(len(SLOTS))  # fmt: skip
 
 # numbers: the model's parameters
@@ -36,9 +39,9 @@ INFO_GAIN, GINI, HELLINGER = range(3)
 # head: counts, and how many rows of each pool a leaf may take to learn a record
 N_CLASSES, N_TREES, POSITION, POSITIVE, NEGATIVE, N_FEATURES = range(6)
 NEED_NODES, NEED_OBSERVERS, NEED_CELLS, NEED_BUCKETS, POOLS = range(6, 11)
-# from POOLS on three for each pool: rows in use or free, the first free row, how many are free
-NODE_POOL, LEAF_POOL, OBSERVER_POOL, CELL_POOL, BUCKET_POOL = range(POOLS, POOLS + 15, 3)
-N_HEAD = POOLS + 15
+# from POOLS on two for each pool: rows in use or free, how many are free
+NODE_POOL, LEAF_POOL, OBSERVER_POOL, CELL_POOL, BUCKET_POOL = range(POOLS, POOLS + 10, 2)
+N_HEAD = POOLS + 10
 
 # nodes: integers; splits: doubles
 KIND, COLUMN, LEFT, RIGHT, NEXT, LEAF_OF, DEPTH, N_NODE = range(8)
@@ -86,30 +89,27 @@ BUCKET_COUNT, NEWER, OLDER, N_CHAIN = range(4)
 
 
 @inlined
-def take(head: Any, pool: int, links: Any, column: int) -> Any:
-    """A row of a pool; the caller has seen that there is one."""
-    row = head[0, pool + 1]
-    if row >= 0:
-        head[0, pool + 1] = links[row, column]
-        head[0, pool + 2] -= 1
-        return row
+def take(table: Any, head: Any, pool: int) -> Any:
+    """A row of a pool, of the free ones the last that was given back; the caller has seen that there is one."""
+    if head[0, pool + 1] > 0:
+        head[0, pool + 1] -= 1
+        return i8(table, FREE_NODES + (pool - POOLS) // 2)[head[0, pool + 1], 0]
     head[0, pool] += 1
     return head[0, pool] - 1
 
 
 @inlined
-def give(head: Any, pool: int, links: Any, column: int, row: int) -> None:
-    """Give a row back to its pool."""
+def give(table: Any, head: Any, pool: int, links: Any, row: int) -> None:
+    """Give a row back to its pool; ``links``: its array of integers, in the others it is zero."""
     links[row, :] = 0
-    links[row, column] = head[0, pool + 1]
-    head[0, pool + 1] = row
-    head[0, pool + 2] += 1
+    i8(table, FREE_NODES + (pool - POOLS) // 2)[head[0, pool + 1], 0] = row
+    head[0, pool + 1] += 1
 
 
 @inlined
 def lacking(table: Any, head: Any, pool: int, slot: int, rows: int) -> Any:
     """Whether fewer rows than that can be taken."""
-    return table[3 * slot + 1] - head[0, pool] + head[0, pool + 2] < rows
+    return table[3 * slot + 1] - head[0, pool] + head[0, pool + 1] < rows
 
 
 @inlined

@@ -18,16 +18,16 @@ from explain_core.sums import COMPENSATED, total
 
 
 @inner
-def new_leaf(head: Any, leaves: Any, weights: Any, stats: Any, classes: Any) -> Any:
+def new_leaf(table: Any, head: Any) -> Any:
     """An empty, active leaf."""
-    leaf = take(head, at.LEAF_POOL, leaves, at.FIRST)
+    leaf, leaves = take(table, head, at.LEAF_POOL), i8(table, at.LEAVES)
     leaves[leaf, :] = 0
     leaves[leaf, at.ACTIVE] = 1
     leaves[leaf, at.FIRST] = -1
     leaves[leaf, at.LAST] = -1
-    weights[leaf, :] = 0.0
-    stats[leaf, :] = 0.0
-    classes[leaf, :] = 0
+    f8(table, at.WEIGHTS)[leaf, :] = 0.0
+    f8(table, at.STATS)[leaf, :] = 0.0
+    i8(table, at.CLASSES)[leaf, :] = 0
     return leaf
 
 
@@ -48,10 +48,10 @@ def forget(table: Any, head: Any, leaf: int) -> None:
                 continue
             after = links[cell, at.NEXT_CELL]
             cells[cell, :] = 0.0
-            give(head, at.CELL_POOL, links, at.NEXT_CELL, cell)
+            give(table, head, at.CELL_POOL, links, cell)
             cell = after
         following = observers[observer, at.NEXT_OBSERVER]
-        give(head, at.OBSERVER_POOL, observers, at.NEXT_OBSERVER, observer)
+        give(table, head, at.OBSERVER_POOL, observers, observer)
         observer = following
     leaves[leaf, at.FIRST] = -1
     leaves[leaf, at.LAST] = -1
@@ -66,7 +66,7 @@ def drop_leaf(table: Any, head: Any, leaf: int) -> None:
     f8(table, at.STATS)[leaf, :] = 0.0
     i8(table, at.CLASSES)[leaf, :] = 0
     f8(table, at.MODELS)[leaf, :] = 0.0
-    give(head, at.LEAF_POOL, i8(table, at.LEAVES), at.FIRST, leaf)
+    give(table, head, at.LEAF_POOL, i8(table, at.LEAVES), leaf)
 
 
 @inlined
@@ -160,9 +160,9 @@ def predict_leaf(table: Any, leaf: int, x: Any, votes: Any, parts: Any, places: 
 
 
 @inner
-def new_cell(head: Any, cells: Any, links: Any, of: int) -> Any:
+def new_cell(table: Any, head: Any, cells: Any, links: Any, of: int) -> Any:
     """An empty cell of a class."""
-    cell = take(head, at.CELL_POOL, links, at.NEXT_CELL)
+    cell = take(table, head, at.CELL_POOL)
     cells[cell, :] = 0.0
     links[cell, at.CLASS] = of
     links[cell, at.NEXT_CELL] = -1
@@ -171,7 +171,7 @@ def new_cell(head: Any, cells: Any, links: Any, of: int) -> Any:
 
 
 @inlined
-def cell_of(head: Any, cells: Any, links: Any, observers: Any, observer: int, of: int) -> Any:
+def cell_of(table: Any, head: Any, cells: Any, links: Any, observers: Any, observer: int, of: int) -> Any:
     """The observer's cell of a class, a new one at the end where there is none, and whether it is new."""
     cell, last = observers[observer, at.HEAD_CELL], -1
     while cell >= 0 and links[cell, at.CLASS] != of:
@@ -179,7 +179,7 @@ def cell_of(head: Any, cells: Any, links: Any, observers: Any, observer: int, of
         cell = links[cell, at.NEXT_CELL]
     if cell >= 0:
         return cell, False
-    cell = new_cell(head, cells, links, of)
+    cell = new_cell(table, head, cells, links, of)
     if last < 0:
         observers[observer, at.HEAD_CELL] = cell
     else:
@@ -209,7 +209,7 @@ def note(table: Any, head: Any, leaf: int, x: Any) -> None:
             if observers[observer, at.CATEGORICAL] == 1 and not math.isnan(
                 x[observers[observer, at.FEATURE]]
             ):
-                cell_of(head, cells, links, observers, observer, classes[leaf, i])
+                cell_of(table, head, cells, links, observers, observer, classes[leaf, i])
             observer = observers[observer, at.NEXT_OBSERVER]
 
 
@@ -217,14 +217,14 @@ def note(table: Any, head: Any, leaf: int, x: Any) -> None:
 def observe(table: Any, head: Any, observer: int, value: float, y: int, w: float) -> None:
     """The observer's ``update``."""
     observers, cells, links = i8(table, at.OBSERVERS), f8(table, at.CELLS), i8(table, at.LINKS)
-    cell, new = cell_of(head, cells, links, observers, observer, y)
+    cell, new = cell_of(table, head, cells, links, observers, observer, y)
     if observers[observer, at.CATEGORICAL] == 1:
         before, last = links[cell, at.VALUES], -1
         while before >= 0 and cells[before, at.CATEGORY] != value:
             last = before
             before = links[before, at.NEXT_CELL]
         if before < 0:
-            before = new_cell(head, cells, links, y)
+            before = new_cell(table, head, cells, links, y)
             cells[before, at.CATEGORY] = value
             if last < 0:
                 links[cell, at.VALUES] = before
@@ -295,7 +295,7 @@ def update_observers(table: Any, head: Any, leaf: int, x: Any, y: Any, w: float)
             while observer >= 0 and observers[observer, at.FEATURE] != column:
                 observer = observers[observer, at.NEXT_OBSERVER]
         if observer < 0:
-            observer = take(head, at.OBSERVER_POOL, observers, at.NEXT_OBSERVER)
+            observer = take(table, head, at.OBSERVER_POOL)
             observers[observer, at.FEATURE] = column
             observers[observer, at.CATEGORICAL] = columns[column, at.NOMINAL]
             observers[observer, at.HEAD_CELL] = -1

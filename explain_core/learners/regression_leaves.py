@@ -80,7 +80,7 @@ def observe_number(table: Any, head: Any, observer: int, value: float, y: float,
             update_cell(cells, cell, y, w)
         cell = links[cell, at.BELOW] if below else links[cell, at.ABOVE]
     if cell < 0:
-        cell = take(head, at.CELL_POOL, links, at.NEXT_CELL)
+        cell = take(table, head, at.CELL_POOL)
         cells[cell, :] = 0.0
         cells[cell, at.POINT] = point
         links[cell, at.PARENT] = before

@@ -232,7 +232,7 @@ def drop_bad(table: Any, head: Any, leaf: int, observer: int, vr: float, limit: 
                 else:
                     links[parent, at.ABOVE] = -1
                 cells[cell, :] = 0.0
-                give(head, at.CELL_POOL, links, at.NEXT_CELL, cell)
+                give(table, head, at.CELL_POOL, links, cell)
         cell = parent
 
 

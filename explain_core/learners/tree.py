@@ -12,9 +12,10 @@ from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
+from explain_core.learners.free import Pools, without_free
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
-from explain_core.state import Block, StateError, array, check
+from explain_core.state import Block, array, check
 
 LEAF_LIMIT_OF_TREES = 10_000
 """Leaves from which on a tree splits no more.
@@ -29,14 +30,17 @@ DEEPEST = 980
 MANNERS = {"mc": at.MAJORITY, "nb": at.BAYES, "nba": at.BETTER}
 CRITERIA = {"info_gain": at.INFO_GAIN, "gini": at.GINI, "hellinger": at.HELLINGER}
 
-POOLS: dict[int, tuple[str, ...]] = {
-    at.NODE_POOL: ("nodes", "splits", "errors", "alternates"),
-    at.LEAF_POOL: ("leaves", "weights", "stats", "classes", "models"),
-    at.OBSERVER_POOL: ("observers",),
-    at.CELL_POOL: ("cells", "links"),
-    at.BUCKET_POOL: ("buckets", "chains"),
+POOLS: Pools = {
+    at.NODE_POOL: ("free_nodes", "nodes", "splits", "errors", "alternates"),
+    at.LEAF_POOL: ("free_leaves", "leaves", "weights", "stats", "classes", "models"),
+    at.OBSERVER_POOL: ("free_observers", "observers"),
+    at.CELL_POOL: ("free_cells", "cells", "links"),
+    at.BUCKET_POOL: ("free_buckets", "buckets", "chains"),
 }
-"""The arrays that have a row for each of a pool."""
+"""The arrays that have a row for each of a pool; in the first are those that are free."""
+
+MADE = {"order", "columns", "ranks"}
+"""The arrays that are made anew of the columns and labels."""
 
 
 def class_numbers(model: Any) -> dict[int, float]:
@@ -115,11 +119,11 @@ class TreeLearner(Learner):
         head = np.zeros((1, at.N_HEAD), np.int64)
         head[0, at.N_TREES] = self.trees
         head[0, [at.POSITIVE, at.NEGATIVE]] = -1
-        head[0, [pool + 1 for pool in POOLS]] = -1
         trees = np.zeros((self.trees, at.N_TREE), np.int64)
         trees[:, at.ROOT] = -1
         none = np.zeros((0, 0))
         found: dict[str, Array] = dict.fromkeys(at.SLOTS, none)
+        found.update((names[0], np.zeros((0, 1), np.int64)) for names in POOLS.values())
         found.update(
             head=head,
             numbers=self._numbers(model),
@@ -261,27 +265,23 @@ class TreeLearner(Learner):
         head[0, at.NEED_BUCKETS] = 2 if self.arrays["buckets"].shape[1] else 0
 
     def _stored(self) -> dict[str, Array]:
-        head, found = self.arrays["head"][0], self.arrays.items()
-        rows = {name: int(head[pool]) for pool, names in self.pools.items() for name in names}
-        return {name: array[: rows.get(name)] for name, array in found.items()}
+        arrays = {name: array for name, array in self.arrays.items().items() if name not in MADE}
+        return without_free(arrays, self.pools)
 
     def _adopt(self, blocks: dict[str, Block]) -> None:
         from explain_core.learners.check import sound
 
-        own = self._empty(self.wrapped)
-        check(blocks.keys() == own.keys(), f"{self.kind}: arrays are missing, or there are others")
+        own = self.arrays.items()
+        check(blocks.keys() == own.keys() - MADE, f"{self.kind}: arrays are missing, or there are others")
         arrays = {
             name: array(name, block, own[name].dtype.str, (None,) * own[name].ndim)
             for name, block in blocks.items()
         }
         check(
-            np.array_equal(own["numbers"], arrays["numbers"]),
+            all(np.array_equal(own[name], arrays[name]) for name in ("numbers", "detectors")),
             f"{self.kind}: the parameters are those of another model",
         )
-        try:
-            self.arrays = sound(self, own, arrays, self.columns)
-        except ValueError as error:
-            raise StateError(str(error)) from None
+        self.arrays = sound(self, arrays)
         if self.labels:
             self._fit_classes()
         self._fit_columns()
@@ -298,7 +298,7 @@ class TreeLearner(Learner):
         }
         for pool, names in self.pools.items():
             rows, need = len(arrays[names[0]]), int(needs[pool]) * leaves
-            if rows - head[pool] + head[pool + 2] < need:
+            if rows - head[pool] + head[pool + 1] < need:
                 for name in names:
                     if arrays[name].shape[1]:
                         arrays[name] = grown(arrays[name], max(2 * rows, int(head[pool]) + need))

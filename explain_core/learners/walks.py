@@ -18,7 +18,7 @@ from explain_core.sums import COMPENSATED
 def new_node(table: Any, head: Any, leaf: int, depth: int) -> Any:
     """A node that is a leaf."""
     nodes, splits, alternates = i8(table, at.NODES), f8(table, at.SPLITS), i8(table, at.ALTERNATES)
-    node = take(head, at.NODE_POOL, nodes, at.NEXT)
+    node = take(table, head, at.NODE_POOL)
     if len(alternates) > 0:
         alternates[node, 0] = -1
         adwin.reset(table, head, node)
@@ -35,10 +35,7 @@ def new_node(table: Any, head: Any, leaf: int, depth: int) -> Any:
 @inner
 def leaf_node(table: Any, head: Any, depth: int) -> Any:
     """A node with an empty leaf."""
-    leaf = new_leaf(
-        head, i8(table, at.LEAVES), f8(table, at.WEIGHTS), f8(table, at.STATS), i8(table, at.CLASSES)
-    )
-    return new_node(table, head, leaf, depth)
+    return new_node(table, head, new_leaf(table, head), depth)
 
 
 @inner
@@ -156,7 +153,7 @@ def release(table: Any, head: Any, root: int) -> None:
                 after = alternates[node, 0]
             alternates[node, 0] = 0
         splits[node, :] = 0.0
-        give(head, at.NODE_POOL, nodes, at.NEXT, node)
+        give(table, head, at.NODE_POOL, nodes, node)
         node = after
 
 

@@ -66,8 +66,8 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    schema_: Literal["checkpoint/2"] = Field(
-        "checkpoint/2", alias="schema", description="Name and version of this schema."
+    schema_: Literal["checkpoint/3"] = Field(
+        "checkpoint/3", alias="schema", description="Name and version of this schema."
     )
     app_id: str = Field(description="The sidecar's app_id.", examples=["explanation-sidecar"])
     topic: str = Field(description="Records topic.", examples=["records"])
@@ -123,10 +123,10 @@ class Manifest(BaseModel):
             return cls.model_validate_json(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            if first["loc"] == ("schema",) and first["input"] == "checkpoint/1":
+            if first["loc"] == ("schema",) and first["input"] in ("checkpoint/1", "checkpoint/2"):
                 raise SnapshotError(
-                    "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, as a pickle, and this one reads "
-                    "data alone; to go on from it, return to that version"
+                    "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, in another format; "
+                    "to go on from it, return to that version"
                 ) from None
             raise SnapshotError(
                 f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -222,8 +222,11 @@ def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
 
 
 def encode(state: PartitionState) -> bytes:
-    """The state as MessagePack of ``PartitionData``. Raises ``SnapshotError`` for foreign code that cannot be stored."""
-    return ENCODER.encode(state.state(dumps))
+    """The state as MessagePack of ``PartitionData``. Raises ``SnapshotError`` where foreign code cannot be stored, or would not be restored."""
+    try:
+        return ENCODER.encode(state.state(dumps))
+    except StateError as error:
+        raise SnapshotError(f"snapshot of partition {state.partition}: {error}") from None
 
 
 def decode(raw: bytes, settings: Settings, partition: int, epoch: int, unpack: Unpack) -> PartitionState:

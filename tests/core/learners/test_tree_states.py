@@ -11,7 +11,7 @@ from river import drift, forest, tree
 from explain_core.evaluation.choice import choose
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
-from explain_core.learners import layout
+from explain_core.learners import free, layout
 from explain_core.learners.base import LearnerState
 from explain_core.learners.tree import TreeLearner
 from explain_core.learners.trees import tree_learner
@@ -105,13 +105,65 @@ def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
 def test_a_category_that_has_categories_is_refused() -> None:
     """Such a state was accepted, and learning from it never ended."""
     learner = taught("forest", 400)
+    links = learner.arrays["links"]
+    values = links[links[:, layout.VALUES] > 0, layout.VALUES]
+    assert len(values)
+    links[values[0], layout.VALUES] = 0
+    with pytest.raises(StateError, match="leaves"):
+        made("forest").restore(learner.state())
+
+
+def test_rows_that_are_free_are_not_stored_and_taken_in_the_same_order() -> None:
+    learner, restored = taught("forest", 400), made("forest")
+    state = learner.state()
+    restored.restore(state)
+    head = learner.arrays["head"][0]
+    assert all(head[pool + 1] > 0 for pool in learner.pools)
+    for pool, (first, *names) in learner.pools.items():
+        rows, n = head[pool : pool + 2].tolist()
+        assert np.array_equal(restored.arrays[first][:n], learner.arrays[first][:n])
+        for name in names:
+            if learner.arrays[name].shape[1]:
+                assert state.arrays[name].shape[0] == rows - n
+                assert np.array_equal(restored.arrays[name], learner.arrays[name][:rows])
+
+
+@pytest.mark.parametrize(
+    "rows", [[0, 0], [0, 10**6], [0, -1], []], ids=["twice", "beyond the pool", "below 0", "too few"]
+)
+def test_free_rows_that_a_pool_does_not_have_are_refused(rows: list[int]) -> None:
+    learner = taught("forest", 400)
     stored = learner._stored()
-    used = stored["links"][:, layout.VALUES] > 0
-    assert used.any()
-    arrays = stored | {"links": stored["links"].copy()}
-    arrays["links"][stored["links"][used, layout.VALUES][0], layout.VALUES] = 0
-    with pytest.raises(StateError):
-        made("forest").restore(damaged(learner.state(), arrays))
+    given = np.vstack([stored["free_cells"][:-2], np.array(rows, np.int64).reshape(-1, 1)])
+    with pytest.raises(StateError, match="cells"):
+        made("forest").restore(damaged(learner.state(), stored | {"free_cells": given}))
+
+
+def test_a_state_whose_free_rows_would_take_too_much_memory_is_neither_stored_nor_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner = taught("forest", 400)
+    state = learner.state()
+    monkeypatch.setattr(free, "MOST_BYTES", 20_000)
+    for refused in (learner.state, lambda: made("forest").restore(state)):
+        with pytest.raises(StateError, match="bytes"):
+            refused()
+
+
+def test_detectors_of_another_model_are_refused() -> None:
+    """Such a state was accepted, and learning from it wrote beyond the arrays: a detector's rows hold as many buckets as it says."""
+    learner = taught("forest", 400)
+    detectors = learner.arrays["detectors"].copy()
+    detectors[:, layout.MOST_BUCKETS] = 0.0
+    with pytest.raises(StateError, match="another model"):
+        made("forest").restore(damaged(learner.state(), learner._stored() | {"detectors": detectors}))
+
+
+def test_rows_without_cells_are_not_taken_on() -> None:
+    """Kernels took such nodes for those of an adaptive tree, and read what was not there."""
+    learner, restored = taught("tree", 400), made("tree")
+    restored.restore(damaged(learner.state(), learner._stored() | {"alternates": np.zeros((10**6, 0))}))
+    assert len(restored.arrays["alternates"]) == 0
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -120,7 +172,7 @@ def test_a_state_of_other_shapes_is_refused(name: str) -> None:
     for key in learner._stored():
         arrays = dict(learner._stored())
         arrays[key] = np.zeros((5, 17))
-        if key in ("order", "columns", "ranks") or arrays[key].dtype == learner._stored()[key].dtype:
+        if arrays[key].dtype == learner._stored()[key].dtype:
             continue
         with pytest.raises(StateError, match=key):
             made(name).restore(damaged(learner.state(), arrays))
