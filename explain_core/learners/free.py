@@ -13,7 +13,7 @@ from explain_core.state import check
 Pools = dict[int, tuple[str, ...]]
 """The arrays that have a row for each of a pool; in the first are those that are free."""
 
-MOST_BYTES = 2**31
+MOST_BYTES = 2**29
 """Of a learner's arrays with their free rows, of which a snapshot of few bytes could name many."""
 
 
