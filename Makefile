@@ -36,9 +36,9 @@ test: kernels ## run every test except test-deploy, on a real broker
 	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
-check: lint ## check style and types, and run every test that needs no broker
+check: lint ## check style and types, and run every test that needs no broker, with fewer inputs of the fuzzer
 	@$(MAKE) --no-print-directory --jobs types kernels
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: kernels
 kernels: setup ## compile what most tests run, before all their processes do

@@ -308,7 +308,7 @@ def main(
 ) -> None:
     streams = STREAMS
     if quick:
-        sizes, spans, streams = (2_000,), 2, 3
+        sizes, spans, streams = (2_000,), 1, 2
     console = Console()
     if "nulls" in parts or "library" in parts:
         report = Report("null stream", "N", "alarms", "in N", "per N")
@@ -339,7 +339,7 @@ def main(
         for kind in KINDS:
             for n in sizes:
                 for change in (0.5,) if quick else (0.5, 0.2, 0.1):
-                    report.add_row(*delays(kind, change, n, streams, rivals, 2_000 if quick else 60_000))
+                    report.add_row(*delays(kind, change, n, streams, rivals, 1_000 if quick else 60_000))
         console.print(report)
     if "games" in parts:
         report = Report("feature", "N", "delay", "onset off", "noticed", "other alarms")

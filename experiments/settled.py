@@ -165,12 +165,12 @@ def look_at(
 @click.option(
     "--one-in", type=int, help="Watch the increments too, with at most one false alarm in so many records."
 )
-@click.option("--quick", is_flag=True, help="5 streams, α = .01 alone.")
+@click.option("--quick", is_flag=True, help="2 short streams, α = .01 alone.")
 def main(streams: int, games: tuple[str, ...], one_in: int | None, quick: bool) -> None:
-    streams = 5 if quick else streams
+    streams = 2 if quick else streams
     found = {}
     for name in games or GAMES:
-        for alpha, length in ((0.01, 60),) if quick else ((0.01, 60), (0.001, 20)):
+        for alpha, length in ((0.01, 25),) if quick else ((0.01, 60), (0.001, 20)):
             found[name, alpha] = looks(
                 name, alpha, streams, round(length / alpha), progress=True, one_in=one_in
             )

@@ -10,6 +10,7 @@ Looks, columns and goal are those of ``experiments.settled``; features that the 
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import click
@@ -35,6 +36,7 @@ from explain_core.steadiness import BLOCK, Steadiness
 SETS = ("agrawal", "elec2", "adult", "bank", "bike")
 
 
+@cache
 def binary(name: str, data: Path | None) -> Table:
     if name == "agrawal":
         return agrawal(40_000, seed=1)
@@ -105,7 +107,7 @@ def looks(
 @quick_option
 def main(data: Path | None, streams: int, draws: int, sets: tuple[str, ...], quick: bool) -> None:
     if quick:
-        streams, draws = 3, 20_000
+        streams, draws = 1, 20_000
     made = [
         (make_game(name, data, estimator, quadratic), estimator, False)
         for name in sets or (SETS if data else SETS[:1])
