@@ -137,7 +137,8 @@ def read_pair(
         for window, other in ((first, second), (second, first))
     ]
     lonely = "; ".join(f"only {name} has {', '.join(map(str, own))}" for name, own in only if own)
-    if lonely and (first.records is None or second.records is None):
+    given = (baseline, first), (target, second)
+    if lonely and any(window.records is None and not isinstance(data, Window) for data, window in given):
         raise ValueError(f"columns: {lonely}; both need the same: rename or remove a column")
     return (replace(first, features=names), replace(second, features=names)), [
         f"features: {lonely}"

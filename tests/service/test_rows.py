@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explain_core.drift import dbshap
 from explain_core.state import StateError
 from service.fold.rows import Rows
 
@@ -50,6 +51,23 @@ def test_a_window_has_a_column_of_each_feature(records):
         name: [x.get(name) for x in records] for name in names
     }
     assert window.rows() == [{name: x[name] for name in names if name in x} for x in records]
+
+
+@pytest.mark.parametrize("late", ["b", "c"])
+def test_windows_whose_records_have_other_features_are_compared_all_the_same(late):
+    """A feature that came, or went, is missing in one of them; that is said, and is no reason not to attribute."""
+    before = [({"a": i % 2, "b": i % 3}, i % 2) for i in range(60)]
+    after = [({"a": i % 2, late: i % 3}, (i + 1) % 2) for i in range(60)]
+    pairs = [kept([x for x, _ in part]) for part in (before, after)]
+    for rows, part in zip(pairs, (before, after), strict=True):
+        rows.truths = [y for _, y in part]
+    changes = [
+        dbshap(*data, hypothesis=lambda x: {x["a"]: 1.0}, bootstrap=0)
+        for data in ((before, after), [rows.window() for rows in pairs])
+    ]
+    assert changes[0] == changes[1]
+    assert changes[0].joint.concept.value == pytest.approx(1.0)
+    assert any("only" in warning for warning in changes[1].warnings) == (late == "c")
 
 
 def stored(**changed):
