@@ -74,7 +74,7 @@ def array(name: str, block: Block, dtype: str, shape: tuple[int | None, ...]) ->
             f"{name}: {len(block.shape)} dimensions of {block.dtype} instead of {len(shape)} of {dtype}"
         )
     for wanted, found in zip(shape, block.shape, strict=True):
-        if found != wanted is not None:
+        if wanted is not None and wanted != found:
             raise StateError(f"{name}: of shape {block.shape} instead of {list(shape)}")
     if math.prod(block.shape) * int(block.dtype[-1]) != len(block.data):
         size = " × ".join(map(str, block.shape))

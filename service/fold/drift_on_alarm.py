@@ -39,21 +39,12 @@ class RecentData(State, frozen=True):
 
 
 class _Chunk:
-    """``rows`` are packed once the chunk is full."""
+    """``rows`` are closed once there are as many ``records`` as a chunk has."""
 
     def __init__(self, model: ModelData | None, rows: Rows) -> None:
         self.model = model
-        self.rows: Rows | bytes = rows
+        self.rows = rows
         self.records = len(rows)
-
-    def read(self) -> Rows:
-        return Rows.unpacked(self.rows) if isinstance(self.rows, bytes) else self.rows
-
-    def close(self) -> None:
-        self.rows = self.state().rows
-
-    def state(self) -> ChunkData:
-        return ChunkData(self.model, self.rows if isinstance(self.rows, bytes) else self.rows.pack())
 
 
 class Recent:
@@ -75,13 +66,12 @@ class Recent:
         chunks = self._chunks
         if not chunks or chunks[-1].records == self._size:
             if chunks:
-                chunks[-1].close()
+                chunks[-1].rows = chunks[-1].rows.closed()
             chunks.append(_Chunk(self._attribution.freeze(model, self._fresh), Rows()))
             self._fresh = False
             if sum(chunk.records for chunk in chunks[1:]) >= 2 * self._window:
                 del chunks[0]
         last = chunks[-1]
-        assert isinstance(last.rows, Rows)
         loss = self._attribution.loss(y, prediction)
         last.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
         last.records += 1
@@ -109,7 +99,7 @@ class Recent:
         starts: list[tuple[int, ModelData | None]] = []
         for chunk in self._chunks:
             starts.append((len(rows), chunk.model))
-            kept = chunk.read()
+            kept = chunk.rows.read()
             rows.extend(kept, [i for i, served in enumerate(kept.versions) if served == version])
             others += [
                 offset
@@ -145,7 +135,11 @@ class Recent:
         return {**sides, **content}
 
     def state(self) -> RecentData:
-        return RecentData([chunk.state() for chunk in self._chunks], self._attributions, list(self._causes))
+        return RecentData(
+            [ChunkData(chunk.model, chunk.rows.pack()) for chunk in self._chunks],
+            self._attributions,
+            list(self._causes),
+        )
 
     def restore(self, data: RecentData, classes: int, unpack: Unpack) -> None:
         """Restore a stored state. Raises ``StateError`` where it is invalid."""
@@ -164,7 +158,7 @@ class Recent:
                 self._attribution.thaw(stored.model, unpack)
             chunk = _Chunk(stored.model, rows)
             if not newest:
-                chunk.close()
+                chunk.rows = chunk.rows.closed()
             self._chunks.append(chunk)
         check(len(data.causes) <= OPEN, f"recent records: more than {OPEN} causes")
         self._fresh = not data.chunks

@@ -53,27 +53,24 @@ class Window:
         self.period = period
         self.late = 0
         self.versions: Counter[str | None] = Counter()
-        self._rows: Rows | bytes = Rows()
+        self.rows = Rows()
 
     def state(self) -> WindowData:
-        packed = self._rows if isinstance(self._rows, bytes) else self._rows.pack()
-        return WindowData(self.number, self.model, self.period, self.late, packed)
+        return WindowData(self.number, self.model, self.period, self.late, self.rows.pack())
 
     @classmethod
     def restored(cls, data: WindowData, task: str, classes: int) -> Window:
         """The window of a stored state. Raises ``StateError`` where its rows are invalid."""
         window = cls(data.number, data.model, data.period)
         rows = Rows.restored(data.rows, task, classes)
-        window.late, window._rows, window.versions = data.late, rows, Counter(rows.versions)
+        window.late, window.rows, window.versions = data.late, rows, Counter(rows.versions)
         return window
 
     def add(self, offset: int, sample: Sample, y: Any, loss: float) -> int:
         """Returns the number of records."""
-        rows = self._rows
-        assert isinstance(rows, Rows)
-        rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
+        self.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
         self.versions[sample.version] += 1
-        return len(rows.offsets)
+        return len(self.rows.offsets)
 
     @property
     def version(self) -> str | None:
@@ -85,14 +82,9 @@ class Window:
         """In a sentence."""
         return f"window {self.number}" + ("" if self.version is None else f" (version {self.version})")
 
-    def close(self) -> None:
-        """Make it small: the rows wait as bytes for the end of the next window."""
-        if isinstance(self._rows, Rows):
-            self._rows = self._rows.pack()
-
     def read(self) -> tuple[Rows, dict[str, Any]]:
         """The rows that ``version`` served, and the window in a drift message."""
-        rows = self._rows if isinstance(self._rows, Rows) else Rows.unpacked(self._rows)
+        rows = self.rows.read()
         most = self.version
         served = [i for i, version in enumerate(rows.versions) if version == most]
         content = window_content(
@@ -140,7 +132,7 @@ class Windows:
                 self._attribution.thaw(window.model, unpack)
         if self.baseline is not None:
             check(bool(self.baseline.versions), "windows: a closed one without records")
-            self.baseline.close()
+            self.baseline.rows = self.baseline.rows.closed()
 
     @property
     def named(self) -> set[str | None]:
@@ -175,7 +167,7 @@ class Windows:
             hypothesis, names = self._hypothesis(baseline, window, model), (baseline.name, window.name)
             content = self._attribution.content(before, after, hypothesis, names, window.number)
             found = [{"baseline": first, "target": second, "alarm": None, **content}]
-        window.close()
+        window.rows = window.rows.closed()
         self.baseline, self.current = window, None
         return found
 

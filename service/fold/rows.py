@@ -33,6 +33,7 @@ class Rows:
     """
 
     def __init__(self) -> None:
+        self._packed: bytes | None = None
         self._runs: list[tuple[int, tuple[str, ...], list[Any]]] = []
         self._features: tuple[str, ...] | None = None
         self._values: list[Any] = []
@@ -98,14 +99,19 @@ class Rows:
 
     def pack(self) -> bytes:
         """JSON of ``STORED``."""
-        return orjson.dumps(
+        return self._packed or orjson.dumps(
             (self._runs, self.offsets, self.timestamps, self.truths, self.losses, self.versions)
         )
 
-    @classmethod
-    def unpacked(cls, packed: bytes) -> Rows:
-        """From ``pack`` of this process, or from what ``restored`` has checked."""
-        return cls._of(orjson.loads(packed))
+    def closed(self) -> Rows:
+        """The same rows as bytes that wait for ``read``, and nothing else."""
+        found = Rows()
+        found._packed = self.pack()
+        return found
+
+    def read(self) -> Rows:
+        """The rows, of closed ones a copy that is open."""
+        return self if self._packed is None else self._of(orjson.loads(self._packed))
 
     @classmethod
     def restored(cls, packed: bytes, task: str, classes: int) -> Rows:

@@ -31,7 +31,7 @@ def test_records_are_what_was_added_whatever_features_they_have(records, data):
     positions = data.draw(st.lists(st.integers(cut, max(cut, len(records) - 1)), unique=True).map(sorted))
     rows.extend(whole, positions if cut < len(records) else [])
     chosen = [*range(cut), *(positions if cut < len(records) else [])]
-    for found in (rows, Rows.unpacked(rows.pack()), whole.take(chosen)):
+    for found in (rows, rows.closed().read(), whole.take(chosen)):
         assert [list(x.items()) for x in found.records()] == [list(records[i].items()) for i in chosen]
         assert [*map(type, (v for x in found.records() for v in x.values()))] == [
             type(v) for i in chosen for v in records[i].values()
