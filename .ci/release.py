@@ -135,7 +135,7 @@ def _export(folder: Path) -> Path:
     _run("git", "archive", "--output", archive, "HEAD", cwd=ROOT)
     with tarfile.open(archive) as file:
         file.extractall(folder, filter="data")
-    vendor = Path("service/http/static/vendor")
+    vendor = Path("service/explain_sidecar/http/static/vendor")
     shutil.copytree(ROOT / vendor, folder / vendor)
     return folder
 
@@ -168,7 +168,7 @@ def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[
             "-c",
             "import explain_core as it, importlib.metadata as m; print(it.IncrementalPFI.__name__, m.version('explain-core'))",
         ),
-        "explanation-sidecar": ("-m", "service.cli", "--version"),
+        "explanation-sidecar": ("-m", "explain_sidecar.cli", "--version"),
     }.items():
         (wheel,) = folder.glob(f"{distribution.replace('-', '_')}-{number}-*.whl")
         _run(python, "-m", "pip", "install", "--no-deps", wheel, cwd=scratch)

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.trained import NAMES, data
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
 
 WARM_UP = 300
 BLOCKS = 9

@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 from river.datasets import Phishing
 
-from service.broker.embedded import Broker
-from service.commands.run import worker_environment
-from service.kafka.clients import admin_client, plain_producer, reading_consumer
-from service.kafka.topics import Topics
-from service.settings import Settings, load_settings
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.kafka.clients import admin_client, plain_producer, reading_consumer
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.settings import Settings, load_settings
 
 PARTITIONS = 4
 RECORDS_PER_SECOND = 400
@@ -84,7 +84,7 @@ class Line:
         if self._static:
             environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"] = name
         process = subprocess.Popen(
-            [sys.executable, "-m", "service.worker", "--slot", "0"],
+            [sys.executable, "-m", "explain_sidecar.worker", "--slot", "0"],
             env={**worker_environment(), **environment},
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

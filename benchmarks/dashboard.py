@@ -26,16 +26,16 @@ from playwright.sync_api import Browser, sync_playwright
 from benchmarks.browser import launch
 from explain_client.chain import chained, genesis
 from explain_core.drift import dbshap
-from service.broker.embedded import Broker
-from service.http.dashboard import Dashboard
-from service.http.feed import Feed
-from service.http.history import MAX_POINTS
-from service.http.server import address, bind, serving
-from service.http.views import VIEWS, Page, Selection
-from service.kafka.clients import plain_producer
-from service.kafka.topics import Topics
-from service.settings import load_settings
-from service.settings.operation import HttpSettings
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.http.dashboard import Dashboard
+from explain_sidecar.http.feed import Feed
+from explain_sidecar.http.history import MAX_POINTS
+from explain_sidecar.http.server import address, bind, serving
+from explain_sidecar.http.views import VIEWS, Page, Selection
+from explain_sidecar.kafka.clients import plain_producer
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.settings import load_settings
+from explain_sidecar.settings.operation import HttpSettings
 
 VISITS, UPDATES = 3, 6
 
@@ -171,7 +171,7 @@ def followed(writer: Writer, partitions: int, messages: int) -> Iterator[Dashboa
 def served(environment: dict[str, str], messages: int) -> tuple[float, float, float]:
     """Megabytes of resident memory, in all and without files, of ``explain-sidecar dashboard`` once it has read so many messages, and the seconds until then."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "service.cli", "dashboard"],
+        [sys.executable, "-m", "explain_sidecar.cli", "dashboard"],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         text=True,

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.box import MARKDOWN
 from rich.table import Table
 
-from service.broker.jars import KAFKA_VERSION
+from explain_sidecar.broker.jars import KAFKA_VERSION
 
 
 def table_of(title: str, *columns: str) -> Table:

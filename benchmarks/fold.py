@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.fold.identity import fold_settings
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings, load_settings
-from service.snapshots.snapshot import load, take
-from service.warm import warm_up
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.snapshots.snapshot import load, take
+from explain_sidecar.warm import warm_up
 
 
 def timed(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:

@@ -18,10 +18,10 @@ import fastavro
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.formats.schemas import StoredSchema
-from service.settings import Settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.schemas import StoredSchema
+from explain_sidecar.settings import Settings
 
 FORMATS = ("json", "avro", "protobuf")
 NUMBERS = [f"x{i}" for i in range(8)]

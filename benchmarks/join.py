@@ -25,8 +25,8 @@ import orjson
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.broker.embedded import Broker
-from service.commands.run import worker_environment
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.run import worker_environment
 
 BLOCKS = 3
 
@@ -93,7 +93,7 @@ class Bench:
 
     def run(self, what: str) -> Seconds:
         """A worker until it has caught up; prints what it says of itself."""
-        command = ["-m", "service.worker", "--slot", "0", "--stage", "join", "--until-caught-up"]
+        command = ["-m", "explain_sidecar.worker", "--slot", "0", "--stage", "join", "--until-caught-up"]
         process = subprocess.Popen(
             [sys.executable, *command],
             env=self._environment,

@@ -26,9 +26,9 @@ from rich.table import Table
 
 from benchmarks.pipeline import Pipeline, Process
 from benchmarks.processes import TOTALS
-from service.broker.embedded import Broker
-from service.broker.jars import KAFKA_VERSION
-from service.commands.run import worker_environment
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.broker.jars import KAFKA_VERSION
+from explain_sidecar.commands.run import worker_environment
 
 SECONDS = 1_500
 """No row may take longer."""

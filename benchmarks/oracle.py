@@ -23,15 +23,15 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.fold.version_source import VersionSource
-from service.fold.versions import Find
-from service.formats.schemas import Fetch
-from service.formats.source import schema_source
-from service.kafka.headers import read_headers
-from service.settings import Settings, load_settings
-from service.wire.envelope import Envelope
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.fold.version_source import VersionSource
+from explain_sidecar.fold.versions import Find
+from explain_sidecar.formats.schemas import Fetch
+from explain_sidecar.formats.source import schema_source
+from explain_sidecar.kafka.headers import read_headers
+from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.wire.envelope import Envelope
 
 READ_SECONDS = 30
 """A topic with more to read of which nothing comes in this time has a transaction that hangs, or a broker that is gone."""

@@ -25,14 +25,14 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.forks import Fork, forkable
-from service.broker.embedded import Broker
-from service.commands.run import worker_environment
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.fold.version_source import VersionSource
-from service.kafka.clients import NO_COORDINATOR
-from service.settings import Settings, load_settings
-from service.wire.envelope import Envelope
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.fold.version_source import VersionSource
+from explain_sidecar.kafka.clients import NO_COORDINATOR
+from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.wire.envelope import Envelope
 
 SMALL = [
     {"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}},
@@ -245,7 +245,7 @@ class Pipeline:
     def worker(self, slot: int = 0, until_caught_up: bool = False, **environment: str) -> "Process":
         arguments = [
             "-m",
-            "service.worker",
+            "explain_sidecar.worker",
             "--slot",
             str(slot),
             *(["--until-caught-up"] if until_caught_up else []),
@@ -271,7 +271,7 @@ class Pipeline:
     def cli(self, *arguments: str, status: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the command line with this pipeline's settings."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
-        command = ["-m", "service.cli", *arguments]
+        command = ["-m", "explain_sidecar.cli", *arguments]
         with tempfile.TemporaryDirectory(prefix="explain-test-") as folder:
             stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
             process = _start(command, {**clean, **self.environment, **environment}, stdout, stderr)

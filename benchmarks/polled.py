@@ -7,10 +7,10 @@ import sys
 import time
 from typing import Any
 
-import service.kafka.loop
-from service.kafka.clients import ErrorLog, Kafka, group_consumer
-from service.settings import Settings
-from service.worker import main
+import explain_sidecar.kafka.loop
+from explain_sidecar.kafka.clients import ErrorLog, Kafka, group_consumer
+from explain_sidecar.settings import Settings
+from explain_sidecar.worker import main
 
 
 class Polled:
@@ -40,7 +40,7 @@ class Polled:
 
 
 if __name__ == "__main__":
-    service.kafka.loop.group_consumer = Polled  # type: ignore[assignment]
+    explain_sidecar.kafka.loop.group_consumer = Polled  # type: ignore[assignment]
     code = main()
     resident = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"longest_between_polls": Polled.longest, "resident": resident}), flush=True)

@@ -1,10 +1,10 @@
 """What forked workers and commands begin with: everything imported, and the kernels of the default model at hand."""
 
-import service.cli
-import service.worker
-from service.settings import Settings
-from service.warm import warm_up
+import explain_sidecar.cli
+import explain_sidecar.worker
+from explain_sidecar.settings import Settings
+from explain_sidecar.warm import warm_up
 
 warm_up(Settings())
 
-__all__ = ["service"]
+__all__ = ["explain_sidecar"]

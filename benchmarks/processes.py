@@ -21,12 +21,12 @@ import orjson
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.visitor import Visitor, address_of, cpu_seconds, stream
-from service.broker.embedded import Broker
-from service.commands.produce import write
-from service.commands.run import worker_environment
-from service.kafka.checkpoints import Pointer
-from service.kafka.clients import reading_consumer
-from service.settings import Settings, load_settings
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.produce import write
+from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.kafka.checkpoints import Pointer
+from explain_sidecar.kafka.clients import reading_consumer
+from explain_sidecar.settings import Settings, load_settings
 
 TOTALS = re.compile(
     r"folded (\d+) records; ([\d.]+) s, ([\d.]+) s of them on the CPU, .*: ([\d.]+) s folding, ([\d.]+) s committing, "
@@ -266,7 +266,7 @@ class Bench:
         log = self._log()
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "service.cli", command, *options],
+                [sys.executable, "-m", "explain_sidecar.cli", command, *options],
                 env={**os.environ, **environment},
                 stdout=file,
                 stderr=file,
@@ -290,7 +290,7 @@ class Bench:
             "--output",
             stacks,
         ]
-        command = [sys.executable, "-m", "service.worker", "--slot", str(slot), "--until-caught-up"]
+        command = [sys.executable, "-m", "explain_sidecar.worker", "--slot", str(slot), "--until-caught-up"]
         with log.open("wb") as file:
             # A worker ends with the process that holds its stdin.
             process = subprocess.Popen(

@@ -34,11 +34,11 @@ from rich.table import Table
 from benchmarks.figures import machine, p99, table_of
 from benchmarks.processes import CASES, RESTORED, Bench, _committed
 from benchmarks.service import _records
-from service.broker.embedded import Broker
-from service.commands.run import worker_environment
-from service.kafka.clients import plain_producer, reading_consumer
-from service.kafka.topics import Topics
-from service.settings import Settings, load_settings
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.kafka.clients import plain_producer, reading_consumer
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.settings import Settings, load_settings
 
 PARTITIONS = 8
 PATIENCE = 300.0
@@ -91,7 +91,7 @@ class Processes:
         return process, log
 
     def worker(self, environment: dict[str, str], slot: int = 0) -> tuple[subprocess.Popen[bytes], Path]:
-        return self.start([sys.executable, "-m", "service.worker", "--slot", str(slot)], environment)
+        return self.start([sys.executable, "-m", "explain_sidecar.worker", "--slot", str(slot)], environment)
 
     def close(self) -> None:
         for process in self._live:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from explain_core import losses
-from service.fold.default_models import default_model
+from explain_sidecar.fold.default_models import default_model
 
 RESERVOIR = 100
 EMIT_EVERY = 100

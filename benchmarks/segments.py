@@ -14,9 +14,9 @@ import click
 import numpy as np
 import orjson
 
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
 
 BLOCK = 500
 SEGMENTS, VALUES = 50, 60

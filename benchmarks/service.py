@@ -23,7 +23,7 @@ from river.datasets import Phishing
 from benchmarks.figures import machine, table_of
 from benchmarks.processes import CASES, ONE_DRAW, Bench, Case, Run, Runs
 from experiments.data import load
-from service.broker.embedded import Broker
+from explain_sidecar.broker.embedded import Broker
 
 PARTS = (
     ("explaining", "explain_one "),

@@ -27,10 +27,10 @@ import numpy as np
 from benchmarks.processes import Bench, Case
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row
-from service.broker.embedded import Broker
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
 
 N_FEATURES = 30
 NAMES = [f"x{column}" for column in range(N_FEATURES)]

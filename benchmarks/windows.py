@@ -16,10 +16,10 @@ from rich.console import Console
 
 from benchmarks.figures import table_of
 from experiments.data import load
-from service.collector import settle
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings
+from explain_sidecar.collector import settle
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
 
 MODELS = {
     "logistic pipeline": {},

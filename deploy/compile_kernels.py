@@ -2,7 +2,7 @@
 
 import os
 
-from service.commands.run import PINNED
+from explain_sidecar.commands.run import PINNED
 
 os.environ.update(PINNED)
 

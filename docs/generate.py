@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
-from service.cli import NAME, cli
-from service.http.metrics import Workers
-from service.settings import Settings
-from service.settings.sources import PREFIX
-from service.wire import asyncapi
-from service.wire.schemas import MODELS, schemas
+from explain_sidecar.cli import NAME, cli
+from explain_sidecar.http.metrics import Workers
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.sources import PREFIX
+from explain_sidecar.wire import asyncapi
+from explain_sidecar.wire.schemas import MODELS, schemas
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^ *```")

@@ -9,14 +9,14 @@ import orjson
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.browser import launch
-from service.demo import EVERY, settings_of
-from service.demo.flights import ORIGINS, flights
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.http.dashboard import Dashboard
-from service.http.server import address, bind, serving
-from service.settings import Settings
-from service.settings.operation import HttpSettings
+from explain_sidecar.demo import EVERY, settings_of
+from explain_sidecar.demo.flights import ORIGINS, flights
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.http.dashboard import Dashboard
+from explain_sidecar.http.server import address, bind, serving
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.operation import HttpSettings
 
 IMAGES = Path(__file__).parent / "images"
 PICTURES = {

@@ -16,11 +16,11 @@ from rich.table import Table as Report
 
 from explain_client.messages import utc
 from explain_core.progress import track
-from service.demo import EVERY, settings_of
-from service.demo.flights import ORIGINS, flights
-from service.demo.summary import summary
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
+from explain_sidecar.demo import EVERY, settings_of
+from explain_sidecar.demo.flights import ORIGINS, flights
+from explain_sidecar.demo.summary import summary
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
 
 Published = dict[str, list[dict[str, Any]]]
 

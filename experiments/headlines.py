@@ -30,7 +30,7 @@ from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
 from explain_core.progress import track
-from service.headline import detectable, drivers, moved
+from explain_sidecar.headline import detectable, drivers, moved
 
 ALPHA = 0.001
 EMIT = 500

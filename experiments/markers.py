@@ -16,10 +16,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Report
 
-from service.commands.csv_rows import converters_of
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings
+from explain_sidecar.commands.csv_rows import converters_of
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
 
 TIME = 1_700_000_000_000
 

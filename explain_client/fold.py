@@ -10,9 +10,9 @@ import orjson
 from explain_client.messages import Alarm, Drift, Explanation
 
 if TYPE_CHECKING:
-    from service.fold.messages import Output
-    from service.fold.partition import PartitionState
-    from service.fold.records import InputRecord
+    from explain_sidecar.fold.messages import Output
+    from explain_sidecar.fold.partition import PartitionState
+    from explain_sidecar.fold.records import InputRecord
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 """Of the first record, milliseconds since 1970; each further record is a second later."""
@@ -48,8 +48,8 @@ class FoldDriver:
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, partition: int = 0) -> None:
-        from service.fold.version_source import VersionSource
-        from service.settings import load_settings
+        from explain_sidecar.fold.version_source import VersionSource
+        from explain_sidecar.settings import load_settings
 
         self.settings = load_settings(environ=environment_of(settings or {}))
         self.partition = partition
@@ -67,7 +67,7 @@ class FoldDriver:
 
         Raises ``FoldError`` of the sidecar where the model fails.
         """
-        from service.fold.records import InputRecord
+        from explain_sidecar.fold.records import InputRecord
 
         for record in records:
             offset = len(self._inputs)
@@ -106,20 +106,20 @@ class FoldDriver:
         return state.supplied(record, lambda key: None, self._versions.find)
 
     def _begin(self) -> PartitionState:
-        from service.snapshots.snapshot import begin
+        from explain_sidecar.snapshots.snapshot import begin
 
         return begin(self.settings, self.partition)
 
     def _restored(self, state: PartitionState) -> PartitionState:
-        from service.fold.identity import fold_settings
-        from service.snapshots.snapshot import load, take
+        from explain_sidecar.fold.identity import fold_settings
+        from explain_sidecar.snapshots.snapshot import load, take
 
         settings = self.settings
         taken = take(state, settings.app_id, settings.topics.records, "", fold_settings(settings))
         return load(taken.model_copy(update={"trusted": True}), settings)  # it has not left this process
 
     def _take(self, offset: int, output: Output) -> None:
-        from service.fold.messages import letter_headers
+        from explain_sidecar.fold.messages import letter_headers
 
         if output.destination == "explanations":
             self.explanations.append(Explanation.from_json(output.value or b""))

@@ -9,9 +9,9 @@ import fastavro
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from service.errors import UserError
-from service.formats.schemas import StoredSchema
-from service.settings import Format
+from explain_sidecar.errors import UserError
+from explain_sidecar.formats.schemas import StoredSchema
+from explain_sidecar.settings import Format
 
 FORMATS: tuple[Format, ...] = ("avro", "protobuf", "json_schema")
 KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}

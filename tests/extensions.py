@@ -15,7 +15,7 @@ from explain_core.models import Row
 from explain_core.players import Players
 from explain_core.smoothing import Array
 from explain_core.state import Block, array
-from service.fold.metrics import PartitionMetric
+from explain_sidecar.fold.metrics import PartitionMetric
 
 overconfident = Loss("overconfident", "probabilities", lambda y, p: max(0.0, max(p.values()) - p.get(y, 0.0)))
 

@@ -5,11 +5,11 @@ import random
 from functools import cache
 from typing import Any
 
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.http.feed import Feed
-from service.http.views import Selection
-from service.settings import Settings, load_settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.http.feed import Feed
+from explain_sidecar.http.views import Selection
+from explain_sidecar.settings import Settings, load_settings
 
 ENVIRONMENT = {
     "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",

@@ -6,12 +6,12 @@ from functools import partial
 
 import msgspec
 
-from service.fold.models import all_trusted_modules
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.pickles.codec import dumps, loads
-from service.settings import Settings
-from service.snapshots.snapshot import decode, encode
+from explain_sidecar.fold.models import all_trusted_modules
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.pickles.codec import dumps, loads
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.snapshot import decode, encode
 from tests.streams import mixed_stream
 
 SMALL = [

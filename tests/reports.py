@@ -4,10 +4,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from service.http.metrics import exposition
-from service.join.entries import Counts
-from service.kafka.report import Buckets, JoinReport, PartitionReport, Report
-from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
+from explain_sidecar.http.metrics import exposition
+from explain_sidecar.join.entries import Counts
+from explain_sidecar.kafka.report import Buckets, JoinReport, PartitionReport, Report
+from explain_sidecar.kafka.totals import COMMIT_SECONDS, STEP_SECONDS, Histogram
 
 
 def message(features: int) -> dict[str, Any]:

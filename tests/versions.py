@@ -15,12 +15,12 @@ import orjson
 from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.random import derive_seed
-from service.fold.explained_model import ExplainedModel
-from service.fold.models import forget_artefacts
-from service.fold.partition import PartitionState
-from service.fold.version_source import VersionSource
-from service.settings import Settings
-from service.snapshots.snapshot import encode
+from explain_sidecar.fold.explained_model import ExplainedModel
+from explain_sidecar.fold.models import forget_artefacts
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.version_source import VersionSource
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import record, restored
 
 COLUMNS = ("a", "b", "c")

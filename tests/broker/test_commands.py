@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from explain_client import Drift
-from service.fold.records import InputRecord
-from service.wire.schemas import schemas
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Process, mixed_records
 
 SCHEMAS = {name: json.loads(text) for name, text in schemas().items()}
@@ -119,11 +119,11 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
     line = pipeline(2)
     line.feed(mixed_records(2, 400))
     for number in (signal.SIGTERM, signal.SIGINT):
-        supervisor = Process(["-m", "service.cli", "run", "--workers", "2"], line.environment)
+        supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
         line.wait_for(lambda: supervisor.log().count("running from") >= 2)  # noqa: B023
         supervisor.signal(number)
         assert supervisor.wait() == 0, supervisor.log()
-    orphaned = Process(["-m", "service.cli", "run"], line.environment)
+    orphaned = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
     line.wait_for(lambda: orphaned.log().count("running from") >= 2)
     orphaned.kill()
     line.wait_for(lambda: orphaned.log().count("released") >= 2, 30)
@@ -134,7 +134,7 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
 @pytest.mark.parametrize("slot", [0, 1])
 def test_a_worker_that_is_killed_ends_the_run_in_words(pipeline: Factory, slot: int) -> None:
     line = pipeline(2)
-    supervisor = Process(["-m", "service.cli", "run", "--workers", "2"], line.environment)
+    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
     line.wait_for(lambda: supervisor.log().count("running from") >= 2)
     children = psutil.Process(supervisor.pid).children()
     next(child for child in children if f"--slot {slot}" in " ".join(child.cmdline())).kill()
@@ -204,7 +204,7 @@ def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str],
         "PATH": "/usr/bin:/bin",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "service.cli", "run"],
+        [sys.executable, "-m", "explain_sidecar.cli", "run"],
         env=environment,
         capture_output=True,
         text=True,
@@ -217,7 +217,7 @@ def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str],
 
 def test_without_an_address_no_broker_is_started() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "service.cli", "run"],
+        [sys.executable, "-m", "explain_sidecar.cli", "run"],
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -264,7 +264,7 @@ def test_tail_follows_what_is_published_while_it_runs(pipeline: Factory) -> None
     line = pipeline(1)
     line.feed(mixed_records(1, 50, seed=1))
     line.run_to_end()
-    tail = Process(["-m", "service.cli", "tail", "--json"], line.environment)
+    tail = Process(["-m", "explain_sidecar.cli", "tail", "--json"], line.environment)
     time.sleep(4)  # it begins at the end, wherever that is once it has connected
     line.feed(mixed_records(1, 30, seed=2))
     line.run_to_end()

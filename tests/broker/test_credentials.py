@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from service.broker.embedded import Broker
+from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Pipeline, mixed_records
 from tests.brokers import LONG_SESSION
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.browser import launch
-from service.http.views import VIEWS
+from explain_sidecar.http.views import VIEWS
 from tests.broker.harness import Factory, Pipeline, Process
 from tests.browser import HOSTILE, Visit
 
@@ -30,7 +30,7 @@ class Dashboard(Process):
 
     def __init__(self, line: Pipeline, port: int = 0) -> None:
         super().__init__(
-            ["-m", "service.cli", "dashboard"], {**line.environment, "EXPLAIN_HTTP__PORT": str(port)}
+            ["-m", "explain_sidecar.cli", "dashboard"], {**line.environment, "EXPLAIN_HTTP__PORT": str(port)}
         )
         line.wait_for(lambda: "dashboard on http://" in self.log() or not self.running())
         found = re.search(r"http://\S+", self.log())
@@ -168,7 +168,7 @@ def test_foreign_messages_and_times_that_are_no_dates_are_said_and_the_page_goes
 def test_ten_open_streams_do_not_hold_up_a_stop_of_run(pipeline: Factory) -> None:
     line = pipeline(1, EXPLAIN_HTTP__ENABLED="true", EXPLAIN_HTTP__PORT="0")
     feed(line, 60)
-    sidecar = Process(["-m", "service.cli", "run"], line.environment)
+    sidecar = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
     line.wait_for(lambda: "the dashboard on http://" in sidecar.log())
     where = urlsplit(re.search(r"http://\S+", sidecar.log()).group())  # type: ignore[union-attr]
     streams = [http.client.HTTPConnection(where.hostname or "", where.port, timeout=60) for _ in range(10)]

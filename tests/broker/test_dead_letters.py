@@ -71,7 +71,7 @@ def test_of_two_replays_at_the_same_time_one_gives_the_records_back(pipeline: Fa
     line.feed((0, value) for value in BAD)
     line.run_to_end()
     stop = {"SIDECAR_CRASH_POINT": "dead_letters.read:1:stop"}
-    first = Process(["-m", "service.cli", "dead-letters", "replay", "--yes"], line.environment | stop)
+    first = Process(["-m", "explain_sidecar.cli", "dead-letters", "replay", "--yes"], line.environment | stop)
     line.wait_for(lambda: "crash point" in first.log())
     line.cli("dead-letters", "replay", "--yes")
     first.signal(signal.SIGCONT)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.broker.embedded import Broker
-from service.demo.flights import ORIGINS
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.demo.flights import ORIGINS
 from tests.broker.harness import Factory, Process
 
 
@@ -19,7 +19,7 @@ def test_the_demo_names_its_steps_serves_the_dashboard_and_ends_with_its_summary
 ) -> None:
     line = pipeline(1)
     demo = Process(
-        ["-m", "service.cli", "demo", "--limit", "30000"],
+        ["-m", "explain_sidecar.cli", "demo", "--limit", "30000"],
         {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap_servers, "PYTHONUNBUFFERED": "1"},
     )
     line.wait_for(lambda: "first explanation" in demo.log() or not demo.running(), 120)
@@ -65,7 +65,9 @@ def is_alive(pid: int) -> bool:
     ("number", "status"), [(signal.SIGTERM, 130), (signal.SIGHUP, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_the_broker_and_the_sidecar_end_with_the_demo(number: signal.Signals, status: int) -> None:
-    demo = Process(["-m", "service.cli", "demo", "--follow", "--limit", "3000"], {"PYTHONUNBUFFERED": "1"})
+    demo = Process(
+        ["-m", "explain_sidecar.cli", "demo", "--follow", "--limit", "3000"], {"PYTHONUNBUFFERED": "1"}
+    )
     deadline = time.monotonic() + 200
     while "first explanation" not in demo.log():
         assert demo.running() and time.monotonic() < deadline, demo.log()

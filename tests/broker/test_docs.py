@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from river.datasets import Phishing
 
-from service.broker.embedded import Broker
-from service.cli import NAME
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.cli import NAME
 from tests.documentation import ROOT, Block, blocks
 
 PAGES = [
@@ -43,7 +43,7 @@ class Reader:
         self._folder = folder
         tools = folder / "bin"
         tools.mkdir()
-        for name, module in ((NAME, "-m service.cli"), ("python", "")):
+        for name, module in ((NAME, "-m explain_sidecar.cli"), ("python", "")):
             (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
             (tools / name).chmod(0o755)
         (folder / "explain_client").symlink_to(ROOT / "explain_client")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 
-from service.broker.embedded import Broker
-from service.kafka.clients import (
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.kafka.clients import (
     KAFKA,
     ErrorLog,
     Kafka,
@@ -18,9 +18,9 @@ from service.kafka.clients import (
     reading_consumer,
     transactional_producer,
 )
-from service.kafka.loop import Worker
-from service.kafka.topics import Topics
-from service.settings import Settings
+from explain_sidecar.kafka.loop import Worker
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.settings import Settings
 from tests.driver.clients import kafka_of
 from tests.driver.driver import OUTPUTS, TINY, values
 from tests.driver.log import Cluster

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.broker.embedded import Broker
-from service.broker.jars import KAFKA_VERSION, kafka_jars
-from service.errors import UserError
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.broker.jars import KAFKA_VERSION, kafka_jars
+from explain_sidecar.errors import UserError
 from tests.brokers import BRIEF_SESSION, WAIT_SECONDS, wait_for
 
 
@@ -186,7 +186,7 @@ def test_a_broker_that_cannot_start_names_its_log_and_the_reason() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_the_broker_and_its_temporary_data_end_with_a_parent_that_is_killed(how: signal.Signals) -> None:
-    code = "from service.broker.embedded import *; b = Broker().start(); print(b.pid, b.data, flush=True); b.wait()"
+    code = "from explain_sidecar.broker.embedded import *; b = Broker().start(); print(b.pid, b.data, flush=True); b.wait()"
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid, data = parent.stdout.readline().split()
@@ -198,7 +198,7 @@ def test_the_broker_and_its_temporary_data_end_with_a_parent_that_is_killed(how:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_kafka_run_prints_where_it_listens_and_ends_cleanly(how: signal.Signals, tmp_path: Path) -> None:
-    code = f"from service.broker.embedded import *; run_foreground(None, Path({str(tmp_path)!r}))"
+    code = f"from explain_sidecar.broker.embedded import *; run_foreground(None, Path({str(tmp_path)!r}))"
     runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert runner.stdout is not None
     name, _, address = runner.stdout.readline().strip().partition("=")

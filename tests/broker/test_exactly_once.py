@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from service.kafka.checkpoints import Pointer
+from explain_sidecar.kafka.checkpoints import Pointer
 from tests.broker.harness import Factory, mixed_records
 
 

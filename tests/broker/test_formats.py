@@ -12,14 +12,14 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from benchmarks.oracle import check as oracle
-from service.errors import UserError
-from service.fold.records import Decoder, InputRecord
-from service.formats.errors import BadRecord
-from service.formats.framing import HEADER
-from service.formats.registry import RegistryClient
-from service.formats.schemas import Schemas
-from service.formats.source import SchemaSource
-from service.settings import Format, RecordSettings, RegistrySettings
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.records import Decoder, InputRecord
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.formats.framing import HEADER
+from explain_sidecar.formats.registry import RegistryClient
+from explain_sidecar.formats.schemas import Schemas
+from explain_sidecar.formats.source import SchemaSource
+from explain_sidecar.settings import Format, RecordSettings, RegistrySettings
 from tests.broker.harness import Factory
 from tests.loopback import serving
 

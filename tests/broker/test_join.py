@@ -10,7 +10,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from service.broker.embedded import Broker
+from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Factory, Pipeline, Process
 from tests.broker.test_docs import Reader
 
@@ -100,7 +100,7 @@ def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path)
     line = joining(pipeline, tmp_path)
     line.environment["EXPLAIN_TOPICS__RECORDS"] = f"{line.name}-made-by-the-join"
     give(line, range(600))
-    process = Process(["-m", "service.cli", "run", "--with-join"], line.environment)
+    process = Process(["-m", "explain_sidecar.cli", "run", "--with-join"], line.environment)
     line.wait_for(lambda: len(line.read(line.topics["explanations"])) >= 20, 180)
     process.signal(signal.SIGTERM)
     assert process.wait() == 0

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
-from service.fold.records import InputRecord
+from explain_sidecar.fold.records import InputRecord
 from tests.broker import raw
 from tests.broker.harness import Factory, Pipeline, mixed_records
 

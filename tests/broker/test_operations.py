@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.fold.partition import PartitionState
+from explain_sidecar.fold.partition import PartitionState
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 
 HTTP = {"EXPLAIN_HTTP__ENABLED": "true", "EXPLAIN_HTTP__PORT": "0"}
@@ -36,7 +36,9 @@ class Sidecar(Process):
     """``explain-sidecar run`` with its HTTP address."""
 
     def __init__(self, line: Pipeline, *arguments: str, **environment: str) -> None:
-        super().__init__(["-m", "service.cli", "run", *arguments], {**line.environment, **environment})
+        super().__init__(
+            ["-m", "explain_sidecar.cli", "run", *arguments], {**line.environment, **environment}
+        )
         line.wait_for(lambda: "on http://" in self.log() or not self.running())
         found = re.search(r"http://\S+", self.log())
         assert found, self.log()
@@ -63,7 +65,7 @@ class Sidecar(Process):
         return [
             pid
             for pid in map(int, children)
-            if b"service.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"explain_sidecar.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
         ]
 
 

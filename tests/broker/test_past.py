@@ -7,8 +7,8 @@ import time
 import pytest
 from confluent_kafka import OFFSET_INVALID, Producer
 
-from service.kafka.checkpoints import Pointer
-from service.kafka.recovery import SUPERSEDED_SECONDS
+from explain_sidecar.kafka.checkpoints import Pointer
+from explain_sidecar.kafka.recovery import SUPERSEDED_SECONDS
 from tests.broker.harness import Factory, Pipeline, delete_before, group_of, mixed_records
 
 

@@ -11,9 +11,9 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from explain_client import Drifts, Explanations, SchemaError, latest
-from service.fold.partition import PartitionState
-from service.wire.registry import Registry
-from service.wire.schemas import schemas
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.wire.registry import Registry
+from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, mixed_records
 from tests.service.test_spans import PARENT, TRACE, Collector
 

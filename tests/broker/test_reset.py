@@ -76,7 +76,9 @@ def test_a_reset_passes_over_manifests_that_cannot_be_read(line: Pipeline) -> No
 def _held_reset(line: Pipeline, seconds: int) -> Process:
     """A reset that holds before it commits, so long or until SIGUSR2."""
     hold = {"SIDECAR_CRASH_POINT": f"reset.before:1:stall={seconds}"}
-    process = Process(["-m", "service.cli", "reset", "--partition", "0", "--yes"], line.environment | hold)
+    process = Process(
+        ["-m", "explain_sidecar.cli", "reset", "--partition", "0", "--yes"], line.environment | hold
+    )
     line.wait_for(lambda: "crash point" in process.log())
     return process
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from explain_client import ClientError, Drifts, Explanations, latest, merge, recent
-from service.broker.embedded import Broker
-from service.http.feed import Feed
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.http.feed import Feed
 from tests.broker.harness import Pipeline, Published, mixed_records
 
 BAD_RECORDS = 8

@@ -4,12 +4,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from service.broker.embedded import Broker
-from service.fold.messages import Output
-from service.kafka import transaction as transaction_module
-from service.kafka.clients import ErrorLog
-from service.kafka.errors import Aborted, Fatal
-from service.kafka.transaction import Transaction
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.kafka import transaction as transaction_module
+from explain_sidecar.kafka.clients import ErrorLog
+from explain_sidecar.kafka.errors import Aborted, Fatal
+from explain_sidecar.kafka.transaction import Transaction
 from tests.broker.harness import Pipeline
 from tests.brokers import LONG_SESSION
 from tests.crash.proxy import proxied_broker

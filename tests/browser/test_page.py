@@ -14,13 +14,13 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.browser import launch
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.http.dashboard import Dashboard
-from service.http.server import address, bind, serving
-from service.http.views import VIEWS
-from service.settings import Settings
-from service.settings.operation import HttpSettings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.http.dashboard import Dashboard
+from explain_sidecar.http.server import address, bind, serving
+from explain_sidecar.http.views import VIEWS
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.operation import HttpSettings
 from tests import feeds
 from tests.browser import AXE, HOSTILE, Visit
 

@@ -20,7 +20,7 @@ from explain_client import (
     to_pandas,
 )
 from explain_client.chain import Link, next_link
-from service.fold.partition import PartitionState
+from explain_sidecar.fold.partition import PartitionState
 from tests.folds import fold, settings, values
 
 

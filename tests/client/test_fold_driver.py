@@ -6,9 +6,9 @@ import pytest
 
 from explain_client import to_pandas
 from explain_client.testing import FoldDriver
-from service.errors import SettingsError, UserError
-from service.fold.partition import FoldError, PartitionState
-from service.fold.records import InputRecord
+from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.fold.partition import FoldError, PartitionState
+from explain_sidecar.fold.records import InputRecord
 from tests.documentation import blocks
 from tests.driver.model import Unpredictable
 from tests.versions import predicted, write

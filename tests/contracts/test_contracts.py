@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from service.wire.schemas import documents, schemas
+from explain_sidecar.wire.schemas import documents, schemas
 from tests.contracts.compatibility import breaks
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from explain_core.learners.adaptive import SWITCHED
 from explain_core.random import Generator
 from explain_core.removal.conditional import Conditional, ConditionalState
 from explain_core.state import StateError
-from service.snapshots.snapshot import encode
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 
 

@@ -15,7 +15,7 @@ HOME = ROOT / "explain_core"
 ALONE = """
 import sys
 {program}
-strangers = {{"confluent_kafka", "starlette", "pydantic", "service", "explain_client"}} & set(sys.modules)
+strangers = {{"confluent_kafka", "starlette", "pydantic", "explain_sidecar", "explain_client"}} & set(sys.modules)
 assert not strangers, strangers
 assert "installed" in explain_core.__file__, explain_core.__file__
 """

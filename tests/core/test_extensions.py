@@ -6,10 +6,10 @@ from river import dummy
 
 from explain_client.testing import FoldDriver
 from explain_core.learners import choice
-from service.errors import SettingsError, UserError
-from service.fold.metrics import METRICS
-from service.http.metrics import exposition
-from service.kafka.report import decode
+from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.fold.metrics import METRICS
+from explain_sidecar.http.metrics import exposition
+from explain_sidecar.kafka.report import decode
 from tests.driver.driver import Driver
 from tests.driver.driver import values as bad_and_good
 from tests.extensions import classes_seen

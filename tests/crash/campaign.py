@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.errors import UserError
+from explain_sidecar.errors import UserError
 from tests.crash.faults import KINDS, MIN_WORKERS, SUPERVISED
 from tests.crash.load import Load, Verdict
 from tests.crash.proxy import proxied_broker

@@ -18,7 +18,7 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from service.broker.embedded import Broker, free_port
+from explain_sidecar.broker.embedded import Broker, free_port
 from tests.brokers import BRIEF_SESSION
 from tests.crash.load import Load, Verdict
 from tests.crash.report import comparison, restarts, title

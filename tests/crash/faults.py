@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.crash_points import POINTS
+from explain_sidecar.crash_points import POINTS
 from tests.crash.proxy import SESSION_SECONDS
 
 if TYPE_CHECKING:

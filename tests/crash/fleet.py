@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import psutil
 
-from service.crash_points import VARIABLE
+from explain_sidecar.crash_points import VARIABLE
 from tests.broker.harness import Process
 
 STOP_SECONDS = 60
@@ -51,7 +51,10 @@ class Fleet:
     def start(self, slot: int, point: str | None = None) -> Process:
         armed = {} if point is None else {VARIABLE: point}
         if self._supervised:
-            arguments, armed["EXPLAIN_INSTANCE_ID"] = ["service.cli", "run", "--workers", "2"], f"test-{slot}"
+            arguments, armed["EXPLAIN_INSTANCE_ID"] = (
+                ["explain_sidecar.cli", "run", "--workers", "2"],
+                f"test-{slot}",
+            )
         else:
             number = slot // len(self.stages)
             arguments = ["tests.crash.worker", "--slot", str(number), "--stage", self.stage(slot)]

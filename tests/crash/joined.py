@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from benchmarks.oracle import read_topic
-from service.join.changelog import newest
-from service.join.topics import account, changelog, join_settings, sources
-from service.kafka.clients import reading_consumer
-from service.settings import Settings, load_settings
+from explain_sidecar.join.changelog import newest
+from explain_sidecar.join.topics import account, changelog, join_settings, sources
+from explain_sidecar.kafka.clients import reading_consumer
+from explain_sidecar.settings import Settings, load_settings
 from tests.crash.late import IMPLIED, SURE, WAIT
 
 

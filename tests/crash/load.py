@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from service.broker.embedded import Broker
-from service.commands.run import worker_environment
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.run import worker_environment
 from tests.broker import raw
 from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery

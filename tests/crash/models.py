@@ -21,7 +21,7 @@ from explain_core.importance.warm import warm
 from explain_core.learners.choice import learner_of
 from explain_core.losses import Task as CoreTask
 from explain_core.models import wrap
-from service.fold.default_models import default_model
+from explain_sidecar.fold.default_models import default_model
 
 Task = Literal["multiclass", "regression"]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from service.broker.jars import KAFKA_VERSION
+from explain_sidecar.broker.jars import KAFKA_VERSION
 from tests.service.test_hostile_snapshots import BOMBS, CORPUS, FUNCTIONS
 
 INPUTS = 1_000_000

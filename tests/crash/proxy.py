@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from service.broker.embedded import Broker, free_port
+from explain_sidecar.broker.embedded import Broker, free_port
 from tests.brokers import BRIEF_SESSION
 
 SESSION_SECONDS = 3.0

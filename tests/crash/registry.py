@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from google.protobuf import descriptor_pb2
 
-from service.broker.embedded import free_port
-from service.formats.schemas import StoredSchema
-from service.settings import Format
+from explain_sidecar.broker.embedded import free_port
+from explain_sidecar.formats.schemas import StoredSchema
+from explain_sidecar.settings import Format
 from tests.evolving import KNOWN
 from tests.loopback import serving
 

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.figures import p99
-from service.broker.jars import KAFKA_VERSION
-from service.crash_points import POINTS
+from explain_sidecar.broker.jars import KAFKA_VERSION
+from explain_sidecar.crash_points import POINTS
 from tests.crash.campaign import Done
 from tests.crash.faults import Recovery
 from tests.crash.load import Verdict

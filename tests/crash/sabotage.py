@@ -6,16 +6,16 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-import service.snapshots.snapshot
-from service.fold.partition import PartitionState
-from service.kafka import clients
-from service.kafka.lifecycle import OwnedPartition
-from service.kafka.past import Past
-from service.kafka.recovery import Target
-from service.kafka.transaction import Transaction
-from service.kafka.watch import TopicWatch
-from service.settings import Settings
-from service.snapshots.snapshot import Snapshot
+import explain_sidecar.snapshots.snapshot
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.kafka import clients
+from explain_sidecar.kafka.lifecycle import OwnedPartition
+from explain_sidecar.kafka.past import Past
+from explain_sidecar.kafka.recovery import Target
+from explain_sidecar.kafka.transaction import Transaction
+from explain_sidecar.kafka.watch import TopicWatch
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.snapshot import Snapshot
 
 
 def offsets_outside_the_transaction() -> None:
@@ -62,7 +62,7 @@ def no_checksum() -> None:
     def broken(snapshot: Snapshot) -> bytes:
         return b"".join(snapshot.chunks)
 
-    service.snapshots.snapshot.verify = broken
+    explain_sidecar.snapshots.snapshot.verify = broken
 
 
 def restore_without_replay() -> None:

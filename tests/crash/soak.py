@@ -17,7 +17,7 @@ from typing import NamedTuple
 import click
 import psutil
 
-from service.broker.embedded import Broker
+from explain_sidecar.broker.embedded import Broker
 from tests.brokers import BRIEF_SESSION
 from tests.crash.campaign import Campaign, Done, order_of_faults
 from tests.crash.faults import KINDS

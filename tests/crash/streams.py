@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from river import datasets
 
-from service.commands.csv_rows import converters_of, read_rows
-from service.settings import Format
+from explain_sidecar.commands.csv_rows import converters_of, read_rows
+from explain_sidecar.settings import Format
 from tests import evolving
 from tests.broker import raw
 from tests.broker.harness import mixed_records

@@ -13,8 +13,8 @@ from confluent_kafka.admin import NewTopic
 
 from benchmarks import oracle
 from benchmarks.oracle import check
-from service.broker.embedded import Broker
-from service.kafka.checkpoints import Pointer
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.kafka.checkpoints import Pointer
 from tests.broker.harness import Pipeline, Process, mixed_records
 from tests.brokers import LONG_SESSION
 from tests.crash.sabotage import SABOTAGE

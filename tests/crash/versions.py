@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.oracle import read_topic
-from service.settings import load_settings
+from explain_sidecar.settings import load_settings
 from tests.crash.streams import ALARMS, Fed, Stream
 from tests.versions import EXPLAINERS, NOBODY, misattributed, predicted, records, write
 

@@ -5,14 +5,14 @@ import os
 import signal
 import sys
 
-import service.snapshots.snapshot
-from service.worker import main
+import explain_sidecar.snapshots.snapshot
+from explain_sidecar.worker import main
 from tests.crash.sabotage import SABOTAGE
 
 SABOTAGE_VARIABLE = "TEST_SABOTAGE"
 
 # So that every snapshot has several chunks.
-service.snapshots.snapshot.CHUNK_BYTES = 2_000
+explain_sidecar.snapshots.snapshot.CHUNK_BYTES = 2_000
 
 if __name__ == "__main__":
     faulthandler.register(signal.SIGUSR1)  # says where it hangs

@@ -18,8 +18,8 @@ import yaml
 from deploy.grafana.dashboard import PANELS, SOMETIMES, build
 from explain_client import latest
 from explain_client.testing import ExplainSidecarContainer
-from service.broker.embedded import free_port
-from service.fold.metrics import METRICS
+from explain_sidecar.broker.embedded import free_port
+from explain_sidecar.fold.metrics import METRICS
 from tests.deploy.conftest import ROOT, run
 
 BASE = "python:3.11-slim-bookworm"

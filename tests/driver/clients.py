@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from service.kafka.clients import Kafka
+from explain_sidecar.kafka.clients import Kafka
 from tests.driver.consumer import Consumer
 from tests.driver.log import error
 from tests.driver.process import Client, Process

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    log = logging.getLogger("service")
+    log = logging.getLogger("explain_sidecar")
     before = log.level
     log.setLevel(logging.CRITICAL)
     yield

@@ -15,15 +15,15 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from benchmarks.oracle import Stream, chain, compare
-from service.errors import UserError
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.fold.versions import Find
-from service.formats.schemas import Fetch
-from service.kafka.loop import Worker
-from service.kafka.member import Member
-from service.settings import TRANSACTION_TIMEOUT_MS, Settings
-from service.wire.envelope import Envelope
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.fold.versions import Find
+from explain_sidecar.formats.schemas import Fetch
+from explain_sidecar.kafka.loop import Worker
+from explain_sidecar.kafka.member import Member
+from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
+from explain_sidecar.wire.envelope import Envelope
 from tests.driver.clients import kafka_of
 from tests.driver.log import Cluster, Entry, Killed
 from tests.driver.process import Fault, Process

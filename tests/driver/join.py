@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from service.errors import UserError
-from service.join.changelog import PROGRESS, Saved
-from service.join.copies import join_of
-from service.join.topics import account, join_settings
-from service.kafka.member import Member
-from service.settings import Settings
+from explain_sidecar.errors import UserError
+from explain_sidecar.join.changelog import PROGRESS, Saved
+from explain_sidecar.join.copies import join_of
+from explain_sidecar.join.topics import account, join_settings
+from explain_sidecar.kafka.member import Member
+from explain_sidecar.settings import Settings
 from tests.driver.clients import kafka_of
 from tests.driver.driver import TINY, Driver
 from tests.driver.log import Entry

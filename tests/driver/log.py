@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from service.kafka.clock import Clock
+from explain_sidecar.kafka.clock import Clock
 
 START = 1_700_000_000.0
 """The wall clock at the beginning, seconds since 1970."""

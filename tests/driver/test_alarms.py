@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from service.settings import Settings
+from explain_sidecar.settings import Settings
 from tests.crash.streams import ALARMS
 from tests.driver.driver import TINY, Driver
 from tests.driver.faults import run_under_faults

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import zstandard
 
-import service.snapshots.snapshot
-from service.kafka import clients
-from service.kafka.lifecycle import OwnedPartition
-from service.kafka.past import Past
-from service.kafka.recovery import Target
-from service.kafka.transaction import Transaction
-from service.kafka.watch import TopicWatch
-from service.settings import Settings
+import explain_sidecar.snapshots.snapshot
+from explain_sidecar.kafka import clients
+from explain_sidecar.kafka.lifecycle import OwnedPartition
+from explain_sidecar.kafka.past import Past
+from explain_sidecar.kafka.recovery import Target
+from explain_sidecar.kafka.transaction import Transaction
+from explain_sidecar.kafka.watch import TopicWatch
+from explain_sidecar.settings import Settings
 from tests.crash.sabotage import SABOTAGE
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, Stuck, values
@@ -33,7 +33,7 @@ TOUCHED: list[tuple[Any, str]] = [
     (Past, "newest_manifest"),
     (TopicWatch, "look"),
     (TopicWatch, "confirm"),
-    (service.snapshots.snapshot, "verify"),
+    (explain_sidecar.snapshots.snapshot, "verify"),
     (clients, "_made"),
 ]
 

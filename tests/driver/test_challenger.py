@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from service.fold.version_source import VersionSource
-from service.settings import Settings
+from explain_sidecar.fold.version_source import VersionSource
+from explain_sidecar.settings import Settings
 from tests.driver import test_versions
 from tests.driver.driver import TINY, Driver, values
 from tests.driver.faults import run_under_faults

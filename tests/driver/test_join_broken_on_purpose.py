@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from service.errors import UserError
-from service.join.partition import JoinPartition
-from service.join.store import restore
-from service.kafka.transaction import Keyed, Transaction
+from explain_sidecar.errors import UserError
+from explain_sidecar.join.partition import JoinPartition
+from explain_sidecar.join.store import restore
+from explain_sidecar.kafka.transaction import Keyed, Transaction
 from tests.crash.sabotage import SABOTAGE
 from tests.driver import faults
 from tests.driver.driver import Stuck

@@ -9,10 +9,10 @@ import orjson
 import pytest
 from google.protobuf import descriptor_pb2
 
-from service.errors import UserError
-from service.formats.files import compiled
-from service.formats.registry import RegistryClient
-from service.settings import RegistrySettings, Settings
+from explain_sidecar.errors import UserError
+from explain_sidecar.formats.files import compiled
+from explain_sidecar.formats.registry import RegistryClient
+from explain_sidecar.settings import RegistrySettings, Settings
 from tests.driver.join import EVENTS, JOIN, LABELS, JoinDriver
 from tests.driver.log import Entry
 from tests.loopback import serving

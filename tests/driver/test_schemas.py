@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.kafka import loop
-from service.kafka.lifecycle import OwnedPartition
-from service.settings import Format, Settings
+from explain_sidecar.kafka import loop
+from explain_sidecar.kafka.lifecycle import OwnedPartition
+from explain_sidecar.settings import Format, Settings
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver
 from tests.evolving import FORMATS, Registry, values

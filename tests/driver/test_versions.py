@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.fold.models import forget_artefacts
-from service.fold.version_source import VersionSource
-from service.fold.versions import Version, Versions
-from service.kafka.lifecycle import OwnedPartition
-from service.settings import Settings
+from explain_sidecar.fold.models import forget_artefacts
+from explain_sidecar.fold.version_source import VersionSource
+from explain_sidecar.fold.versions import Version, Versions
+from explain_sidecar.kafka.lifecycle import OwnedPartition
+from explain_sidecar.settings import Settings
 from tests import versions
 from tests.driver.driver import TINY, Driver
 from tests.driver.test_schedules import STEPS, happen
@@ -129,7 +129,7 @@ def test_a_record_that_is_explained_under_another_version_is_seen(
 def test_a_partition_waits_for_its_version_while_the_others_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logging.getLogger("service").setLevel(logging.WARNING)
+    logging.getLogger("explain_sidecar").setLevel(logging.WARNING)
     write(tmp_path, "v1", "v2")
     driver = driver_of(tmp_path, unknown="wait")
     for partition, order in enumerate((["v1"] * 5 + ["v3"] * 3, ["v1"] * 5 + ["v2"] * 20)):

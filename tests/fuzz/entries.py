@@ -10,15 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from service.errors import SettingsError, SnapshotError, UserError
-from service.fold.messages import Output
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.kafka.checkpoints import Pointer
-from service.pickles.codec import dumps, loads
-from service.settings import Settings, load_settings
-from service.snapshots.signatures import Keys
-from service.snapshots.snapshot import Manifest, Snapshot, decode, encode, load, take
+from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.kafka.checkpoints import Pointer
+from explain_sidecar.pickles.codec import dumps, loads
+from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.snapshots.signatures import Keys
+from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, decode, encode, load, take
 from tests.folds import SMALL, fold, new_state, values
 from tests.folds import settings as fold_settings
 

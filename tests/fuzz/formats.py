@@ -5,11 +5,11 @@ import random
 from collections import Counter
 from functools import partial
 
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.formats.errors import Headers
-from service.formats.framing import HEADER
-from service.settings import Format, Settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.errors import Headers
+from explain_sidecar.formats.framing import HEADER
+from explain_sidecar.settings import Format, Settings
 from tests.evolving import FORMATS, Registry, encoded, record
 from tests.fuzz.outcomes import grown_since, resident, tell
 

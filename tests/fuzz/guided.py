@@ -13,7 +13,7 @@ from pathlib import Path
 import atheris
 import click
 
-with atheris.instrument_imports(include=["service"]):
+with atheris.instrument_imports(include=["explain_sidecar"]):
     from tests.fuzz import entries
 
 SHARES = {

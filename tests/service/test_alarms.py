@@ -9,10 +9,10 @@ import pytest
 from explain_client.chain import next_link
 from explain_client.messages import Alarm, Explanation
 from explain_core.state import StateError
-from service.fold.identity import fold_settings
-from service.fold.metrics import measure
-from service.fold.partition import PartitionState
-from service.snapshots.snapshot import encode
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.metrics import measure
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 from tests.service.test_windows import stream
 
@@ -257,7 +257,7 @@ def test_a_snapshot_of_a_version_without_alarms_is_restored():
 def test_each_message_is_of_its_schema(flipped):
     from jsonschema import Draft202012Validator
 
-    from service.wire.schemas import schemas
+    from explain_sidecar.wire.schemas import schemas
 
     validator = Draft202012Validator(json.loads(schemas()["alarm.schema.json"]))
     for message in messages(flipped, "alarms"):

@@ -8,9 +8,9 @@ import pytest
 from river import stats
 from river.utils import pandas as a_river_module
 
-from service.errors import SnapshotError
-from service.pickles.attributes import method_of
-from service.pickles.codec import dumps, loads
+from explain_sidecar.errors import SnapshotError
+from explain_sidecar.pickles.attributes import method_of
+from explain_sidecar.pickles.codec import dumps, loads
 from tests.folds import fold, new_state, values
 
 
@@ -70,8 +70,8 @@ REFUSED = [
     ("functools", "reduce"),
     ("numpy", "load"),
     ("numpy", "fromfile"),
-    ("service.snapshots.snapshot", "loads"),
-    ("service.commands.run", "run"),
+    ("explain_sidecar.snapshots.snapshot", "loads"),
+    ("explain_sidecar.commands.run", "run"),
     ("river.utils.pandas", "importlib.import_module"),
     ("river.utils.pandas", "importlib.util.find_spec"),
     ("explain_core.explanation", "np.load"),

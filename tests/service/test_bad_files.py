@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from service.broker.embedded import Broker
-from service.broker.jars import kafka_jars
-from service.commands import config
-from service.commands.csv_rows import converters_of, read_rows
-from service.commands.produce import produce
-from service.errors import UserError
-from service.fold.models import load_model
-from service.settings import ModelSettings, Settings
+from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.broker.jars import kafka_jars
+from explain_sidecar.commands import config
+from explain_sidecar.commands.csv_rows import converters_of, read_rows
+from explain_sidecar.commands.produce import produce
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.models import load_model
+from explain_sidecar.settings import ModelSettings, Settings
 
 
 def written(folder: Path, text: str, encoding: str = "utf-8") -> Path:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from service.fold import vocabulary
-from service.fold.messages import chained
-from service.fold.partition import FoldError
-from service.snapshots.snapshot import encode
+from explain_sidecar.fold import vocabulary
+from explain_sidecar.fold.messages import chained
+from explain_sidecar.fold.partition import FoldError
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import (
     GOOD,
     fold,

@@ -1,9 +1,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from service.kafka.cadence import Cadence
-from service.kafka.clock import Clock
-from service.settings import CheckpointSettings
+from explain_sidecar.kafka.cadence import Cadence
+from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.settings import CheckpointSettings
 
 SECONDS = 600
 

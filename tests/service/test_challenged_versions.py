@@ -7,10 +7,10 @@ import pytest
 
 from explain_core.artefacts.load import load_artefact
 from explain_core.state import StateError
-from service.errors import SnapshotError
-from service.fold.metrics import measure
-from service.fold.partition import PartitionState
-from service.snapshots.snapshot import encode
+from explain_sidecar.errors import SnapshotError
+from explain_sidecar.fold.metrics import measure
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, restored
 from tests.versions import COLUMNS, VersionedPartition, content, error_classes, records, versioned, write
 

@@ -8,17 +8,17 @@ from rich.console import Console
 
 from explain_client import Explanation, SchemaError
 from explain_core.artefacts.ensemble import TreeEnsemble
-from service.commands import config
-from service.commands.tail import view
-from service.errors import SettingsError, SnapshotError, UserError
-from service.fold.identity import fold_settings
-from service.fold.metrics import measure
-from service.fold.models import foreign_code, labels_of, load_challenger, record_settings
-from service.fold.partition import FoldError, PartitionState
-from service.http.feed import Feed
-from service.http.views import Page, Selection
-from service.settings import load_settings
-from service.snapshots.snapshot import encode
+from explain_sidecar.commands import config
+from explain_sidecar.commands.tail import view
+from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.metrics import measure
+from explain_sidecar.fold.models import foreign_code, labels_of, load_challenger, record_settings
+from explain_sidecar.fold.partition import FoldError, PartitionState
+from explain_sidecar.http.feed import Feed
+from explain_sidecar.http.views import Page, Selection
+from explain_sidecar.settings import load_settings
+from explain_sidecar.snapshots.snapshot import encode
 from tests.core.artefacts import trained
 from tests.folds import fold, messages, restored, settings, values
 
@@ -142,7 +142,7 @@ def test_the_better_one_is_named_in_words_by_message_client_and_tail():
 
 def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been():
     _, outputs = compared(
-        {**TREE, "factory": "service.fold.default_models:default_model", "params": {"task": "binary"}}
+        {**TREE, "factory": "explain_sidecar.fold.default_models:default_model", "params": {"task": "binary"}}
     )
     difference = messages(outputs)[-1]["challenger"]["difference"]["cross_entropy"]
     assert difference["better"] is None  # the same model: it never differs
@@ -202,7 +202,10 @@ def test_settings_of_a_challenger_that_make_no_sense_are_refused(given, words):
     [
         ({"factory": "nowhere:Model"}, r"^challenger.factory: 'nowhere:Model' cannot be imported"),
         ({**TREE, "params": {"depth": 1}}, r"^challenger.params: "),
-        ({"factory": "service.fold.default_models:default_model", "static": True}, r"^challenger.params: "),
+        (
+            {"factory": "explain_sidecar.fold.default_models:default_model", "static": True},
+            r"^challenger.params: ",
+        ),
         ({"uri": "nothing.json"}, r"^challenger.uri: nothing.json: No such file"),
         ({"factory": "builtins:dict"}, r"^challenger.factory: builtins:dict with model.task binary"),
     ],

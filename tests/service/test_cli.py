@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from service import cli as command_line
-from service.errors import SettingsError, UserError
+from explain_sidecar import cli as command_line
+from explain_sidecar.errors import SettingsError, UserError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,7 +39,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def _run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
     return subprocess.run(
-        [sys.executable, "-c", "from service.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from explain_sidecar.cli import main; main()", *arguments],
         env=clean | environ,
         capture_output=True,
         text=True,
@@ -104,7 +104,7 @@ def test_help_of_every_command_explains_it_and_each_option(
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom service.cli import cli\n"
+        "import sys\nfrom explain_sidecar.cli import cli\n"
         "for path in ([], ['run'], ['topics', 'create'], ['config', 'show'], ['demo'], ['dbshap'], ['dashboard'], ['check']):\n"
         "    cli.main([*path, '--help'], standalone_mode=False)\n"
         f"sys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
@@ -132,7 +132,7 @@ def test_errors_become_one_message_and_a_status(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("service.commands.run.run", fail)
+    monkeypatch.setattr("explain_sidecar.commands.run.run", fail)
     monkeypatch.setattr(sys, "argv", ["explain-sidecar", "run"])
     assert _status() == status
     captured = capsys.readouterr()
@@ -146,7 +146,7 @@ def test_run_ends_with_the_status_of_its_workers(monkeypatch: pytest.MonkeyPatch
         given.update(arguments)
         return 3
 
-    monkeypatch.setattr("service.commands.run.run", run)
+    monkeypatch.setattr("explain_sidecar.commands.run.run", run)
     monkeypatch.setattr(sys, "argv", ["explain-sidecar", "run", "--workers", "2", "--until-caught-up"])
     assert _status() == 3
     assert given == {"config": None, "workers": 2, "until_caught_up": True, "stages": ("fold",)}
@@ -280,7 +280,7 @@ def test_completion_prints_a_script_and_the_script_finds_commands(shell: str) ->
 
 def test_output_to_a_closed_pipe_ends_without_a_traceback() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", "from service.cli import main; main()", "config", "show", "--json"],
+        [sys.executable, "-c", "from explain_sidecar.cli import main; main()", "config", "show", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -294,7 +294,7 @@ def test_output_to_a_closed_pipe_ends_without_a_traceback() -> None:
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_logs_have_partition_and_offset_as_fields_on_stderr(form: str) -> None:
     code = (
-        "import logging\nfrom service.logs import set_up_logging\nfrom service.settings.operation import LogSettings\n"
+        "import logging\nfrom explain_sidecar.logs import set_up_logging\nfrom explain_sidecar.settings.operation import LogSettings\n"
         f"set_up_logging(LogSettings(format={form!r}, level='warning'), worker=1)\n"
         "logging.getLogger('x').info('too low')\n"
         "logging.getLogger('x').warning('moved to %d', 5, extra={'partition': 3, 'offset': 42})\n"

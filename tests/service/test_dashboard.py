@@ -8,12 +8,12 @@ import pytest
 
 from explain_client import Explanation, merge
 from explain_core.drift import dbshap
-from service.http.changes import shown_change
-from service.http.feed import Feed
-from service.http.history import MAX_POINTS, History
-from service.http.partition import MAX_VERSIONS, Partition
-from service.http.segments import MAX_SEGMENTS
-from service.http.views import VIEWS, Page, Selection
+from explain_sidecar.http.changes import shown_change
+from explain_sidecar.http.feed import Feed
+from explain_sidecar.http.history import MAX_POINTS, History
+from explain_sidecar.http.partition import MAX_VERSIONS, Partition
+from explain_sidecar.http.segments import MAX_SEGMENTS
+from explain_sidecar.http.views import VIEWS, Page, Selection
 from tests.feeds import IMPORTANCE, fed, newest, outputs, settings
 
 
@@ -23,7 +23,7 @@ def test_the_table_has_the_values_of_the_newest_message(monkeypatch: pytest.Monk
     ranked = sorted(cells, key=lambda name: -cells[name]["value"])
     assert [row["feature"] for row in page["rows"]] == page["lines"] == list(cells)
     assert page["other"] == {"count": 0, "value": 0}
-    monkeypatch.setattr("service.http.views.MOST", 8)
+    monkeypatch.setattr("explain_sidecar.http.views.MOST", 8)
     page = Page(fed(), IMPORTANCE).next()
     assert page["lines"] == [name for name in cells if name in ranked[:8]]
     for row in page["rows"]:
@@ -137,7 +137,7 @@ def test_the_share_of_served_predictions_that_differ_is_that_since_the_message_b
 
 
 def test_a_search_and_a_focus_bring_in_what_is_not_among_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.http.views.MOST", 8)
+    monkeypatch.setattr("explain_sidecar.http.views.MOST", 8)
     feed, cells = fed(), newest()["importance"]["ipfi"]["cross_entropy"]
     shown = Page(feed, IMPORTANCE).next()["lines"]
     hidden = next(name for name in cells if name not in shown)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 
 from explain_core import losses
-from service.errors import UserError
-from service.fold import models
-from service.fold.models import load_model
-from service.settings import ModelSettings
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold import models
+from explain_sidecar.fold.models import load_model
+from explain_sidecar.settings import ModelSettings
 
 Task = Literal["binary", "multiclass", "regression"]
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.demo import settings_of
-from service.demo.flights import ORIGINS
-from service.demo.summary import summary
+from explain_sidecar.demo import settings_of
+from explain_sidecar.demo.flights import ORIGINS
+from explain_sidecar.demo.summary import summary
 
 DAY = 86_400_000
 SEPTEMBER = 1_378_166_400_000

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from explain_client.chain import body_of, chained
-from service.commands.run import PINNED
-from service.fold.partition import PartitionState
+from explain_sidecar.commands.run import PINNED
+from explain_sidecar.fold.partition import PartitionState
 from tests.folds import fold, messages, new_state, settings, values
 
 
@@ -52,7 +52,7 @@ def test_partitions_epochs_and_seeds_have_streams_of_their_own():
 
 FOLDS = """
 import hashlib
-from service.snapshots.snapshot import Versions
+from explain_sidecar.snapshots.snapshot import Versions
 from tests.folds import fold, new_state, values
 digest = hashlib.sha256()
 for task, factory in {folds!r}:

@@ -16,8 +16,8 @@ import pytest
 import river
 
 from docs import generate
-from service.cli import NAME, cli
-from service.settings import Settings, load_settings
+from explain_sidecar.cli import NAME, cli
+from explain_sidecar.settings import Settings, load_settings
 from tests.documentation import PAGES, ROOT, blocks, inline
 
 OTHERS = {"export", "cp", "gunzip", "head", "(head", "chmod", "pip", "source"}

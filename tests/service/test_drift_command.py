@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from explain_core.drift import RiskChange
-from service import cli
+from explain_sidecar import cli
 
 HEADER = ["x", "colour", "ok", "y"]
 

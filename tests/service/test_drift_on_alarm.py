@@ -6,9 +6,9 @@ import pytest
 from explain_client.messages import Alarm, Drift
 from explain_core.drift import RiskChange
 from explain_core.state import StateError
-from service.errors import SettingsError
-from service.fold.rows import Rows
-from service.settings import load_settings
+from explain_sidecar.errors import SettingsError
+from explain_sidecar.fold.rows import Rows
+from explain_sidecar.settings import load_settings
 from tests.folds import fold, fold_with_restores, new_state
 from tests.service.test_alarms import EARLY, ONE, STATIC
 from tests.service.test_windows import stream

@@ -8,12 +8,12 @@ import fastavro
 import orjson
 import pytest
 
-from service.fold.partition import PartitionState
-from service.fold.records import InputRecord
-from service.settings import Settings
-from service.wire.avro import teach_fastavro
-from service.wire.envelope import Envelope
-from service.wire.schemas import avro_schemas
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
+from explain_sidecar.wire.avro import teach_fastavro
+from explain_sidecar.wire.envelope import Envelope
+from explain_sidecar.wire.schemas import avro_schemas
 from tests.crash.streams import ALARMS
 from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
 from tests.service.test_windows import QUICK, stream

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from service.http.feed import MAX_CLASSES, Feed
-from service.http.streams import Streams
-from service.http.views import VIEWS, Page, Selection
+from explain_sidecar.http.feed import MAX_CLASSES, Feed
+from explain_sidecar.http.streams import Streams
+from explain_sidecar.http.views import VIEWS, Page, Selection
 from tests.feeds import IMPORTANCE, fed, newest, outputs, settings
 
 
@@ -102,7 +102,7 @@ def test_a_view_that_cannot_be_made_is_said_in_the_stream_which_goes_on(
 ) -> None:
     streams = Streams(fed(50), 1)
     with monkeypatch.context() as broken:
-        broken.setattr("service.http.views.sentence", lambda *_: 1 / 0)
+        broken.setattr("explain_sidecar.http.views.sentence", lambda *_: 1 / 0)
         mark, event = streams._make(IMPORTANCE, "")
     assert b"the view importance cannot be shown: ZeroDivisionError" in event
     assert "ZeroDivisionError" in caplog.text

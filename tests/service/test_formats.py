@@ -8,12 +8,12 @@ import fastavro
 import pytest
 from google.protobuf import descriptor_pb2
 
-from service.formats.errors import BadRecord
-from service.formats.files import compiled
-from service.formats.framing import HEADER
-from service.formats.reading import ValueReader
-from service.formats.schemas import Schemas, StoredSchema
-from service.settings import FormatSettings
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.formats.files import compiled
+from explain_sidecar.formats.framing import HEADER
+from explain_sidecar.formats.reading import ValueReader
+from explain_sidecar.formats.schemas import Schemas, StoredSchema
+from explain_sidecar.settings import FormatSettings
 
 MILLIS = 1_700_000_000_123
 

@@ -14,9 +14,9 @@ import river.neighbors
 import river.preprocessing
 import river.stats
 
-from service.errors import SnapshotError
-from service.pickles.attributes import attributes_of
-from service.pickles.codec import dumps, loads
+from explain_sidecar.errors import SnapshotError
+from explain_sidecar.pickles.attributes import attributes_of
+from explain_sidecar.pickles.codec import dumps, loads
 from tests.service.test_hostile_snapshots import (
     BUILD,
     DICT,
@@ -47,8 +47,8 @@ GETATTR, PARTIAL, DEEPCOPY = (
 DICT_CLASS = name("builtins", "dict")
 ROLLING = name("river.utils.rolling", "Rolling")
 PARTIAL_OF, METHOD_OF = (
-    name("service.pickles.attributes", "partial_of"),
-    name("service.pickles.attributes", "method_of"),
+    name("explain_sidecar.pickles.attributes", "partial_of"),
+    name("explain_sidecar.pickles.attributes", "method_of"),
 )
 DEFAULTDICT = name("collections", "defaultdict")
 DIST = name("river.cluster.textclust", "TextClust.Distances.dist")
@@ -109,7 +109,7 @@ def numbers(*values: bytes) -> bytes:
 
 GADGETS: dict[str, bytes] = {
     "the whole chain": whole(TRIGGER),
-    "the whole chain in a state": whole(build(new(name("service.fold.partition", "PartitionState")), mapping((text("explainers"), attribute(ROLLING, "values", TRIGGER))))),
+    "the whole chain in a state": whole(build(new(name("explain_sidecar.fold.partition", "PartitionState")), mapping((text("explainers"), attribute(ROLLING, "values", TRIGGER))))),
     "the whole chain as what a mapping lacks": whole(call(DEFAULTDICT, TRIGGER)),
     # What runs other things.
     "getattr of a river object": whole(call(GETATTR, new(VAR), text("update"))),
@@ -174,7 +174,7 @@ GADGETS: dict[str, bytes] = {
     "a node's method": whole(attribute(LEAF, "learn_one", number(1))),
     "a node's property": whole(attribute(LEAF, "total_weight", number(1))),
     "a model's method": whole(attribute(name("explain_core.models", "Model"), "predict", number(1))),
-    "a state's method": whole(attribute(name("service.fold.partition", "PartitionState"), "step", number(1))),
+    "a state's method": whole(attribute(name("explain_sidecar.fold.partition", "PartitionState"), "step", number(1))),
     "an attribute by way of __setstate__": whole(attribute(name("river.preprocessing.scale", "StandardScaler"), "learn_one", number(1))),
     "a slot that is none": whole(build(new(VAR), tuple_of(NONE, mapping((text("mean"), number(1)))))),
     "a state that is a list": whole(new(VAR) + b"]" + BUILD),

@@ -17,10 +17,10 @@ import river.tree
 import zstandard
 
 import explain_core.models
-from service.errors import SnapshotError
-from service.fold import messages, partition
-from service.pickles.codec import dumps, loads
-from service.snapshots.snapshot import MAX_RAW_BYTES, Snapshot, load, take
+from explain_sidecar.errors import SnapshotError
+from explain_sidecar.fold import messages, partition
+from explain_sidecar.pickles.codec import dumps, loads
+from explain_sidecar.snapshots.snapshot import MAX_RAW_BYTES, Snapshot, load, take
 from tests.folds import fold, new_state, settings, values
 
 MARK, TUPLE, REDUCE, BUILD, NEWOBJ, DICT = b"(", b"t", b"R", b"b", b"\x81", b"}"
@@ -69,7 +69,7 @@ GETATTR = name("builtins", "getattr")
 TREE = name("river.tree.hoeffding_tree_classifier", "HoeffdingTreeClassifier")
 VAR = name("river.stats.var", "Var")
 LEAF = name("river.tree.nodes.htc_nodes", "LeafMajorityClass")
-GAUSSIAN = name("service.pickles.slim", "gaussian_of")
+GAUSSIAN = name("explain_sidecar.pickles.slim", "gaussian_of")
 SPLITTER = name("river.tree.splitter.gaussian_splitter", "GaussianSplitter")
 LIST, STR = name("builtins", "list"), name("builtins", "str")
 FLOAT_DTYPE = call(name("numpy", "dtype"), text("f8"), b"\x89", b"\x88")
@@ -107,8 +107,8 @@ FUNCTIONS = [
     ("numpy.ctypeslib", "load_library"), ("numpy.lib._npyio_impl", "loadtxt"), ("river.stream.iter_csv", "iter_csv"),
     ("river.datasets.base", "RemoteDataset"), ("river.drift.datasets.base", "ChangePointFileDataset"), ("river.api", "importlib"),
     ("river.utils.pandas", "importlib.util.find_spec"), ("river.base.base", "inspect.sys.exit"),
-    ("explain_core.models", "wrap"), ("explain_core.models", "np.load"), ("service.fold.models", "_make"), ("service.fold.models", "load_model"),
-    ("service.pickles.codec", "loads"), ("service.broker.embedded", "Broker"), ("service.crash_points", "armed"), ("service.commands.run", "run"),
+    ("explain_core.models", "wrap"), ("explain_core.models", "np.load"), ("explain_sidecar.fold.models", "_make"), ("explain_sidecar.fold.models", "load_model"),
+    ("explain_sidecar.pickles.codec", "loads"), ("explain_sidecar.broker.embedded", "Broker"), ("explain_sidecar.crash_points", "armed"), ("explain_sidecar.commands.run", "run"),
 ]  # fmt: skip
 """What must not even be mentioned."""
 
@@ -179,7 +179,7 @@ CORPUS: dict[str, bytes] = {
     # Few bytes that would take much.
     "a list of a range": whole(call(LIST, call(name("builtins", "range"), number(0), number(10**12), number(1)))),
     "a deque of a range": whole(call(name("collections", "deque"), call(name("builtins", "range"), number(0), number(10**12), number(1)))),
-    "a search tree of a range": whole(call(name("service.pickles.slim", "search_tree_of"), *[call(name("builtins", "range"), number(0), number(10**12), number(1))] * 4, b"\x89")),
+    "a search tree of a range": whole(call(name("explain_sidecar.pickles.slim", "search_tree_of"), *[call(name("builtins", "range"), number(0), number(10**12), number(1))] * 4, b"\x89")),
     "a bytearray of a terabyte": whole(call(name("builtins", "bytearray"), number(2**40))),
     "bytes that are not there": whole(b"\x8e" + struct.pack("<Q", 2**45) + b"x"),
     "a buffer of gigabytes that is not there": whole(b"\x96" + struct.pack("<Q", 2**33) + b"x"),

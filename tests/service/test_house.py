@@ -13,7 +13,7 @@ LINES = 400
 
 
 def test_the_folders_of_the_service_know_few_others() -> None:
-    graph = grimp.build_graph("service")
+    graph = grimp.build_graph("explain_sidecar")
     folders = {name for name in graph.modules if name.count(".") == 1 and graph.find_children(name)}
 
     def folder(module: str) -> str:

@@ -18,14 +18,14 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from service.errors import SettingsError, UserError
-from service.http.metrics import exposition
-from service.http.server import bind, serving
-from service.http.site import beside_workers
-from service.http.workers import Workers
-from service.kafka.report import Report, decode, report_each_second
-from service.settings import load_settings
-from service.settings.operation import HttpSettings
+from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.http.metrics import exposition
+from explain_sidecar.http.server import bind, serving
+from explain_sidecar.http.site import beside_workers
+from explain_sidecar.http.workers import Workers
+from explain_sidecar.kafka.report import Report, decode, report_each_second
+from explain_sidecar.settings import load_settings
+from explain_sidecar.settings.operation import HttpSettings
 from tests.reports import partition, report
 
 
@@ -217,12 +217,12 @@ def test_open_event_streams_end_in_order_when_the_workers_end_by_themselves(
 
 
 def test_a_worker_does_not_import_the_server() -> None:
-    code = "import sys, service.worker; sys.exit(any(name in sys.modules for name in ('starlette', 'uvicorn', 'prometheus_client')))"
+    code = "import sys, explain_sidecar.worker; sys.exit(any(name in sys.modules for name in ('starlette', 'uvicorn', 'prometheus_client')))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_the_server_does_not_import_what_models_and_their_explanation_need() -> None:
     heavy = ("river", "numba", "scipy", "pandas", "sklearn")
-    code = f"import sys, service.http.site; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, explain_sidecar.http.site; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -15,17 +15,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
 
-from service.http import connections
-from service.http.dashboard import Dashboard
-from service.http.server import bind, serving
-from service.http.views import Page
-from service.settings import load_settings
-from service.settings.operation import HttpSettings
+from explain_sidecar.http import connections
+from explain_sidecar.http.dashboard import Dashboard
+from explain_sidecar.http.server import bind, serving
+from explain_sidecar.http.views import Page
+from explain_sidecar.settings import load_settings
+from explain_sidecar.settings.operation import HttpSettings
 
 SUPERVISOR = """
 import sys
-from service.http.site import beside_workers
-from service.settings import load_settings
+from explain_sidecar.http.site import beside_workers
+from explain_sidecar.settings import load_settings
 import logging
 logging.basicConfig(level="INFO", stream=sys.stdout, format="%(message)s")
 with beside_workers(load_settings(), 0):
@@ -142,7 +142,7 @@ def test_a_request_must_come_within_its_time_however_slowly_it_is_sent(
 def test_beyond_the_limit_the_connection_that_has_waited_longest_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("service.http.server.OTHERS", 4)
+    monkeypatch.setattr("explain_sidecar.http.server.OTHERS", 4)
     settings = load_settings(environ={**ENVIRONMENT, "EXPLAIN_HTTP__MAX_STREAMS": "1"})
     dashboard = Dashboard(settings)
     with served(*dashboard.routes, max_streams=1) as port:

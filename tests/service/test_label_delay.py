@@ -3,8 +3,8 @@
 import pytest
 
 from explain_client import Explanation, SchemaError
-from service.fold.label_delay import LabelDelay
-from service.snapshots.snapshot import encode
+from explain_sidecar.fold.label_delay import LabelDelay
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import messages, new_state, record, restored, settings, values
 
 EVERY = {"emit": {"every": 1}}

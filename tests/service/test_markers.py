@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from service.commands.csv_rows import converters_of
-from service.commands.markers import Markers, remarks
-from service.fold.records import Decoder, InputRecord
-from service.formats.errors import BadRecord
-from service.formats.schemas import Schemas
-from service.settings import RecordSettings
+from explain_sidecar.commands.csv_rows import converters_of
+from explain_sidecar.commands.markers import Markers, remarks
+from explain_sidecar.fold.records import Decoder, InputRecord
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.formats.schemas import Schemas
+from explain_sidecar.settings import RecordSettings
 
 
 def column(*values):

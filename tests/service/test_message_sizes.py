@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.errors import UserError
+from explain_sidecar.errors import UserError
 from tests.folds import GOOD, SMALL, fold, messages, new_state, record, size
 
 

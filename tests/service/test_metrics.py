@@ -9,8 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from explain_core.drift import dbshap
-from service.http.metrics import PREFIX, TOP, exposition
-from service.kafka.totals import COMMIT_SECONDS, STEP_SECONDS
+from explain_sidecar.http.metrics import PREFIX, TOP, exposition
+from explain_sidecar.kafka.totals import COMMIT_SECONDS, STEP_SECONDS
 from tests.reports import complete_exposition, partition, report
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from explain_core import losses as known_losses
-from service.errors import UserError
-from service.fold.models import load_model
-from service.fold.partition import FoldError
-from service.pickles.codec import dumps
-from service.settings import ModelSettings
-from service.snapshots.snapshot import encode
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.models import load_model
+from explain_sidecar.fold.partition import FoldError
+from explain_sidecar.pickles.codec import dumps
+from explain_sidecar.settings import ModelSettings
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import (
     GOOD,
     SMALL,

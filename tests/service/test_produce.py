@@ -11,16 +11,16 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from service.commands.tables import read_table
-from service.errors import SettingsError, UserError
-from service.formats.errors import SchemaProblem
-from service.formats.inferred import kinds_of, schema_of
-from service.formats.reading import ValueReader
-from service.formats.registry import RegistryClient
-from service.formats.schemas import Schemas
-from service.formats.source import SchemaSource
-from service.formats.writing import value_writer
-from service.settings import Format, FormatSettings, RegistrySettings
+from explain_sidecar.commands.tables import read_table
+from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.formats.errors import SchemaProblem
+from explain_sidecar.formats.inferred import kinds_of, schema_of
+from explain_sidecar.formats.reading import ValueReader
+from explain_sidecar.formats.registry import RegistryClient
+from explain_sidecar.formats.schemas import Schemas
+from explain_sidecar.formats.source import SchemaSource
+from explain_sidecar.formats.writing import value_writer
+from explain_sidecar.settings import Format, FormatSettings, RegistrySettings
 
 RECORDS: list[dict[str, Any]] = [
     {"a": 1, "b": 0.5, "c": "x", "label": True},

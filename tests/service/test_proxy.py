@@ -5,7 +5,7 @@ import sys
 
 CONNECTED = """
 import gc, socket, threading, time
-from service.broker.embedded import free_port
+from explain_sidecar.broker.embedded import free_port
 from tests.crash.proxy import Proxy
 
 with socket.create_server(("127.0.0.1", 0)) as broker:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.fold.records import MAX_NUMBER, Decoder, InputRecord
-from service.formats.errors import BadRecord
-from service.formats.schemas import Schemas
-from service.settings import RecordSettings
+from explain_sidecar.fold.records import MAX_NUMBER, Decoder, InputRecord
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.formats.schemas import Schemas
+from explain_sidecar.settings import RecordSettings
 
 
 def decode(value, task="binary", **settings):

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from service.errors import SettingsError, UserError
-from service.settings import load_settings
-from service.wire.registry import Registry, json_reader
+from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.settings import load_settings
+from explain_sidecar.wire.registry import Registry, json_reader
 from tests.loopback import serving
 
 

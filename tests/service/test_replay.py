@@ -2,13 +2,13 @@
 
 import pytest
 
-from service.errors import RecoveryError
-from service.fold.partition import PartitionState
-from service.kafka.checkpoints import Location, Pointer, point
-from service.kafka.lifecycle import OwnedPartition
-from service.kafka.recovery import Cluster, Target
-from service.kafka.transaction import Ends
-from service.snapshots.signatures import Keys
+from explain_sidecar.errors import RecoveryError
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.kafka.checkpoints import Location, Pointer, point
+from explain_sidecar.kafka.lifecycle import OwnedPartition
+from explain_sidecar.kafka.recovery import Cluster, Target
+from explain_sidecar.kafka.transaction import Ends
+from explain_sidecar.snapshots.signatures import Keys
 from tests.folds import fold, settings, values
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from explain_core.compiling import AVAILABLE
-from service.snapshots.snapshot import encode
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 from tests.streams import nominal_stream
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from explain_core.drift import dbshap
 from explain_core.state import StateError
-from service.fold.rows import Rows
+from explain_sidecar.fold.rows import Rows
 
 VALUE = st.one_of(st.integers(-9, 9), st.floats(-9, 9), st.booleans(), st.sampled_from(["red", "blue"]))
 RECORD = st.lists(st.sampled_from("abc"), unique=True).flatmap(

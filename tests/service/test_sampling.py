@@ -6,11 +6,11 @@ import orjson
 import pytest
 import yaml
 
-from service.commands.sampling import Placed, Seen, look, tally, to_paste
-from service.fold.records import InputRecord
-from service.formats.framing import HEADER
-from service.formats.registry import RegistryClient
-from service.settings import Format, Settings
+from explain_sidecar.commands.sampling import Placed, Seen, look, tally, to_paste
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.framing import HEADER
+from explain_sidecar.formats.registry import RegistryClient
+from explain_sidecar.settings import Format, Settings
 from tests.crash.registry import SchemaServer
 from tests.evolving import FORMATS, values
 

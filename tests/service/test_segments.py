@@ -10,11 +10,11 @@ import pytest
 from explain_client import newest_segments
 from explain_client.messages import Alarm, Explanation
 from explain_core.state import StateError
-from service.commands.tail import view
-from service.errors import SettingsError
-from service.fold.alarms import make_alarms
-from service.fold.sizes import ExplanationSize
-from service.settings import load_settings
+from explain_sidecar.commands.tail import view
+from explain_sidecar.errors import SettingsError
+from explain_sidecar.fold.alarms import make_alarms
+from explain_sidecar.fold.sizes import ExplanationSize
+from explain_sidecar.settings import load_settings
 from tests.folds import fold, fold_with_restores, messages, new_state, settings
 from tests.service.test_alarms import EARLY
 
@@ -201,7 +201,7 @@ def test_settings_of_segments_that_cannot_be_are_refused(given, message):
 def test_each_message_with_segments_is_of_its_schema():
     from jsonschema import Draft202012Validator
 
-    from service.wire.schemas import schemas
+    from explain_sidecar.wire.schemas import schemas
 
     validator = Draft202012Validator(json.loads(schemas()["explanation.schema.json"]))
     found = messages(fold(new_state(**sections()), stream(200)))

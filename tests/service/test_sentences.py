@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from explain_client import Explanation
-from service.http.partition import ShownVersion
-from service.http.sentences import overview_sentence, sentence
-from service.http.views import Page, Selection
+from explain_sidecar.http.partition import ShownVersion
+from explain_sidecar.http.sentences import overview_sentence, sentence
+from explain_sidecar.http.views import Page, Selection
 from tests.feeds import IMPORTANCE, fed, newest
 
 

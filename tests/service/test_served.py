@@ -5,9 +5,9 @@ import math
 import pytest
 
 from explain_core.artefacts.load import load_artefact
-from service.fold.metrics import measure
-from service.settings import Settings
-from service.snapshots.snapshot import encode
+from explain_sidecar.fold.metrics import measure
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, restored, settings, values
 from tests.versions import (
     COLUMNS,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from service.errors import SettingsError
-from service.settings import Settings, effective, load_settings
-from service.settings.kafka import OWNED_KEYS
-from service.settings.sources import walk
+from explain_sidecar.errors import SettingsError
+from explain_sidecar.settings import Settings, effective, load_settings
+from explain_sidecar.settings.kafka import OWNED_KEYS
+from explain_sidecar.settings.sources import walk
 
 
 def _file(folder: Path, text: str, name: str = "sidecar.yaml") -> Path:

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import zstandard
 
-from service.errors import SettingsError, SnapshotError, UserError
-from service.fold.identity import fold_settings
-from service.settings import CheckpointSettings
-from service.snapshots import snapshot as snapshots
-from service.snapshots.signatures import Keys, check_trust, read_keys
-from service.snapshots.snapshot import (
+from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.settings import CheckpointSettings
+from explain_sidecar.snapshots import snapshot as snapshots
+from explain_sidecar.snapshots.signatures import Keys, check_trust, read_keys
+from explain_sidecar.snapshots.snapshot import (
     CHUNK_BYTES,
     Manifest,
     Snapshot,

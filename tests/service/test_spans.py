@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from service.fold.messages import Output
-from service.fold.records import InputRecord
-from service.kafka.spans import Spans, spans_of
-from service.settings import load_settings
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.kafka.spans import Spans, spans_of
+from explain_sidecar.settings import load_settings
 from tests.loopback import serving
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

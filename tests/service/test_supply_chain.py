@@ -117,7 +117,11 @@ def test_one_installation_brings_the_service_the_core_and_the_client(tmp_path: P
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
         (metadata,) = (archive.read(name).decode() for name in held if name.endswith("dist-info/METADATA"))
-    assert {"explain_client/stream.py", "explain_core/py.typed", "service/http/static/index.html"} <= held
+    assert {
+        "explain_client/stream.py",
+        "explain_core/py.typed",
+        "explain_sidecar/http/static/index.html",
+    } <= held
     needed = {
         re.match(r"[\w-]+", component).group()
         for component in re.findall(r"^Requires-Dist: (.*)$", metadata, re.M)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from explain_client import Explanation
-from service.commands import tail
+from explain_sidecar.commands import tail
 from tests.feeds import newest, settings
 
 

@@ -7,12 +7,12 @@ import pytest
 from pydantic import ValidationError
 
 from explain_core.artefacts.ensemble import TreeEnsemble
-from service.errors import SnapshotError, UserError
-from service.fold.identity import fold_settings
-from service.fold.models import artefact, load_model, version_artefact
-from service.fold.partition import PartitionState
-from service.settings import ModelSettings
-from service.snapshots.snapshot import encode
+from explain_sidecar.errors import SnapshotError, UserError
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.models import artefact, load_model, version_artefact
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.settings import ModelSettings
+from explain_sidecar.snapshots.snapshot import encode
 from tests.core.artefacts import trained
 from tests.folds import fold, messages, restored, settings
 
@@ -82,7 +82,7 @@ def test_another_file_under_the_same_name_is_another_identity(path, tmp_path):
     moved.write_bytes(path.read_bytes())
     assert fold_settings(known(moved)) == before
     trained.xgboost(tmp_path, max_depth=2)
-    from service.fold.models import _read
+    from explain_sidecar.fold.models import _read
 
     _read.cache_clear()  # as a new process does
     assert fold_settings(given)["model"]["sha256"] != before["model"]["sha256"]
@@ -157,7 +157,7 @@ def test_what_the_file_is_not_is_said(path, tmp_path):
 
 
 def test_config_check_shows_what_the_file_holds(path, tmp_path, capsys):
-    from service.commands.config import check
+    from explain_sidecar.commands.config import check
 
     check(known(path), as_json=True)
     shown = capsys.readouterr()

@@ -10,16 +10,16 @@ from pydantic import ValidationError
 
 from explain_core.artefacts import mlflow
 from explain_core.artefacts.artefact import ArtefactError
-from service.commands.config import check
-from service.commands.sampling import tally
-from service.errors import SettingsError, SnapshotError, UserError
-from service.fold.identity import fold_settings
-from service.fold.metrics import measure
-from service.fold.models import forget_artefacts, version_artefact
-from service.fold.records import InputRecord
-from service.fold.version_source import ABSENT_SECONDS
-from service.settings import Settings, load_settings
-from service.snapshots.snapshot import encode
+from explain_sidecar.commands.config import check
+from explain_sidecar.commands.sampling import tally
+from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.metrics import measure
+from explain_sidecar.fold.models import forget_artefacts, version_artefact
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.fold.version_source import ABSENT_SECONDS
+from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import FIRST_TIMESTAMP, messages, record, restored
 from tests.versions import (
     COLUMNS,

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from service import warm
-from service.settings import Settings
+from explain_sidecar import warm
+from explain_sidecar.settings import Settings
 
 
 def test_processes_share_the_parts_out_and_wait_for_each_others(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service import worker
-from service.errors import UserError
+from explain_sidecar import worker
+from explain_sidecar.errors import UserError
 
 
 class Ended(Exception):

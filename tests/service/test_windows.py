@@ -6,7 +6,7 @@ import random
 import pytest
 
 from explain_core.drift import RiskChange
-from service.snapshots.snapshot import encode
+from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 
 QUICK = {"enabled": True, "window": 200, "bootstrap": 20}

@@ -9,7 +9,7 @@ from river import compose, linear_model, optim, preprocessing
 
 from explain_core.learners.linear import LinearLearner, linear_learner
 from explain_core.losses import Task
-from service.fold.default_models import default_model
+from explain_sidecar.fold.default_models import default_model
 from tests.core.learners.lockstep import RECORDS, mixed, run
 
 

@@ -24,7 +24,7 @@ from explain_core.random import Generator
 from explain_core.reservoirs import make_reservoir
 from explain_core.smoothing import Smoother
 from explain_core.sums import total
-from service.fold.default_models import default_model
+from explain_sidecar.fold.default_models import default_model
 from tests.streams import nominal_stream
 
 RECORDS = int(os.environ.get("EXPLAIN_EQUALITY_RECORDS", 150))

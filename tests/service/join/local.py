@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
-from service.join.store import Changes
+from explain_sidecar.join.store import Changes
 
 
 class Memory:

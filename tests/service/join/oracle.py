@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from service.join.joiner import Rules
+from explain_sidecar.join.joiner import Rules
 
 
 class Read(NamedTuple):

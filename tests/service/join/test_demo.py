@@ -5,13 +5,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from service.demo import late
-from service.demo.flights import flights
-from service.fold.records import InputRecord
-from service.formats.writing import value_writer
-from service.join.entries import Event, Label
-from service.join.inputs import EventInput, LabelInput
-from service.settings import Settings, load_settings
+from explain_sidecar.demo import late
+from explain_sidecar.demo.flights import flights
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.writing import value_writer
+from explain_sidecar.join.entries import Event, Label
+from explain_sidecar.join.inputs import EventInput, LabelInput
+from explain_sidecar.settings import Settings, load_settings
 
 
 @pytest.fixture(scope="module")

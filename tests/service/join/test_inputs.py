@@ -10,12 +10,12 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from service.fold.records import InputRecord
-from service.formats.errors import BadRecord
-from service.join.entries import Event, Label
-from service.join.inputs import SOURCE_HEADER, EventInput, LabelInput, Tombstone, record_value
-from service.join.partitioner import partition_of
-from service.settings import RecordSettings, Settings, load_settings
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.join.entries import Event, Label
+from explain_sidecar.join.inputs import SOURCE_HEADER, EventInput, LabelInput, Tombstone, record_value
+from explain_sidecar.join.partitioner import partition_of
+from explain_sidecar.settings import RecordSettings, Settings, load_settings
 
 SETTINGS = Settings(
     record={"label": "clicked"},

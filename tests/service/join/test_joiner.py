@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.join.entries import Counts, Event, Joined, Label
-from service.join.joiner import Joiner, Progress, Rules
-from service.join.store import Store, restore
+from explain_sidecar.join.entries import Counts, Event, Joined, Label
+from explain_sidecar.join.joiner import Joiner, Progress, Rules
+from explain_sidecar.join.store import Store, restore
 from tests.service.join.local import Memory
 from tests.service.join.oracle import Oracle, Read
 

@@ -8,11 +8,11 @@ import time
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.http.metrics import PREFIX, exposition
-from service.http.workers import Waiting, Workers
-from service.join.entries import Counts
-from service.kafka.report import Buckets, JoinReport, Report
-from service.kafka.totals import Phase
+from explain_sidecar.http.metrics import PREFIX, exposition
+from explain_sidecar.http.workers import Waiting, Workers
+from explain_sidecar.join.entries import Counts
+from explain_sidecar.kafka.report import Buckets, JoinReport, Report
+from explain_sidecar.kafka.totals import Phase
 
 NO_TIMES = Buckets((), (0,), 0.0)
 

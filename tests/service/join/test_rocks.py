@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.errors import UserError
-from service.join.rocks import Rocks
-from service.join.store import row_of
+from explain_sidecar.errors import UserError
+from explain_sidecar.join.rocks import Rocks
+from explain_sidecar.join.store import row_of
 from tests.service.join.local import Memory
 
 IDS = st.binary(min_size=1, max_size=3)
@@ -55,7 +55,7 @@ def test_it_keeps_what_a_dictionary_keeps(
 
 def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
     program = (
-        "import os, signal, sys; from pathlib import Path; from service.join.rocks import Rocks\n"
+        "import os, signal, sys; from pathlib import Path; from explain_sidecar.join.rocks import Rocks\n"
         "Rocks(Path(sys.argv[1])).write({b'a': b'1'}, [(0, b'12345678a')], {}, b'checkpoint')\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

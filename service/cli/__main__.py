@@ -1,5 +1,0 @@
-"""``python -m service.cli``: ``explain-sidecar``."""
-
-from service.cli import main
-
-main()

@@ -1,1 +1,0 @@
-"""What the commands do, one file each; ``service.cli`` declares them."""

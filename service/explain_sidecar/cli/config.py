@@ -1,0 +1,39 @@
+"""The command ``config``."""
+
+from __future__ import annotations
+
+import click
+
+from explain_sidecar.cli.options import json_option
+from explain_sidecar.cli.root import cli, load
+
+
+@cli.group()
+def config() -> None:
+    """Show the settings in force, or check them."""
+
+
+@config.command("show")
+@json_option
+@click.pass_context
+def config_show(context: click.Context, as_json: bool) -> None:
+    """Show every setting with its source.
+
+    Passwords, keys and tokens are hidden.
+    """
+    from explain_sidecar.commands.config import show
+
+    show(load(context), config=context.obj, as_json=as_json)
+
+
+@config.command("check")
+@json_option
+@click.pass_context
+def config_check(context: click.Context, as_json: bool) -> None:
+    """As show, and make the model once.
+
+    Fails where `run` could not start for a setting or the model. Does not connect to Kafka.
+    """
+    from explain_sidecar.commands.config import check
+
+    check(load(context), config=context.obj, as_json=as_json)

@@ -1,0 +1,43 @@
+"""The command ``join``."""
+
+from __future__ import annotations
+
+import click
+
+from explain_sidecar.cli.options import json_option, until_caught_up_option, workers_option
+from explain_sidecar.cli.root import cli, load
+
+
+@cli.group(invoke_without_command=True)
+@workers_option
+@until_caught_up_option
+@click.pass_context
+def join(context: click.Context, workers: int, until_caught_up: bool) -> int | None:
+    """Join events and late labels into records.
+
+    An event waits for its label as long as join.wait; every event has one outcome, exactly once.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from explain_sidecar.commands.run import run
+
+    return run(
+        load(context),
+        config=context.obj,
+        workers=workers,
+        until_caught_up=until_caught_up,
+        stages=("join",),
+    )
+
+
+@join.command("show")
+@json_option
+@click.pass_context
+def join_show(context: click.Context, as_json: bool) -> None:
+    """Show what became of every event.
+
+    matched + expired + dropped + pending = events, in each partition.
+    """
+    from explain_sidecar.commands.join import show
+
+    show(load(context), as_json=as_json)

@@ -1,0 +1,73 @@
+"""The command ``produce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from explain_sidecar.cli.options import COUNT, FILE
+from explain_sidecar.cli.root import cli, load
+
+
+@cli.command()
+@click.option(
+    "--input",
+    "file",
+    type=FILE,
+    required=True,
+    metavar="FILE",
+    help="File of rows: .csv with a header, .jsonl (a JSON object a line), each also .gz; or .parquet.",
+)
+@click.option(
+    "--label",
+    required=True,
+    metavar="COLUMN",
+    help="Column of the label; it is written to the field record.label.",
+)
+@click.option("--topic", metavar="T", help="Topic to write to; by default topics.records.")
+@click.option("--key", metavar="COLUMN", help="Column of the Kafka key; by default records have no key.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="R",
+    help="Records per second; by default as fast as possible.",
+)
+@click.option("--limit", type=COUNT, metavar="N", help="Stop after this many records.")
+@click.option("--partitions", type=COUNT, metavar="N", help="Partitions of the topic, if it must be created.")
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="Cells of this text are missing values, as empty ones are; repeatable.",
+)
+@click.pass_context
+def produce(
+    context: click.Context,
+    file: Path,
+    label: str,
+    topic: str | None,
+    key: str | None,
+    rate: float | None,
+    limit: int | None,
+    partitions: int | None,
+    missing: tuple[str, ...],
+) -> None:
+    """Write the rows of a file to a topic, in order.
+
+    Each row becomes a labelled record with a field for each column, in record.format. Empty cells and nulls are missing values. Where the format needs a
+    schema and record.schema_file names none it is inferred; schemas are registered at registry.url.
+    """
+    from explain_sidecar.commands.produce import produce
+
+    produce(
+        load(context),
+        file=file,
+        label=label,
+        topic=topic,
+        key=key,
+        rate=rate,
+        limit=limit,
+        partitions=partitions,
+        missing=missing,
+    )

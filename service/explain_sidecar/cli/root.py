@@ -1,0 +1,70 @@
+"""The root of the command line: exit status, settings, and the group that every command joins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from explain_sidecar.cli.options import FILE
+from explain_sidecar.errors import SettingsError, UserError
+
+if TYPE_CHECKING:
+    from explain_sidecar.settings import Settings
+
+NAME = "explain-sidecar"
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main() -> None:
+    """Run a command. Exit status: 0 done, 1 failed, 2 wrong usage or setting, 130 interrupted."""
+    try:
+        sys.exit(cli.main(prog_name=NAME, standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except SettingsError as error:
+        _end(f"error: {error}", USAGE)
+    except UserError as error:
+        _end(f"error: {error}", FAILED)
+    except (KeyboardInterrupt, click.Abort):
+        _end("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output is gone; Python must not find that out again when it flushes.
+        sys.stdout = None
+        sys.exit(FAILED)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--config",
+    type=FILE,
+    metavar="FILE",
+    help="File with settings, YAML or TOML. The environment (EXPLAIN_…) overrides it.",
+)
+@click.version_option(package_name="explanation-sidecar", prog_name=NAME)
+@click.pass_context
+def cli(context: click.Context, config: Path | None) -> None:
+    """Explain an online model that learns from a Kafka topic of labelled records.
+
+    Settings come from the environment (EXPLAIN_KAFKA__BOOTSTRAP_SERVERS=…, `__` nests) or from a file;
+    `config show` lists them all. To try it on this machine: `explain-sidecar demo`.
+    """
+    context.obj = config
+
+
+def load(context: click.Context) -> Settings:
+    """The settings in force, with logging set up from them."""
+    from explain_sidecar.logs import set_up_logging
+    from explain_sidecar.settings import load_settings
+
+    settings = load_settings(context.obj)
+    set_up_logging(settings.log)
+    return settings
+
+
+def _end(message: str, status: int) -> None:
+    click.echo(message, err=True)
+    sys.exit(status)

@@ -1,0 +1,35 @@
+"""The command ``run``."""
+
+from __future__ import annotations
+
+import click
+
+from explain_sidecar.cli.options import until_caught_up_option, workers_option
+from explain_sidecar.cli.root import cli, load
+
+
+@cli.command()
+@workers_option
+@until_caught_up_option
+@click.option(
+    "--with-join", is_flag=True, help="Run the join of events and labels beside it, with as many workers."
+)
+@click.pass_context
+def run(context: click.Context, workers: int, until_caught_up: bool, with_join: bool) -> int:
+    """Learn from records and publish explanations.
+
+    Every explanation is published exactly once. The state is restored from the checkpoints topic. SIGTERM and Ctrl-C stop the workers cleanly.
+    """
+    from explain_sidecar.commands.run import run
+
+    if with_join and until_caught_up:
+        raise click.UsageError(
+            "--until-caught-up stops before the join has written everything; run `join --until-caught-up` first"
+        )
+    return run(
+        load(context),
+        config=context.obj,
+        workers=workers,
+        until_caught_up=until_caught_up,
+        stages=("fold", "join") if with_join else ("fold",),
+    )

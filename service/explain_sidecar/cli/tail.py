@@ -1,0 +1,44 @@
+"""The command ``tail``."""
+
+from __future__ import annotations
+
+import click
+
+from explain_sidecar.cli.options import json_option
+from explain_sidecar.cli.root import cli, load
+
+
+@cli.command()
+@json_option
+@click.option(
+    "--until-caught-up", is_flag=True, help="Stop at the end offsets seen at the start; by default follow."
+)
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest message instead of the next one.")
+@click.option("--drift", is_flag=True, help="Follow the drift topic instead: why the risk changed, in words.")
+@click.option(
+    "--alarms", is_flag=True, help="Follow the alarms topic instead: what changed since when, in words."
+)
+@click.pass_context
+def tail(
+    context: click.Context,
+    as_json: bool,
+    until_caught_up: bool,
+    from_beginning: bool,
+    drift: bool,
+    alarms: bool,
+) -> None:
+    """Follow the explanations as they are published.
+
+    Prints a table that refreshes; with --json one message per line.
+    """
+    from explain_sidecar.commands.tail import tail
+
+    if drift and alarms:
+        raise click.UsageError("--drift and --alarms are two topics; choose one of them")
+    tail(
+        load(context),
+        as_json=as_json,
+        until_caught_up=until_caught_up,
+        from_beginning=from_beginning,
+        output="drift" if drift else "alarms" if alarms else "explanations",
+    )

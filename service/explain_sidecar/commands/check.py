@@ -1,0 +1,332 @@
+"""``explain-sidecar check``: can `run` work here? Asks and reads, and changes nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
+
+from explain_sidecar.commands.markers import remarks
+from explain_sidecar.commands.printing import print_rows
+from explain_sidecar.commands.sampling import Seen, Tally, look, tally, to_paste
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.models import (
+    described,
+    described_challenger,
+    foreign_code,
+    load_challenger,
+    load_model,
+)
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.kafka.clients import (
+    CONNECT_SECONDS,
+    NO_COORDINATOR,
+    ErrorLog,
+    admin_client,
+    reading_consumer,
+)
+from explain_sidecar.kafka.input import record_of
+from explain_sidecar.kafka.topics import Topic, Topics, retention_warning, too_small
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.signatures import RISK, check_trust, read_keys
+from explain_sidecar.wire.registry import Registry
+
+SAMPLE = 100
+SHOWN_LABELS = 5
+
+_READ = (AclOperation.READ, AclOperation.DESCRIBE)
+_WRITE = (*_READ, AclOperation.WRITE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check; ``ok`` is None where it has no result or only a remark."""
+
+    what: str
+    ok: bool | None
+    detail: str
+
+
+@dataclass
+class Sampled:
+    """What the newest records are, by the settings or by inferred ones; ``settings`` are the inferred ones, to be pasted."""
+
+    tally: Tally = field(default_factory=Tally)
+    settings: str | None = None
+
+
+def check(settings: Settings, *, as_json: bool = False) -> None:
+    """Print what was found. Raises ``UserError`` where `run` could not start or would fold nothing of the sample."""
+    findings: list[Finding] = []
+    sampled = Sampled()
+    try:
+        findings.append(_model(settings))
+        if settings.challenger_model is not None:
+            findings.append(_challenger(settings))
+        findings.append(_signatures(settings, all(finding.ok for finding in findings)))
+        if settings.registry.url and settings.registry.format != "none":
+            findings.append(_registry(settings))
+        admin = admin_client(settings, ErrorLog())
+        names = {"records": settings.topics.records} | Topics(settings, admin).outputs
+        found = Topics(settings, admin).describe(*names.values())
+        findings.append(Finding("broker", True, f"{settings.servers} answers"))
+        findings += _topics(settings, names, found)
+        findings += _rights(settings, admin, [name for name in names.values() if name in found])
+        if names["records"] in found:
+            findings += _sample(settings, found[names["records"]], sampled)
+    except UserError as error:
+        findings.append(Finding("stopped", False, str(error)))
+    _print(findings, sampled, as_json)
+    failed = [finding for finding in findings if finding.ok is False]
+    if failed:
+        raise UserError(
+            f"{len(failed)} of {len(findings)} checks failed: {', '.join(finding.what for finding in failed)}"
+        )
+
+
+def _model(settings: Settings) -> Finding:
+    try:
+        # Some models print remarks on their parameters; stdout is for data.
+        with redirect_stdout(sys.stderr):
+            model = None if settings.models.enabled else load_model(settings.model, settings.seed)
+        what = described(settings)
+    except UserError as error:
+        return Finding("model", False, str(error))
+    if model is not None:
+        what = what or type(model.wrapped).__name__
+    elif settings.models.pattern is not None:
+        what = f"{what}\nversions at {settings.models.pattern}".strip()
+    return Finding("model", True, f"{what} for {settings.model.task}")
+
+
+def _challenger(settings: Settings) -> Finding:
+    try:
+        with redirect_stdout(sys.stderr):
+            model = load_challenger(settings, settings.seed)
+        what = described_challenger(settings) or type(model.wrapped).__name__
+    except UserError as error:
+        return Finding("challenger", False, str(error))
+    return Finding("challenger", True, f"{what} for {settings.model.task}")
+
+
+def _signatures(settings: Settings, made: bool) -> Finding:
+    try:
+        keys = read_keys(settings.checkpoint)
+        foreign = foreign_code(settings) if made else None
+        check_trust(keys, foreign)
+    except UserError as error:
+        return Finding("snapshots", False, str(error))
+    signed = f"signed by a key in {settings.checkpoint.hmac_key_file}; " if keys.keys else ""
+    if not foreign:
+        return Finding("snapshots", True, f"{signed}data alone: reading one runs no code")
+    if keys.allow_unsigned:
+        return Finding("snapshots", None, f"unsigned ones are accepted (checkpoint.allow_unsigned): {RISK}")
+    return Finding("snapshots", True, f"{signed}{foreign} is stored by its own code")
+
+
+def _registry(settings: Settings) -> Finding:
+    config = settings.registry
+    if config.auto_register:
+        return Finding("registry", None, f"{config.url} is not asked: `run` registers the schemas")
+    try:
+        Registry(settings).resolve()
+    except UserError as error:
+        return Finding("registry", False, str(error))
+    return Finding("registry", True, f"{config.url} has the {config.format} schemas")
+
+
+def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) -> Iterator[Finding]:
+    source = found.get(names["records"])
+    for setting, name in names.items():
+        what, topic = f"topics.{setting}", found.get(name)
+        if topic is None:
+            made = setting != "records" and settings.topics.create
+            remedy = (
+                "`run` creates it" if made else "create it: `explain-sidecar topics create --partitions N`"
+            )
+            yield Finding(what, made or False, f"there is no topic {name!r}; {remedy}")
+        elif setting == "records":
+            warning = retention_warning(topic, settings)
+            compacted = "compact" in topic.config.get("cleanup.policy", "")
+            yield Finding(
+                what,
+                not compacted,
+                f"{name}, {topic.partitions} partitions{', compacted: a replay needs every record' * compacted}",
+            )
+            if warning:
+                yield Finding("retention", None, warning)
+        else:
+            few = source is not None and topic.partitions != source.partitions
+            grows = (
+                few and source is not None and topic.partitions < source.partitions and settings.topics.create
+            )
+            remedy = (
+                f", and {names['records']} has {source.partitions}; they must be equal"
+                if few and source
+                else ""
+            )
+            small = too_small(setting, topic, settings)
+            remedy += f"; it {small}" if small else ""
+            yield Finding(what, (not few or grows) and not small, f"{name}, {topic.partitions} partitions{remedy}")  # fmt: skip
+
+
+def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Iterator[Finding]:
+    """The operations that the brokers allow this user: without an authorizer, all of them."""
+    try:
+        described = admin.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=CONNECT_SECONDS
+        )
+        allowed = {
+            name: set(future.result().authorized_operations or ()) for name, future in described.items()
+        }
+        allowed[f"group {settings.app_id}"] = _of_group(settings.app_id, admin)
+    except KafkaException as error:
+        yield Finding("rights", False, f"{error.args[0].str()}; grant DESCRIBE on the topics and the group")
+        return
+    missing = [
+        f"{operation.name} on {name}"
+        for name, operations in allowed.items()
+        for operation in (_READ if name == settings.topics.records or name.startswith("group ") else _WRITE)
+        if operation not in operations
+    ]
+    yield Finding(
+        "rights",
+        not missing,
+        f"missing: {', '.join(missing)}" if missing else "to read and write the topics, and for the group",
+    )
+    yield Finding(
+        "transactional id",
+        None,
+        f"cannot be asked for without using it: grant WRITE and DESCRIBE on ids that begin with {settings.app_id}-, where the cluster has ACLs",
+    )
+
+
+def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            described = admin.describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=CONNECT_SECONDS
+            )
+            return set(described[group].result().authorized_operations or ())
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
+                return set(_READ)  # there is no such group yet, and nothing said no
+            if code not in NO_COORDINATOR or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Finding]:
+    """Decode the newest records, as `run` would, and compare them with the settings."""
+    consumer = reading_consumer(settings)
+    try:
+        records = list(_newest(consumer, topic))
+    finally:
+        consumer.close()
+    if not records:
+        yield Finding("sample", None, f"{topic.name} holds no records yet")
+        return
+    by_settings = tally(settings, settings.record, records)
+    found.tally = by_settings
+    seen = look(settings, records)
+    if seen is not None:
+        yield _format(settings, seen, foldable=by_settings.good > 0)
+        if seen.settings is not None:
+            found.settings = to_paste(settings, seen.settings, seen.fields)
+            if not by_settings.good:
+                found.tally = tally(settings, seen.settings, records)
+    good, skipped, bad = by_settings.good, by_settings.skipped, by_settings.bad
+    total = good + sum(count for count, _ in bad.values())
+    some = f"; {skipped} others are skipped, as record.where and record.deletes say" if skipped else ""
+    yield Finding("sample", good > 0, f"{good} of the newest {total} records can be folded{some}")
+    for kind, (count, first) in bad.items():
+        yield Finding(f"bad record: {kind}", None, f"{count}; {first}")
+    features = found.tally.features
+    for remark in remarks(
+        {name: feature.markers for name, feature in features.items()}, "set record.missing"
+    ):
+        yield Finding("missing values", None, remark)
+    mixed = [name for name, feature in features.items() if len(feature.kinds) > 1]
+    if mixed:
+        yield Finding(
+            "features",
+            None,
+            f"of several kinds, of which the first is kept and the others are dead letters: {', '.join(mixed)}",
+        )
+
+
+def _format(settings: Settings, seen: Seen, *, foldable: bool) -> Finding:
+    """What the records look like, against the settings. Where these can fold some records, another look is only a remark."""
+    if seen.settings == settings.record:
+        return Finding("format", True, seen.words)
+    if not foldable:
+        return Finding("format", False, f"{seen.words}; by these settings `run` would fold none")
+    if seen.settings is None:
+        return Finding("format", True, "as the settings say")
+    return Finding("format", None, f"{seen.words}; the settings say otherwise")
+
+
+def _newest(consumer: Consumer, topic: Topic) -> Iterator[tuple[int, InputRecord]]:
+    """The newest records of a topic, about as many from each partition."""
+    each = -(-SAMPLE // topic.partitions)
+    left = SAMPLE
+    for partition in range(topic.partitions):
+        where = TopicPartition(topic.name, partition)
+        low, high = consumer.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
+        where.offset = max(low, high - each)
+        consumer.assign([where])
+        while where.offset < high and left:
+            message = consumer.poll(CONNECT_SECONDS)
+            if message is None:
+                raise UserError(
+                    f"{topic.name} partition {partition}: no record came within {CONNECT_SECONDS:g} s"
+                )
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    break
+                raise UserError(f"{topic.name} partition {partition}: {error.str()}")
+            yield partition, record_of(message)
+            left -= 1
+
+
+def _print(findings: list[Finding], sampled: Sampled, as_json: bool) -> None:
+    labels = sampled.tally.labels
+    rows = [
+        {
+            "feature": name,
+            "kind": " and ".join(sorted(seen.kinds)),
+            "records": seen.records,
+            "example": seen.example,
+        }
+        for name, seen in sampled.tally.features.items()
+    ]
+    if as_json:
+        body = {
+            "checks": [asdict(finding) for finding in findings],
+            "features": rows,
+            "labels": dict(labels.most_common()),
+            "settings": sampled.settings,
+        }
+        sys.stdout.write(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() + "\n")
+        return
+    words = {True: "ok", False: "FAILED", None: "note"}
+    print_rows(
+        [{"check": finding.what, "": words[finding.ok], "detail": finding.detail} for finding in findings],
+        as_json=False,
+    )
+    if rows:
+        sys.stdout.write("\n")
+        print_rows(rows, as_json=False)
+        most = ", ".join(f"{label} ({count})" for label, count in labels.most_common(SHOWN_LABELS))
+        sys.stdout.write(f"\nlabels: {most}{', …' if len(labels) > SHOWN_LABELS else ''}\n")
+    if sampled.settings:
+        sys.stdout.write(f"\nthe records are read by these settings:\n\n{sampled.settings}")

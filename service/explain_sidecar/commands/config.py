@@ -1,0 +1,89 @@
+"""``explain-sidecar config``: the settings in force, with the source of each."""
+
+from __future__ import annotations
+
+import json  # integers of any size
+import sys
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from explain_sidecar.commands.printing import console
+from explain_sidecar.formats.source import check_formats
+from explain_sidecar.settings import Effective, Settings, effective
+from explain_sidecar.settings.sources import DEFAULT
+from explain_sidecar.snapshots.signatures import check_trust, read_keys
+
+if TYPE_CHECKING:
+    from explain_core.models import Model
+
+
+def show(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
+    """Print every setting, its value and its source on stdout; ``config`` is the file they were loaded from."""
+    rows = effective(settings, config)
+    if as_json:
+        data = {row.name: {"value": row.value, "source": row.source} for row in rows}
+        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    else:
+        console().print(_table(rows))
+
+
+def check(settings: Settings, *, config: Path | None = None, as_json: bool = False) -> None:
+    """As ``show``, and make the models once. Raises ``UserError`` where that fails, or where ``run`` would ask for a key."""
+    from explain_sidecar.fold.models import (
+        described,
+        described_challenger,
+        foreign_code,
+        load_challenger,
+        load_model,
+        record_settings,
+    )
+
+    show(settings, config=config, as_json=as_json)
+    # Some models print remarks on their parameters; stdout is for data.
+    with redirect_stdout(sys.stderr):
+        model = None if settings.models.enabled else load_model(settings.model, settings.seed)
+        challenger = None if settings.challenger_model is None else load_challenger(settings, settings.seed)
+        record_settings(settings)
+        check_formats(settings)
+        files, file = described(settings), described_challenger(settings)
+        check_trust(read_keys(settings.checkpoint), foreign_code(settings))
+    task = settings.model.task
+    lines = [
+        f"settings are valid; versions of a model for {task} are explained as they are"
+        if model is None
+        else f"settings are valid; the model is a {type(model.wrapped).__name__} for {task} and {_how(model, settings.model.static)}",
+        files,
+    ]
+    if challenger is not None:
+        how = _how(challenger, settings.challenger.static)
+        lines += [f"the challenger is a {type(challenger.wrapped).__name__} for {task} and {how}", file]
+    sys.stderr.write("".join(f"{line}\n" for line in lines if line))
+
+
+def _how(model: Model, static: bool) -> str:
+    from explain_core.learners.base import Learner
+
+    if static:
+        return "is explained as it is"
+    return f"learns in arrays ({model.kind})" if isinstance(model, Learner) else "learns by its own code"
+
+
+def _table(rows: Iterable[Effective]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("setting", "value", "source"):
+        table.add_column(heading, overflow="fold")
+    for name, value, source in rows:
+        shown = (
+            "-"
+            if value is None
+            else value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False)
+        )
+        table.add_row(escape(name), escape(shown), escape(source), style="dim" if source == DEFAULT else None)
+    return table

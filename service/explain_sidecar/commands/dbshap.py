@@ -1,0 +1,203 @@
+"""``explain-sidecar dbshap``: why the risk of a model differs between two files of labelled rows."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from explain_core import losses
+from explain_core.drift import RiskChange, dbshap
+from explain_core.drift.change import Cause
+from explain_sidecar.commands.csv_rows import converters_of, read_rows
+from explain_sidecar.commands.tables import json_lines, kind_of, parquet_batches
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.models import load_model
+from explain_sidecar.settings import ModelSettings
+
+Columns = dict[str, list[Any]]
+
+
+def run(
+    baseline: Path,
+    target: Path,
+    *,
+    label: str,
+    model: str | None,
+    loss: str | None,
+    factorisation: str,
+    groups: Mapping[str, Sequence[str]],
+    max_cells: int,
+    max_samples: int,
+    bootstrap: int,
+    seed: int,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Print why the risk changed from the one file to the other, and draw it to a file.
+
+    Raises ``UserError`` for a file that cannot be read, a model that cannot be made, and where ``dbshap`` refuses them.
+    """
+    if plot is not None:
+        _check_plot(plot)
+    first, second = read_files([("BASELINE", baseline), ("TARGET", target)])
+    hypothesis: Any = "tree"
+    try:
+        if model is not None:
+            if not re.fullmatch(r"[\w.]+:[\w.]+", model):
+                raise UserError(f"--model {model}: write module:function, what returns the fitted model")
+            regression = losses.get(loss or "zero_one").task == "regression"
+            settings = ModelSettings(
+                factory=model, static=True, task="regression" if regression else "binary"
+            )
+            hypothesis = load_model(settings, seed)
+        change = dbshap(
+            first,
+            second,
+            label=label,
+            hypothesis=hypothesis,
+            loss=loss,
+            factorisation=groups or factorisation,  # type: ignore[arg-type]
+            max_cells=max_cells,
+            max_samples=max_samples,
+            bootstrap=bootstrap,
+            seed=seed,
+            progress=not as_json and sys.stderr.isatty(),
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    for warning in change.warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    if plot is not None:
+        _draw(change, plot)
+    if as_json:
+        sys.stdout.write(change.to_json() + "\n")
+    else:
+        _print(change, baseline.name, target.name)
+
+
+def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
+    """The columns of each (argument, file): CSV, JSON lines or Parquet by its name; a missing cell is None.
+
+    Columns of several CSV files have one type.
+    """
+    kinds = [kind_of(argument, file) for argument, file in files]
+    of_csv = [read_rows(*path) for path, kind in zip(files, kinds, strict=True) if kind == "csv"]
+    converters, _ = converters_of(itertools.chain(*of_csv))
+    tables = []
+    for (argument, file), kind in zip(files, kinds, strict=True):
+        if kind == "parquet":
+            tables.append(_parquet(argument, file))
+            continue
+        rows: Iterator[Mapping[str, Any]] = (
+            json_lines(argument, file)
+            if kind == "jsonl"
+            else (
+                {name: None if cell == "" else converters[name](cell) for name, cell in row.items()}
+                for row in read_rows(argument, file)
+            )
+        )
+        records = list(rows)
+        names = dict.fromkeys(name for record in records for name in record)
+        tables.append({name: [record.get(name) for record in records] for name in names})
+    return tables
+
+
+def _parquet(argument: str, file: Path) -> Columns:
+    columns: Columns = {}
+    for batch in parquet_batches(argument, file):
+        for name, cells in batch.to_pydict().items():
+            columns.setdefault(name, []).extend(cells)
+    return columns
+
+
+def _check_plot(file: Path) -> None:
+    """Check, before a long computation, that the plot can be written to the file."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    except ImportError:
+        raise UserError(
+            f'--plot {file}: needs matplotlib; pip install "explanation-sidecar[plots]"'
+        ) from None
+    matplotlib.use("Agg")
+    known = FigureCanvasAgg.get_supported_filetypes()
+    if file.suffix.lstrip(".").lower() not in known:
+        raise UserError(
+            f"--plot {file}: the name must end in one of {', '.join(f'.{ending}' for ending in known)}"
+        )
+    if not file.parent.is_dir():
+        raise UserError(f"--plot {file}: there is no directory {file.parent}")
+
+
+def _draw(change: RiskChange, file: Path) -> None:
+    from explain_core.plots import waterfall
+
+    figure = waterfall(change).get_figure(root=True)
+    assert figure is not None
+    try:
+        figure.savefig(file, dpi=150)
+    except OSError as error:
+        raise UserError(f"--plot {file}: cannot be written: {error}") from None
+
+
+def _print(change: RiskChange, baseline: str, target: str) -> None:
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    console.print(change.sentence(baseline, target), style="bold", markup=False)
+    console.print()
+    console.print(_causes(change))
+    console.print()
+    console.print(_risks(change))
+    product = change.product
+    if product is not None:
+        by = (
+            "its frequency table"
+            if change.conditional == "table"
+            else f"a tree per window, for a table would lack {change.back_off:.1%}"
+        )
+        how = f"{product.route}, {product.size:,}; P(y|x) by {by}; {change.bootstrap} resamples"
+        console.print(f"\nsingle features: {how}", style="dim")
+
+
+def _causes(change: RiskChange) -> Table:
+    table = Table("cause", "contribution", "95 % interval", "", box=None, pad_edge=False)
+    for column in table.columns[1:3]:
+        column.justify = "right"
+
+    def add(cause: Cause, indent: str = "") -> None:
+        interval = "" if cause.low is None else f"{cause.low:+.4g} … {cause.high:+.4g}"
+        table.add_row(
+            f"{indent}{cause.name}", f"{cause.value:+.4g}", interval, "◀" if cause.stands_out else ""
+        )
+
+    for cause in change.joint.players:
+        add(cause)
+    if change.product is not None:
+        for cause in sorted(change.product.inputs, key=lambda cause: -abs(cause.value)):
+            add(cause, "  ")
+        table.add_row("  dependence", f"{change.dependence:+.4g}")
+    return table
+
+
+def _risks(change: RiskChange) -> Table:
+    table = Table("risk", "baseline", "target", box=None, pad_edge=False)
+    windows = (change.baseline, change.target)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, values in (
+        (f"{change.loss}, on the rows", [window.empirical for window in windows]),
+        ("with independent inputs", [window.product for window in windows]),
+    ):
+        if None not in values:
+            table.add_row(name, *(f"{value:.4g}" for value in values))
+    table.add_row("rows", *(f"{window.rows:,}" for window in windows))
+    table.add_row("alike in the other", *(f"{window.matched:.1%}" for window in windows))
+    if any(window.evaluated < window.rows for window in windows):
+        table.add_row("of them predicted", *(f"{window.evaluated:,}" for window in windows))
+    return table

@@ -1,0 +1,144 @@
+"""The rows of a file as records of JSON types: CSV, JSON lines or Parquet, by the file's name."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from explain_sidecar.commands.csv_rows import CONVERTERS, converters_of, read_rows
+from explain_sidecar.errors import UserError
+from explain_sidecar.formats.inferred import Columns, kinds_of
+
+FileKind = Literal["csv", "jsonl", "parquet"]
+Row = dict[str, Any]
+
+_SUFFIXES: dict[str, FileKind] = {
+    ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """``count`` rows with the kinds of their columns. ``rows()`` reads the file anew: of each row its cells as they are, and its record."""
+
+    columns: Columns
+    count: int
+    rows: Callable[[], Iterator[tuple[Row, Row]]]
+
+
+def read_table(argument: str, file: Path, limit: int | None, missing: Collection[str]) -> Table:
+    """The first ``limit`` rows. Empty cells, nulls and texts of ``missing`` are not in a record.
+
+    A column of CSV whose cells are all numbers is of numbers, one of true and false of booleans, any other of strings. Moments and dates of
+    Parquet become milliseconds since 1970, times and lengths of time milliseconds, decimals numbers, bytes Base64, as in the formats of records.
+    Raises ``UserError`` that begins with the argument and the file's name.
+    """
+    kind = kind_of(argument, file)
+    if kind == "csv":
+        absent = {"", *missing}
+        converters, count = converters_of(read_rows(argument, file, limit), absent)
+
+        def of_csv() -> Iterator[tuple[Row, Row]]:
+            for row in read_rows(argument, file, limit):
+                yield row, {name: converters[name](cell) for name, cell in row.items() if cell not in absent}
+
+        return Table({name: CONVERTERS[convert] for name, convert in converters.items()}, count, of_csv)
+
+    def rows() -> Iterator[tuple[Row, Row]]:
+        found = json_lines(argument, file) if kind == "jsonl" else _parquet(argument, file)
+        for row in islice(found, limit):
+            yield row, {name: cell for name, cell in row.items() if not _is_missing(cell, missing)}
+
+    columns, count = kinds_of(record for _, record in rows())
+    return Table(columns, count, rows)
+
+
+def kind_of(argument: str, file: Path) -> FileKind:
+    """What a file holds, by its name. Raises ``UserError``."""
+    suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    if suffix not in _SUFFIXES or (suffix == ".parquet" and file.suffix == ".gz"):
+        raise UserError(
+            f"{argument} {file}: the name must end in .csv, .csv.gz, .jsonl, .jsonl.gz (a JSON object a line) or .parquet"
+        )
+    return _SUFFIXES[suffix]
+
+
+def json_lines(argument: str, file: Path) -> Iterator[Row]:
+    """The object of each line."""
+    number = 0
+    try:
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                record = orjson.loads(line)
+                if not isinstance(record, dict):
+                    raise UserError(f"{argument} {file}: line {number} is no JSON object")
+                yield record
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"{argument} {file}: line {number} is no JSON: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{argument} {file}: cannot be read: {error}") from None
+
+
+def parquet_batches(argument: str, file: Path) -> Iterator[Any]:
+    """The record batches of pyarrow."""
+    try:
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError(
+            f'{argument} {file}: Parquet needs pyarrow; pip install "explanation-sidecar[parquet]"'
+        ) from None
+    try:
+        with parquet.ParquetFile(file) as opened:
+            yield from opened.iter_batches()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(f"{argument} {file}: cannot be read as Parquet: {error}") from None
+
+
+def _parquet(argument: str, file: Path) -> Iterator[Row]:
+    for batch in parquet_batches(argument, file):
+        for row in batch.to_pylist():
+            yield {name: _plain(cell) for name, cell in row.items()}
+
+
+def _plain(cell: Any) -> Any:
+    """A cell in JSON's types."""
+    if isinstance(cell, dict):
+        return {name: _plain(value) for name, value in cell.items()}
+    if isinstance(cell, list):
+        return [_plain(value) for value in cell]
+    if isinstance(cell, datetime):
+        return _milliseconds((cell if cell.tzinfo else cell.replace(tzinfo=UTC)) - _1970)
+    if isinstance(cell, date):
+        return _milliseconds(datetime(cell.year, cell.month, cell.day, tzinfo=UTC) - _1970)
+    if isinstance(cell, time):
+        return _milliseconds(datetime.combine(_1970, cell, tzinfo=UTC) - _1970)
+    if isinstance(cell, timedelta):
+        return _milliseconds(cell)
+    if isinstance(cell, Decimal):
+        return float(cell)
+    return base64.b64encode(cell).decode() if isinstance(cell, bytes) else cell
+
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _milliseconds(length: timedelta) -> int | float:
+    whole, rest = divmod(length, timedelta(milliseconds=1))
+    return whole + rest / timedelta(milliseconds=1) if rest else whole
+
+
+def _is_missing(cell: Any, missing: Collection[str]) -> bool:
+    return cell is None or (isinstance(cell, str) and cell in missing)

@@ -1,0 +1,183 @@
+"""``explain-sidecar tail``: the explanation stream in a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.rejections import LAST, MANY
+from explain_sidecar.headline import differing
+from explain_sidecar.kafka.stream import Start, messages
+from explain_sidecar.settings import Settings
+
+Segments = dict[tuple[int, int, str], dict[str | None, dict[str, Any]]]
+"""By partition, epoch and estimator: what was told last of each value."""
+
+REFRESH_SECONDS = 0.25
+TOP = 8
+
+
+def tail(
+    settings: Settings,
+    *,
+    as_json: bool = False,
+    until_caught_up: bool = False,
+    from_beginning: bool = False,
+    output: str = "explanations",
+) -> None:
+    """Follow an output, by its topic's setting: one JSON message a line, else a table that refreshes, for the others a sentence a line.
+
+    Raises ``UserError`` for alarms where they are off.
+    """
+    if output not in settings.outputs:
+        raise UserError(f"{output}.enabled is false: no {output} are published; set it to true")
+    start: Start = "beginning" if from_beginning or until_caught_up else "end"
+    stream = messages(settings, getattr(settings.topics, output), start, until_caught_up)
+    if as_json:
+        for message in stream:
+            if message is not None:
+                sys.stdout.buffer.write((message.value() or b"") + b"\n")
+                sys.stdout.buffer.flush()
+        return
+    console = Console()
+    if output != "explanations":
+        for message in stream:
+            if message is not None:
+                body = orjson.loads(message.value() or b"{}")
+                source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
+                console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
+        return
+    latest: dict[int, dict[str, Any]] = {}
+    segments: Segments = {}
+    drawn = 0.0
+    with Live(console=console, auto_refresh=False) as live:
+        for message in stream:
+            if message is not None:
+                body = latest[message.partition() or 0] = orjson.loads(message.value() or b"{}")
+                for name, told in body.get("segments", {}).items():
+                    whose = body["partition"], body["epoch"], name
+                    segments.setdefault(whose, {})[told["value"]] = told
+            if time.monotonic() - drawn > REFRESH_SECONDS:
+                live.update(view(settings, latest, segments), refresh=True)
+                drawn = time.monotonic()
+        live.update(view(settings, latest, segments), refresh=True)
+
+
+def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segments | None = None) -> Group:
+    """The newest explanation of each partition: is the model worth something, and what drives it; and its segments, as told last."""
+    if not latest:
+        return Group(
+            Text("no explanation yet: the sidecar publishes one every emit.every records", style="dim")
+        )
+    tables: list[Table | Text] = []
+    for partition in sorted(latest):
+        message = latest[partition]
+        tables += _partition(settings, message)
+        for (number, epoch, name), known in (segments or {}).items():
+            if (number, epoch) == (partition, message["epoch"]):
+                tables.append(_by_segment(name, list(known.values())))
+    return Group(*tables)
+
+
+def _name(settings: Settings, message: dict[str, Any]) -> str:
+    return settings.name_of(message["partition"], message.get("keys"))
+
+
+def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | Text]:
+    loss, performance = next(iter(message["performance"].items()))
+    gain = performance["empty"] - performance["model"]
+    version = f", version {message['version']['name']}" if message.get("version") else ""
+    title = (
+        f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss.replace('_', ' ')} "
+        f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
+    )
+    if performance.get("served") is not None:
+        title += f", served {performance['served']:.4f}"
+    skew = message.get("skew")
+    if skew is not None and skew["differing"]:
+        title += f"; {skew['differing']:,} of {skew['checked']:,} served predictions are not the model's, by up to {skew['largest']:.3g}"
+    if message["status"] == "warming":
+        title += f", warming up ({message['explained']:,} explained)"
+    if performance.get("floor") is not None:
+        title += f", alarms from a change of {performance['floor']:.4f}"
+    if message["rejected_recently"] > MANY:
+        title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("feature", max_width=30)
+    names = list(message["importance"])
+    for name in names:
+        table.add_column(f"{name} [low, high]", justify="right")
+    first = names[0]
+    for feature in ranking(message, first)[:TOP]:
+        table.add_row(
+            Text(feature), *(_cell(message["importance"][name][loss].get(feature)) for name in names)
+        )
+    hidden = len(message["importance"][first][loss]) - TOP
+    if hidden > 0:
+        table.add_row(Text(f"and {hidden} more", style="dim"))
+    yield table
+    if message.get("challenger"):
+        yield Text(_compared(message["challenger"], first, loss))
+
+
+def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
+    """Which model is better, and what matters more to which."""
+    more, less = differing(challenger["importance_difference"][estimator][loss])
+    matters = "; ".join(
+        f"{', '.join(names[:TOP])} matter{'s' * (len(names) == 1)} {how} to the challenger"
+        for names, how in ((more, "more"), (less, "less"))
+        if names
+    )
+    return f"{challenger['name']}: " + "; ".join(
+        filter(None, (challenger["difference"][loss]["sentence"], matters))
+    )
+
+
+def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
+    """The segments of an estimator with most records."""
+    segments = sorted(segments, key=lambda segment: -segment["records"])
+    loss = next(iter(segments[0]["performance"]))
+    feature = segments[0]["feature"]
+    table = Table(
+        title=f"by {feature}, {estimator}", title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    table.add_column(feature, max_width=30)
+    for column in ("records", loss.replace("_", " "), "without features", "what matters most"):
+        table.add_column(column, justify="right")
+    for segment in segments[:TOP]:
+        performance, cells = segment["performance"][loss], segment["importance"][loss]
+        known = {name: cell["value"] for name, cell in cells.items() if cell["value"] is not None}
+        first = max(known, key=lambda name: known[name], default=None)
+        table.add_row(
+            Text("others" if segment["value"] is None else segment["value"]),
+            f"{segment['records']:,}",
+            f"{performance['model']:.4f}",
+            f"{performance['empty']:.4f}",
+            Text("–" if first is None else f"{first} {_cell(cells[first])}"),
+        )
+    if len(segments) > TOP:
+        table.add_row(Text(f"and {len(segments) - TOP} more", style="dim"))
+    return table
+
+
+def ranking(message: dict[str, Any], estimator: str) -> list[str]:
+    """Features of a message, the most important first."""
+    cells = next(iter(message["importance"][estimator].values()))
+    known = {feature: cell["value"] for feature, cell in cells.items()}
+    return sorted(known, key=lambda feature: -known[feature] if known[feature] is not None else 0.0)
+
+
+def _cell(cell: dict[str, float | None] | None) -> str:
+    if cell is None or cell["value"] is None:
+        return "–"
+    band = " [not settled]" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
+    return f"{cell['value']:+.4f}{band}"

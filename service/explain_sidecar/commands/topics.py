@@ -1,0 +1,55 @@
+"""``explain-sidecar topics``: the topics as they are, and making the missing ones."""
+
+from __future__ import annotations
+
+from explain_sidecar.commands.printing import print_rows
+from explain_sidecar.errors import UserError
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.settings import Settings
+
+
+def create(settings: Settings, *, partitions: int | None = None) -> None:
+    """``explain-sidecar topics create``: the missing topics, with the settings that they need."""
+    topics = Topics(settings)
+    records = settings.topics.records
+    if records not in topics.describe(records):
+        if partitions is None:
+            raise UserError(f"topics.records: {records!r} is missing; give --partitions N to create it")
+        topics.create_topics([(records, partitions, {})])
+    source = topics.until_described(records)[records]
+    if partitions not in (None, source.partitions):
+        raise UserError(f"--partitions {partitions}: {records!r} is there already, with {source.partitions}")
+    missing = [
+        name for name in topics.outputs.values() if name not in topics.describe(*topics.outputs.values())
+    ]
+    if missing:
+        topics.create(missing, source)
+    topics.prepare()
+    show(settings)
+
+
+def show(settings: Settings, *, as_json: bool = False) -> None:
+    """``explain-sidecar topics show``: each topic as it is; exit status 1 where something is wrong."""
+    topics = Topics(settings)
+    names = {"records": settings.topics.records} | topics.outputs
+    found = topics.describe(*names.values())
+    shown = ("cleanup.policy", "retention.ms", "max.message.bytes")
+    rows = [
+        {
+            "setting": f"topics.{setting}",
+            "topic": name,
+            "partitions": found[name].partitions if name in found else None,
+            "topic_id": found[name].id if name in found else None,
+            **{key: found[name].config.get(key) if name in found else None for key in shown},
+        }
+        for setting, name in names.items()
+    ]
+    print_rows(rows, as_json)
+    missing = [str(row["topic"]) for row in rows if row["partitions"] is None]
+    if missing:
+        raise UserError(
+            f"missing on {settings.servers}: {', '.join(missing)}; `explain-sidecar topics create` makes them"
+        )
+    Topics(
+        settings.model_copy(update={"topics": settings.topics.model_copy(update={"create": False})})
+    ).prepare()

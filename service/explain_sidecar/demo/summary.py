@@ -1,0 +1,134 @@
+"""A summary of a year of explanations, in words."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explain_core.drift import RiskChange
+from explain_sidecar.fold.alarm_words import figures, what
+from explain_sidecar.headline import drivers
+
+NAMES = {
+    "dep_hour": "departure hour",
+    "arr_hour": "arrival hour",
+    "dest": "destination",
+    "temp": "temperature",
+    "dewp": "dew point",
+    "humid": "humidity",
+    "wind_speed": "wind speed",
+    "precip": "rain and snow",
+    "pressure": "air pressure",
+    "visib": "visibility",
+}
+ESTIMATOR, LOSS = "isage", "cross_entropy"
+
+
+def summary(
+    history: Mapping[int, list[dict[str, Any]]],
+    changes: list[dict[str, Any]],
+    alarms: list[dict[str, Any]],
+    airports: Sequence[str],
+) -> str:
+    """A paragraph for each partition: what drives the model, what it is worth, which alarms came, and why the risk changed."""
+    return "\n" + "\n".join(
+        _partition(
+            airports[partition],
+            messages,
+            [change for change in changes if change["partition"] == partition],
+            [alarm for alarm in alarms if alarm["partition"] == partition],
+        )
+        for partition, messages in sorted(history.items())
+        if messages
+    )
+
+
+def _partition(
+    airport: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
+) -> str:
+    last = messages[-1]
+    performance = last["performance"][LOSS]
+    cells = last["importance"][ESTIMATOR][LOSS]
+    top = drivers(cells)[:3]
+    named = (
+        ", ".join(f"{NAMES.get(name, name)} ({_band(cells[name])})" for name in top)
+        or f"no feature for certain. The largest values are {_largest(cells)}"
+    )
+    gain = performance["empty"] - performance["model"]
+    worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
+    return (
+        f"{airport}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} "
+        f"{_alarms(alarms)}{_risk(changes)}"
+    )
+
+
+def _largest(cells: dict[str, Any]) -> str:
+    """The values, without bands, of the features that seem to matter most."""
+    values = {name: cell["value"] for name, cell in cells.items() if cell["value"] is not None}
+    top = sorted(values, key=lambda name: -values[name])[:3]
+    return ", ".join(f"{NAMES.get(name, name)} {values[name]:.3f}" for name in top)
+
+
+def _year(messages: list[dict[str, Any]]) -> str:
+    """When the model was right most and least: the mean over each month's explanations."""
+    months: dict[str, list[float]] = {}
+    for message in messages:
+        if message["status"] != "warming":
+            month = time.strftime("%B", time.gmtime(message["timestamp"] / 1000))
+            months.setdefault(month, []).append(message["performance"][LOSS]["model"])
+    if len(months) < 2:
+        return ""
+    means = {month: sum(values) / len(values) for month, values in months.items()}
+    best, worst = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    return f"Delays were easiest to foresee in {best} ({means[best]:.3f}) and hardest in {worst} ({means[worst]:.3f})."
+
+
+def _alarms(alarms: list[dict[str, Any]]) -> str:
+    """The alarms of each cause, since the day of its strongest one; the causes by the day on which they were noticed."""
+    if not alarms:
+        return "No alarm: nothing changed for long by more than the noise can hide."
+    causes: dict[int, list[dict[str, Any]]] = {}
+    for alarm in alarms:
+        causes.setdefault(alarm["cause"], []).append(alarm)
+    return f"Alarms, at most one in {alarms[0]['one_in']:,} flights a false one: {'; '.join(map(_cause, causes.values()))}."
+
+
+def _cause(alarms: list[dict[str, Any]]) -> str:
+    """What one cause changed; of a change that several estimators or losses show, the strongest evidence."""
+    strongest = sorted(alarms, key=lambda alarm: -alarm["evidence"])
+    changed: dict[str, dict[str, Any]] = {}
+    for alarm in strongest:
+        changed.setdefault(what(alarm, NAMES), alarm)
+    words = [f"{words} ({figures(alarm)})" for words, alarm in changed.items()]
+    return f"since {_day(strongest[0]['onset']['timestamp'])} {', '.join(words)}"
+
+
+def _half(cell: dict[str, Any] | None) -> float:
+    return math.nan if cell is None or cell["low"] is None else (float(cell["high"]) - float(cell["low"])) / 2
+
+
+def _risk(changes: list[dict[str, Any]]) -> str:
+    """The largest change of the error rate that is explained, in words; or the largest, and that it is not."""
+    found = [(RiskChange.from_dict(change["change"]), change) for change in changes if change["change"]]
+    if not found:
+        return ""
+    change, message = max(
+        found, key=lambda pair: (bool(pair[0].causes), abs(pair[0].change), pair[1]["offset"])
+    )
+    words = change.sentence(_days(message["baseline"]), _days(message["target"]))
+    return f" {words[0].upper()}{words[1:]}."
+
+
+def _days(window: dict[str, Any]) -> str:
+    return " – ".join(_day(window[f"{end}_timestamp"]) for end in ("first", "last"))
+
+
+def _day(milliseconds: int) -> str:
+    return time.strftime("%-d %B", time.gmtime(milliseconds / 1000))
+
+
+def _band(cell: dict[str, Any]) -> str:
+    half = _half(cell)
+    return f"{cell['value']:.3f}" if math.isnan(half) else f"{cell['value']:.3f} ± {half:.3f}"

@@ -1,0 +1,173 @@
+"""Why the risk changed, asked by an alarm: the records before its onset beside those since, in place of fixed windows.
+
+A fixed window may hold records from both before and after the change; an alarm says where the change is. The last
+2 · ``drift.window`` records are kept in chunks, each with the model from before its first record, so that the model that judges
+a side of the onset has learnt from none of its records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explain_core.alarms.causes import OPEN
+from explain_core.losses import Prediction
+from explain_core.models import Model
+from explain_core.state import Count, State, Unpack, check
+from explain_sidecar.fold.attribution import Attribution, window_content
+from explain_sidecar.fold.models import ModelData
+from explain_sidecar.fold.records import Sample
+from explain_sidecar.fold.rows import Rows
+from explain_sidecar.settings import Settings
+
+CHUNKS = 4
+"""Chunks of a window: as many models are kept for it."""
+
+
+class ChunkData(State, frozen=True):
+    """Consecutive records in a snapshot: ``rows`` is what ``Rows.pack`` returns, ``model`` is from before the first of them."""
+
+    model: ModelData | None
+    rows: bytes
+
+
+class RecentData(State, frozen=True):
+    """The chunks, the oldest first; how many attributions were made; and the causes of the newest of them."""
+
+    chunks: list[ChunkData]
+    attributions: Count
+    causes: list[tuple[str | None, Count]]
+
+
+class _Chunk:
+    """``rows`` are closed once there are as many ``records`` as a chunk has."""
+
+    def __init__(self, model: ModelData | None, rows: Rows) -> None:
+        self.model = model
+        self.rows = rows
+        self.records = len(rows)
+
+
+class Recent:
+    """The last records of a partition, part of its state."""
+
+    def __init__(self, settings: Settings, seed: int, model_seed: int) -> None:
+        self._attribution = Attribution(settings, seed, model_seed)
+        self._window = settings.drift.window
+        self._size = max(self._window // CHUNKS, 1)
+        self._static = settings.model.static
+        self._task = settings.model.task
+        self._chunks: list[_Chunk] = []
+        self._fresh = True
+        self._attributions = 0
+        self._causes: list[tuple[str | None, int]] = []
+
+    def add(self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model) -> None:
+        """Add a record before the model learns from it."""
+        chunks = self._chunks
+        if not chunks or chunks[-1].records == self._size:
+            if chunks:
+                chunks[-1].rows = chunks[-1].rows.closed()
+            chunks.append(_Chunk(self._attribution.freeze(model, self._fresh), Rows()))
+            self._fresh = False
+            if sum(chunk.records for chunk in chunks[1:]) >= 2 * self._window:
+                del chunks[0]
+        last = chunks[-1]
+        loss = self._attribution.loss(y, prediction)
+        last.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
+        last.records += 1
+
+    def attributed(
+        self, alarms: list[dict[str, Any]], seq: int, offset: int, model: Model
+    ) -> list[dict[str, Any]]:
+        """The contents of the drift messages that alarms ask for, whose first has this ``seq`` and which the record at ``offset`` raised.
+
+        The first alarm of a cause on the loss asks; those after it have the same answer. Where records name versions of the model, ``model`` is
+        the one that the alarms are about, and the records are those that it served.
+        """
+        found = []
+        for number, alarm in enumerate(alarms, seq):
+            version, cause = alarm["version"], alarm["cause"]
+            whole = alarm["subject"] == "loss" and alarm["segment"] is None
+            if whole and (version, cause) not in self._causes:
+                self._causes = [*self._causes, (version, cause)][-OPEN:]
+                reference = {"seq": number, "offset": offset, "cause": cause}
+                found.append(self._answer(reference, alarm["onset"]["offset"], version, model))
+        return found
+
+    def _answer(self, alarm: dict[str, Any], onset: int, version: str | None, model: Model) -> dict[str, Any]:
+        rows, others = Rows(), []
+        starts: list[tuple[int, ModelData | None]] = []
+        for chunk in self._chunks:
+            starts.append((len(rows), chunk.model))
+            kept = chunk.rows.read()
+            rows.extend(kept, [i for i, served in enumerate(kept.versions) if served == version])
+            others += [
+                offset
+                for offset, served in zip(kept.offsets, kept.versions, strict=True)
+                if served != version
+            ]
+        cut = next(at for at, kept_offset in enumerate(rows.offsets) if kept_offset >= onset)
+        begin, end = max(0, cut - self._window), min(len(rows), cut + self._window)
+        hypothesis: Model | tuple[Model, Model] = model
+        if not self._static:
+            known = [(at, kept) for at, kept in starts if kept is not None and begin <= at <= cut]
+            begin = known[0][0] if known else cut
+            if known:
+                hypothesis = self._attribution.thaw(known[0][1]), self._attribution.thaw(known[-1][1])
+        number = 2 * self._attributions
+        self._attributions += 1
+        if cut - begin < 2 or end - cut < 2:
+            return {
+                "baseline": _side(number, rows, others),
+                "target": _side(number + 1, rows, others),
+                "alarm": alarm,
+                "sentence": f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window",
+                "change": None,
+            }
+        before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))
+        names = f"the {len(before):,} records before offset {onset}", f"the {len(since):,} from there on"
+        content = self._attribution.content(before, since, hypothesis, names, number + 1)
+        sides = {
+            "baseline": _side(number, before, others),
+            "target": _side(number + 1, since, others),
+            "alarm": alarm,
+        }
+        return {**sides, **content}
+
+    def state(self) -> RecentData:
+        return RecentData(
+            [ChunkData(chunk.model, chunk.rows.pack()) for chunk in self._chunks],
+            self._attributions,
+            list(self._causes),
+        )
+
+    def restore(self, data: RecentData, classes: int, unpack: Unpack) -> None:
+        """Restore a stored state. Raises ``StateError`` where it is invalid."""
+        check(len(data.chunks) <= 2 * CHUNKS + 4, "recent records: too many chunks")
+        last = -1
+        for at, stored in enumerate(data.chunks):
+            rows = Rows.restored(stored.rows, self._task, classes)
+            check(
+                len(rows) > 0 and rows.offsets[0] > last, "recent records: not in the order of their offsets"
+            )
+            last = rows.offsets[-1]
+            newest = at == len(data.chunks) - 1
+            check(len(rows) <= self._size, "recent records: a chunk of another size")
+            check(newest or len(rows) == self._size, "recent records: a chunk that is not full")
+            if stored.model is not None:
+                self._attribution.thaw(stored.model, unpack)
+            chunk = _Chunk(stored.model, rows)
+            if not newest:
+                chunk.rows = chunk.rows.closed()
+            self._chunks.append(chunk)
+        check(len(data.causes) <= OPEN, f"recent records: more than {OPEN} causes")
+        self._fresh = not data.chunks
+        self._attributions, self._causes = data.attributions, list(data.causes)
+
+
+def _side(number: int, rows: Rows, others: list[int]) -> dict[str, Any]:
+    """One side of the onset in a drift message; ``others`` are offsets of records that other versions of the model served."""
+    between = sum(rows.offsets[0] <= offset <= rows.offsets[-1] for offset in others)
+    return window_content(
+        number, rows, records=len(rows), late=0, version=rows.versions[0], of_other_versions=between
+    )

@@ -1,0 +1,346 @@
+"""The models that the settings name."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import inspect
+import itertools
+import random
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from explain_core.artefacts.artefact import Artefact, ArtefactError
+from explain_core.artefacts.load import load_artefact
+from explain_core.artefacts.relabelled import relabelled
+from explain_core.learners.base import Learner, LearnerState
+from explain_core.learners.choice import learner_of
+from explain_core.losses import Task
+from explain_core.models import Model, wrap
+from explain_core.state import Pack, State, Unpack, check
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.default_models import default_model
+from explain_sidecar.settings import ModelSettings, RecordSettings, Settings
+from explain_sidecar.settings.model import PLACE, SourceSettings
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""Names of versions that may become part of a path: a record must not choose the folder."""
+
+
+def load_model(settings: ModelSettings, seed: int, labels: Sequence[Any] | None = None) -> Model:
+    """A new model, wrapped for its task. Labels of a file are codes: places in ``labels``, by default in the file's classes.
+
+    A factory with a parameter ``seed`` or ``random_state`` gets ``seed`` unless ``model.params`` has it: a model that
+    seeds itself from the clock could not be replayed. Raises ``UserError`` where the factory cannot be imported or
+    refuses its parameters, and where what it makes is no model for the task, or cannot learn and is not static.
+    """
+    if settings.uri is not None:
+        found = artefact(settings)
+        if labels is None or found.classes is None:
+            return relabelled(found.model, found.classes)
+        return relabelled(found.model, found.classes, [labels.index(label) for label in found.classes])
+    if settings.factory is None and settings.params:
+        raise UserError(
+            f"model.params: {', '.join(settings.params)} without model.factory; the default pipeline takes none"
+        )
+    key = f"{settings.factory} {settings.task} {settings.params!r}"
+    repeats = not settings.static and settings.learner != "river"
+    made = _again(key, settings.params, seed) if repeats else None
+    if made is None and settings.factory:
+        made = _make(settings.factory, settings.params, seed)
+    elif made is None:
+        made = default_model(settings.task)
+    task: Task = "regression" if settings.task == "regression" else "classification"
+    try:
+        learner = learner_of(made, task) if repeats else None
+        model = learner or wrap(made, task)
+    except ValueError as error:
+        raise UserError(
+            f"model.factory: {settings.factory} with model.task {settings.task}: {error}"
+        ) from None
+    if learner is not None and (settings.factory is None or _import(settings.factory) is type(made)):
+        _UNTAUGHT[key] = made
+    if not settings.static and type(model).learn is Model.learn:
+        raise UserError(
+            f"model.factory: {settings.factory} makes a {type(made).__name__}, which cannot learn one record at a time; "
+            "set model.static to true to explain it as it is"
+        )
+    return model
+
+
+def artefact(settings: ModelSettings) -> Artefact:
+    """The model that ``model.uri`` names, read once a process: a replaced file is read at the next start. Raises ``UserError``
+    where it is no model for the task.
+    """
+    uri, task = settings.uri, settings.task
+    assert uri is not None
+    features = None if settings.features is None else tuple(settings.features)
+    classes = None if settings.classes is None else tuple(settings.classes)
+    found = _read(uri, task, features, classes, tuple(map(type, classes or ())))
+    if task == "binary" and len(found.classes or ()) != 2:
+        raise UserError(
+            f"model.task: binary, and {uri} has {len(found.classes or ())} classes; set model.task to multiclass"
+        )
+    return found
+
+
+def version_artefact(settings: Settings, version: str) -> Artefact:
+    """The model of a version. Raises ``UserError`` where ``models`` does not have it, or it is no model for the task."""
+    versions = settings.models
+    uri = versions.uris.get(version)
+    if uri is None and versions.pattern is not None and _SAFE.fullmatch(version):
+        uri = versions.pattern.replace(PLACE, version)
+    if uri is None:
+        known = ", ".join(list(versions.uris)[:10]) or "none by name"
+        raise UserError(f"models: there is no version {version!r}; models.uris has {known}")
+    try:
+        return artefact(settings.model.model_copy(update={"uri": uri}))
+    except UserError as error:
+        raise UserError(f"models: version {version!r}: {error}") from None
+
+
+@functools.lru_cache(maxsize=16)
+def _read(
+    uri: str,
+    task: str,
+    features: tuple[str, ...] | None,
+    classes: tuple[Any, ...] | None,
+    kinds: tuple[type, ...],  # 0, 1 and false, true are the same keys
+) -> Artefact:
+    try:
+        return load_artefact(
+            uri, "regression" if task == "regression" else "classification", features, classes
+        )
+    except ArtefactError as error:
+        raise UserError(str(error)) from None
+
+
+def forget_artefacts() -> None:
+    """Read files again that were read before."""
+    _read.cache_clear()
+
+
+def described(settings: Settings) -> str:
+    """A description of the file of ``model.uri``, or of each that ``models.uris`` names; empty without any."""
+    lines = [_described(settings.model.uri, artefact(settings.model))] if settings.model.uri else []
+    for version, uri in settings.models.uris.items():
+        lines.append(f"version {version}: {_described(uri, version_artefact(settings, version))}")
+    return "\n".join(lines)
+
+
+def described_challenger(settings: Settings) -> str:
+    """A description of the file of ``challenger.uri``; empty without one."""
+    file = challenger_artefact(settings)
+    return "" if file is None else _described(str(settings.challenger.uri), file)
+
+
+def _described(uri: str, found: Artefact) -> str:
+    parts = [
+        f"{uri}: {found.kind}",
+        f"version {found.version}" if found.version else "",
+        f"{len(found.features)} features: {first(found.features)}",
+        f"{len(found.classes)} classes: {first(found.classes)}" if found.classes else "",
+        f"categories of {first(list(found.categories))}" if found.categories else "",
+        f"sha256 {found.sha256}",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def first(names: Sequence[Any]) -> str:
+    """The first ten, and how many there are more."""
+    more = f", … {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(str, names[:10])) + more
+
+
+def classes_of(settings: ModelSettings) -> list[Any]:
+    """The labels that the model has from the start; none for a model that learns its labels."""
+    return [] if settings.uri is None else list(artefact(settings).classes or ())
+
+
+def labels_of(settings: Settings) -> list[Any]:
+    """The labels that a model has from the start, in the order of their codes; records may have no others."""
+    file = challenger_artefact(settings)
+    return classes_of(settings.model) or list(file.classes or () if file else ())
+
+
+def challenger_artefact(settings: Settings) -> Artefact | None:
+    """The model that ``challenger.uri`` names; None without one. Raises ``UserError`` as ``artefact`` does."""
+    model_settings = settings.challenger_model
+    if model_settings is None or model_settings.uri is None:
+        return None
+    with _of_the_challenger():
+        return artefact(model_settings)
+
+
+def load_challenger(settings: Settings, seed: int) -> Model:
+    """A new challenger, wrapped for the model's task. Raises ``UserError`` as ``load_model`` does, and where its labels are others than the model's."""
+    model_settings, labels, file = (
+        settings.challenger_model,
+        labels_of(settings),
+        challenger_artefact(settings),
+    )
+    assert model_settings is not None
+    own = list(file.classes or ()) if file else []
+    if own and set(own) != set(labels):
+        raise UserError(
+            f"challenger.classes: {first(own)}, and those of the model are {first(labels)}; two models are compared on the same labels"
+        )
+    with _of_the_challenger():
+        return load_model(model_settings, seed, labels)
+
+
+@contextmanager
+def _of_the_challenger() -> Iterator[None]:
+    """Make messages about the section ``model`` ones about ``challenger``, but for the task, which is the model's."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(re.sub(r"(?<![\w.])model\.(?!task\b)(?=[a-z])", "challenger.", str(error))) from None
+
+
+def record_settings(settings: Settings) -> RecordSettings:
+    """The record settings with the columns of the model's file, and then of the challenger's, as features where none are named.
+
+    Raises ``UserError`` where the label is one of them, where none of the features is a column, and where an explainer names another.
+    """
+    record, model = settings.record, settings.model
+    own = None if model.uri is None else artefact(model)
+    other = challenger_artefact(settings)
+    for file, uri in ((own, model.uri), (other, settings.challenger.uri)):
+        if file is not None and record.label in file.features:
+            raise UserError(
+                f"record.label: {record.label!r} is also a column of {uri}, which would be told the label; name the label's own field"
+            )
+    if own is None:
+        return record
+    if record.features is not None:
+        if set(record.features).isdisjoint(own.features):
+            raise UserError(
+                f"record.features: none is a column of {model.uri}, which has {first(own.features)}"
+            )
+        return record
+    columns = dict.fromkeys([*own.features, *(other.features if other else ())])
+    for explainer in settings.explainers:
+        for name in (*filter(None, [explainer.by]), *itertools.chain(*explainer.groups.values())):
+            if name not in columns:
+                raise UserError(
+                    f"explainers: {name!r} is no column of {model.uri}; name it in record.features with the columns, or choose another"
+                )
+    return record.model_copy(update={"features": list(columns)})
+
+
+class ModelData(State, frozen=True):
+    """A model in a snapshot: a learner as data, or what the model's own code stored; neither for a static model, which the settings name."""
+
+    learner: LearnerState | None = None
+    foreign: bytes | None = None
+
+
+def model_data(model: Model, static: bool, pack: Pack) -> ModelData:
+    """The model as data; ``pack`` stores a model that is not a learner."""
+    if static:
+        return ModelData()
+    return ModelData(model.state()) if isinstance(model, Learner) else ModelData(foreign=pack(model))
+
+
+def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) -> Model:
+    """A new model by the settings with a stored state. Raises ``StateError`` where the state is of another kind of model."""
+    kinds = static, isinstance(fresh, Learner) and not static, not isinstance(fresh, Learner) and not static
+    check(
+        kinds == (data == ModelData(), data.learner is not None, data.foreign is not None),
+        "model: of another kind",
+    )
+    if isinstance(fresh, Learner) and data.learner is not None:
+        fresh.restore(data.learner)
+    elif data.foreign is not None:
+        found = unpack(data.foreign)
+        same = type(found) is type(fresh) and type(found.wrapped) is type(fresh.wrapped)
+        check(same, f"model: it is no {type(fresh.wrapped).__name__}")
+        return found  # type: ignore[no-any-return]
+    return fresh
+
+
+def foreign_code(settings: Settings) -> str | None:
+    """A description of the state that only the models' own code can read; None where the snapshot is pure data."""
+    model_settings = settings.challenger_model
+    learning = {} if settings.model.static else {"model": load_model(settings.model, settings.seed)}
+    if model_settings is not None and not model_settings.static:
+        learning["challenger"] = load_challenger(settings, settings.seed)
+    found = [
+        f"the {what} ({type(model.wrapped).__name__})"
+        for what, model in learning.items()
+        if not isinstance(model, Learner)
+    ]
+    return " and ".join(found) or None
+
+
+def all_trusted_modules(settings: Settings) -> list[str]:
+    """``trusted_modules`` of both models."""
+    return [*trusted_modules(settings.model), *trusted_modules(settings.challenger)]
+
+
+def trusted_modules(settings: SourceSettings) -> list[str]:
+    """Modules whose classes a snapshot of the model may hold besides river's: those that the settings name."""
+    factory = [settings.factory.partition(":")[0]] if settings.factory else []
+    return [*factory, *settings.modules]
+
+
+_UNTAUGHT: dict[str, Any] = {}
+"""River models whose learners learn instead of them, by what made them: to construct a forest takes longer than to restore its learner."""
+
+
+def _again(key: str, given: dict[str, Any], seed: int) -> Any:
+    """A river model as it would be made, from one that was made before and never learns; None where there is none."""
+    made: Any = _UNTAUGHT.get(key)
+    if isinstance(getattr(made, "_rng", None), random.Random) and "seed" not in given:
+        made = copy.copy(made)
+        made.seed = seed % 2**31
+        made._rng = random.Random(made.seed)
+    return made
+
+
+def _import(factory: str) -> Any:
+    module_name, _, name = factory.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UserError(
+            f"model.factory: {factory!r} cannot be imported: {error}; install its package beside the sidecar"
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"model.factory: importing {module_name!r} failed: {type(error).__name__}: {error}"
+        ) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UserError(f"model.factory: {module_name!r} has no {name!r}; name a class or function in it")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UserError(f"model.factory: {factory!r} is a {type(found).__name__}; name a class or a function")
+    return found
+
+
+def _make(factory: str, given: dict[str, Any], seed: int) -> Any:
+    make, params = _import(factory), dict(given)
+    try:
+        signature: inspect.Signature | None = inspect.signature(make)
+    except (TypeError, ValueError):
+        signature = None
+    if signature is not None:
+        for name in ("seed", "random_state"):
+            if name in signature.parameters:
+                params.setdefault(name, seed % 2**31)
+        try:
+            signature.bind(**params)
+        except TypeError as error:
+            known = ", ".join(signature.parameters) or "none"
+            raise UserError(f"model.params: {factory} {error}; it takes {known}") from None
+    try:
+        return make(**params)
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"model.params: {factory} failed with {given!r}: {type(error).__name__}: {error}"
+        ) from error

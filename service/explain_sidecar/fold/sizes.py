@@ -1,0 +1,68 @@
+"""How large a message can become: ``emit.max_bytes`` bounds each of them, whatever the records hold.
+
+Every bound is a function of the settings and the state, so that a replay decides as the first run did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+
+from explain_sidecar.errors import UserError
+from explain_sidecar.settings import Settings
+
+HEADROOM = 16_384
+"""Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
+
+CELL = len('"":{"value":,"std":,"low":,"high":,"settled":false,"floor":},') - 2 + 5 * 24
+"""Bytes of a feature's importance under a loss beside its name; no number takes more than 24."""
+
+
+ESTIMATOR = 2_048
+"""Bytes of an estimator in an explanation beside its features: settings, names of losses; and of a loss's difference between two models."""
+
+
+class ExplanationSize:
+    """The most bytes that an explanation can take, by the names of the features that it may have."""
+
+    def __init__(self, settings: Settings) -> None:
+        record, explainers = settings.record, settings.explainers
+        losses = [len(explainer.losses or ("the default",)) for explainer in explainers]
+        # A challenger has importances of its own, and there are their differences.
+        times = 3 if settings.challenger.enabled else 1
+        # A message has one segment of each explainer that keeps them.
+        segmented = [
+            (explainer.by, count) for explainer, count in zip(explainers, losses, strict=True) if explainer.by
+        ]
+        self._columns = times * sum(losses) + sum(count for _, count in segmented)
+        about = times * sum(
+            ESTIMATOR + 2 * len(orjson.dumps(chosen.name or chosen.kind)) for chosen in explainers
+        )
+        if times > 1:
+            about += ESTIMATOR * self._columns
+            about += len(orjson.dumps(settings.challenger.factory or settings.challenger.uri))
+        # JSON writes a control character with six bytes.
+        identity = 6 * record.max_string if record.id else 0
+        segments = sum(
+            ESTIMATOR + 6 * (len(by) + record.max_string) + count * 2 * CELL for by, count in segmented
+        )
+        groups = sum(
+            (times + (explainer.by is not None)) * count * _cells(explainer.groups)
+            for count, explainer in zip(losses, explainers, strict=True)
+        )
+        self._rest = HEADROOM + about + identity + groups + segments
+        self._named = record.features or []
+        if self.of(()) > settings.emit.max_bytes:
+            raise UserError(
+                f"emit.max_bytes: {settings.emit.max_bytes}: with these explainers, losses, groups and record.features an explanation "
+                f"takes up to {self.of(())} bytes; raise it, and max.message.bytes of the output topics"
+            )
+
+    def of(self, names: Iterable[str]) -> int:
+        """With features of these names, beside those of ``record.features``."""
+        return self._rest + self._columns * _cells(dict.fromkeys([*self._named, *names]))
+
+
+def _cells(names: Iterable[str]) -> int:
+    return sum(len(orjson.dumps(name)) + CELL for name in names)

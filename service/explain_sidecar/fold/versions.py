@@ -1,0 +1,331 @@
+"""The versions of a model that changes in mid-stream: each record is explained under the version that served it, and no other.
+
+Models are loaded outside the fold. The first record of a version that is not open raises ``UnknownVersion``. The model is
+found and handed to ``learn``, and the record is read again; if it can be folded, the version is opened. The transaction that first commits a
+record after it stores what was loaded (``loads``). So a replay finds every version that it needs in its snapshot; a record of any other
+version was refused the first time too, and is again. The sha256 of what was loaded is state: another file under the same name is never taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from explain_core.artefacts.artefact import Artefact
+from explain_core.artefacts.relabelled import relabelled
+from explain_core.models import Model, Row
+from explain_core.random import derive_seed
+from explain_core.state import Count, Pack, State, Unpack, check
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.alarms import Alarms, AlarmsData, make_alarms
+from explain_sidecar.fold.challenger import Challenger, ChallengerData, wanted_kinds
+from explain_sidecar.fold.explained_model import ExplainedModel, ExplainedModelData
+from explain_sidecar.fold.models import (
+    ModelData,
+    challenger_artefact,
+    first,
+    load_challenger,
+    model_data,
+    restored_model,
+    version_artefact,
+)
+from explain_sidecar.fold.vocabulary import Vocabulary
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.settings import Settings
+from explain_sidecar.settings.model import MAX_VERSION
+
+MAX_PINS = 1_000
+"""Versions whose sha256 is remembered; beyond it those are forgotten that were opened first."""
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_VERSION)]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class VersionData(State, frozen=True):
+    """An open version in a snapshot, without its model."""
+
+    name: Name
+    seen: Count
+    explained: ExplainedModelData
+    alarms: AlarmsData | None
+    challenger: ChallengerData | None = None
+
+
+class VersionsData(State, frozen=True):
+    """The versions of a partition, the one seen longest ago first.
+
+    ``kept`` are closed ones that a drift window still names; ``ready`` is one that is loaded and not open yet; ``challenger`` is the model
+    that is compared with all of them.
+    """
+
+    open: list[VersionData]
+    kept: list[Name]
+    pins: dict[Name, Sha256]
+    columns: list[str]
+    loads: Count
+    ready: Name | None
+    challenger: ModelData | None = None
+
+
+class UnknownVersion(Exception):
+    """A record was served by a version that is not open."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+Unfit = Callable[[str, Artefact], str | None]
+"""Why an artefact cannot be this version of the partition's model; None where it can."""
+
+Find = Callable[[str, Unfit], Artefact | None]
+"""Finds the artefact of a version, outside the fold; None where there is none that fits."""
+
+
+class Version:
+    """An open version: its model with all that is known about it. ``seen``: records of the partition when it last served one."""
+
+    def __init__(
+        self,
+        name: str,
+        artefact: Artefact,
+        columns: Sequence[str],
+        codes: Mapping[Any, int],
+        explained: ExplainedModel,
+        alarms: Alarms | None,
+        challenger: Challenger | None,
+    ) -> None:
+        self.name = name
+        self.columns = columns
+        self.labels = {label: codes[label] for label in artefact.classes or ()}
+        self.explained = explained
+        self.alarms = alarms
+        self.challenger = challenger
+        self.wanted = wanted_kinds(explained, challenger)
+        self.seen = 0
+
+
+class Versions:
+    """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones.
+
+    A version is loaded before it is known whether its record can be folded. Until then it is not open: a bad record must not close another
+    version.
+
+    ``columns`` are those of all versions so far, in their order; ``vocabulary`` learns the classes of each. A challenger is one model, which
+    sees the records of all versions; its explanations and comparisons are apart for each.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        seed: int,
+        vocabulary: Vocabulary,
+    ) -> None:
+        self.open: dict[str, Version] = {}
+        self.columns: list[str] = []
+        self.loads = 0
+        self.pins: dict[str, str] = {}
+        self.kept: dict[str, Model] = {}
+        self._absent: str | None = None
+        self._ready: Version | None = None
+        self._settings = settings
+        self._seed = seed
+        self._vocabulary = vocabulary
+        self._challenger = (
+            load_challenger(settings, derive_seed(seed, "challenger")) if settings.challenger_model else None
+        )
+        file = challenger_artefact(settings)
+        self._classes = list(file.classes or ()) if file else []
+        self._columns = file.features if file else ()
+
+    def find(self, name: str) -> Version:
+        """The version of this name, open or loaded.
+
+        Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact and fold the record again. If there is no artefact,
+        ``learn`` None; the record then raises ``BadRecord``.
+        """
+        found = self.open.get(name)
+        if found is not None:
+            return found
+        if self._ready is not None and self._ready.name == name:
+            return self._ready
+        if name != self._absent:
+            raise UnknownVersion(name)
+        self._absent = None
+        raise BadRecord(
+            "unknown_version",
+            f"the model's version {name!r} served the record, and models has none that can be loaded",
+        )
+
+    def columns_for(self, name: str) -> list[str]:
+        """The features to read of a record that this version served. Raises as ``find`` does."""
+        self.find(name)
+        return self.columns
+
+    def about(self, name: str | None) -> dict[str, Any] | None:
+        """What a message says about the version of its record."""
+        if name is None:
+            return None
+        return {"name": name, "sha256": self.pins[name], "records": self.open[name].explained.records}
+
+    def model(self, name: str) -> Model:
+        """The model of a version that is open, or that a drift window names."""
+        found = self.open.get(name)
+        return self.kept[name] if found is None else found.explained.model
+
+    def unfit(self, name: str, artefact: Artefact) -> str | None:
+        """Why an artefact cannot be this version; None where it can."""
+        known, label = self.pins.get(name), self._settings.record.label
+        if known not in (None, artefact.sha256):
+            return (
+                f"its content is another (sha256 {artefact.sha256}) than the one that records were explained under ({known}): put that back, "
+                "or give the new model a version of its own"
+            )
+        if label in artefact.features:
+            return f"{label!r} is one of its columns, and record.label names it: it would be told the label"
+        if self._classes and artefact.classes and set(self._classes) != set(artefact.classes):
+            return f"its classes are {first(artefact.classes)}, and those of the challenger {first(self._classes)}; two models are compared on the same labels"
+        return self._vocabulary.unfit(artefact.classes or ())
+
+    def learn(self, name: str, artefact: Artefact | None) -> None:
+        """Take in the artefact of a version; None is not remembered beyond the next ``find``."""
+        if artefact is None:
+            self._absent = name
+            return
+        self.columns += [column for column in self._of_both(artefact) if column not in self.columns]
+        self._vocabulary.learn(artefact.classes or ())
+        self._ready = self._version(name, artefact)
+        self.loads += 1
+        self.pins[name] = artefact.sha256
+        for old in list(self.pins):
+            if len(self.pins) > MAX_PINS and old not in (*self.open, *self.kept, name):
+                del self.pins[old]
+
+    def serve(self, version: Version) -> None:
+        """Open the version of a record that is folded, if it is not open yet, and close the one seen longest ago if that is one too many."""
+        if version is self._ready:
+            if len(self.open) >= self._settings.models.max_open:
+                self._close(next(iter(self.open)))
+            self.open[version.name] = version
+            self.kept.pop(version.name, None)
+            self._ready = None
+
+    def seen(self, version: Version, records: int) -> None:
+        """A record of a version was folded, the ``records``-th of the partition: close the one that was not seen for too long."""
+        version.seen = records
+        self.open[version.name] = self.open.pop(version.name)
+        first = next(iter(self.open.values()))
+        if records - first.seen >= self._settings.models.close_after:
+            self._close(first.name)
+
+    def keep(self, named: Collection[str | None]) -> None:
+        """Let go of the models of closed versions, unless a drift window has named them."""
+        self.kept = {name: model for name, model in self.kept.items() if name in named}
+
+    def _of_both(self, artefact: Artefact) -> list[str]:
+        """The columns of a version, and of the challenger's file."""
+        return list(dict.fromkeys([*artefact.features, *self._columns]))
+
+    def _version(self, name: str, artefact: Artefact) -> Version:
+        settings, record = self._settings, self._settings.record
+        columns = self._of_both(artefact)
+        codes = self._vocabulary.labels
+        classes = artefact.classes
+        model = relabelled(
+            artefact.model, classes, None if classes is None else [codes[label] for label in classes]
+        )
+        if record.features is not None:
+            own = [feature for feature in record.features if feature in columns]
+            settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
+        seed = derive_seed(self._seed, "version", name)
+        explained = ExplainedModel(settings, model, True, seed)
+        alarms = make_alarms(settings, explained, self._vocabulary.kinds)
+        challenger = (
+            None if self._challenger is None else Challenger(settings, explained, seed, self._challenger)
+        )
+        return Version(name, artefact, columns, codes, explained, alarms, challenger)
+
+    def _close(self, name: str) -> None:
+        self.kept[name] = self.open.pop(name).explained.model
+
+    @property
+    def _static(self) -> bool:
+        model_settings = self._settings.challenger_model
+        return model_settings is not None and model_settings.static
+
+    def state(self, pack: Pack) -> VersionsData:
+        return VersionsData(
+            open=[
+                VersionData(
+                    version.name,
+                    version.seen,
+                    version.explained.state(pack),
+                    None if version.alarms is None else version.alarms.state(),
+                    None if version.challenger is None else version.challenger.state(pack),
+                )
+                for version in self.open.values()
+            ],
+            kept=list(self.kept),
+            pins=dict(self.pins),
+            columns=list(self.columns),
+            loads=self.loads,
+            ready=None if self._ready is None else self._ready.name,
+            challenger=None if self._challenger is None else model_data(self._challenger, self._static, pack),
+        )
+
+    def restore(self, data: VersionsData, unpack: Unpack) -> None:
+        """Restore a stored state, after the vocabulary.
+
+        Raises ``StateError`` if the state is not of these settings, and ``UserError`` if a model is gone or is another.
+        """
+        names = [*(version.name for version in data.open), *([] if data.ready is None else [data.ready])]
+        check(
+            len(set(names)) == len(names) and {*names, *data.kept} <= data.pins.keys(),
+            "versions: one twice, or of no sha256",
+        )
+        check(len(data.pins) <= MAX_PINS + len(names) + len(data.kept), "versions: too many are remembered")
+        check(len(data.open) <= self._settings.models.max_open, "versions: too many are open")
+        self.pins, self.columns, self.loads = dict(data.pins), list(data.columns), data.loads
+        check((data.challenger is None) == (self._challenger is None), "challenger: with one, or without")
+        if self._challenger is not None and data.challenger is not None:
+            self._challenger = restored_model(self._challenger, data.challenger, self._static, unpack)
+        for stored in data.open:
+            self.open[stored.name] = version = self._version(stored.name, self._reloaded(stored.name))
+            check((stored.alarms is None) == (version.alarms is None), "alarms: with them, or without")
+            version.seen = stored.seen
+            version.explained.restore(stored.explained, unpack)
+            if version.alarms is not None and stored.alarms is not None:
+                version.alarms.restore(stored.alarms)
+            check(
+                (stored.challenger is None) == (version.challenger is None),
+                "challenger: with one, or without",
+            )
+            if version.challenger is not None and stored.challenger is not None:
+                version.challenger.restore(stored.challenger, unpack)
+        for name in data.kept:
+            self.kept[name] = self._version(name, self._reloaded(name)).explained.model
+        if data.ready is not None:
+            self._ready = self._version(data.ready, self._reloaded(data.ready))
+
+    def _reloaded(self, name: str) -> Artefact:
+        """The artefact of a version that was loaded before."""
+        artefact = version_artefact(self._settings, name)
+        problem = self.unfit(name, artefact)
+        if problem is not None:
+            raise UserError(f"models: version {name!r}: {problem}")
+        labels = self._vocabulary.labels
+        check(
+            all(label in labels for label in artefact.classes or ()),
+            f"labels: without those of version {name!r}",
+        )
+        return artefact
+
+
+def narrowed(x: Row, columns: Collection[str]) -> Row:
+    """The features of a record that a version has, in its order. Raises ``BadRecord`` where it has none of them."""
+    found = {name: x[name] for name in columns if name in x}
+    if not found:
+        raise BadRecord("no_features", "the record has no feature of its model's version that is not null")
+    return found

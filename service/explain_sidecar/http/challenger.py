@@ -1,0 +1,26 @@
+"""What a page says of the model that is compared with the partition's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from explain_client.messages import Explanation
+from explain_sidecar.http.history import Column
+
+TOP = 8
+
+
+def challenger(newest: Explanation, column: Column) -> dict[str, Any] | None:
+    """Its name, its loss, the difference to the model's, and the largest differences of importance; None without one."""
+    found, (estimator, loss) = newest.challenger, column
+    if found is None:
+        return None
+    cells = found.importance_differences.get(estimator, {}).get(loss, {})
+    largest = sorted(cells.items(), key=lambda cell: -abs(cell[1].value or 0.0))[:TOP]
+    return {
+        "name": found.name,
+        "loss": asdict(found.performance[loss]) if loss in found.performance else None,
+        "difference": asdict(found.difference[loss]) if loss in found.difference else None,
+        "rows": [{"feature": name, **asdict(cell)} for name, cell in largest],
+    }

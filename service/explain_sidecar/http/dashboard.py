@@ -1,0 +1,85 @@
+"""The dashboard: a page, its files, and the stream of server-sent events that fills it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from explain_sidecar.http.feed import Feed
+from explain_sidecar.http.server import address, bind, serving
+from explain_sidecar.http.streams import Streams
+from explain_sidecar.http.views import Selection
+from explain_sidecar.settings import Settings
+
+FILES = Path(__file__).parent / "static"
+
+
+class Dashboard:
+    """Serves the state of the feed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.feed = Feed(settings)
+        self._streams = Streams(self.feed, settings.http.max_streams)
+        self.routes: list[BaseRoute] = [
+            Route("/", self._page),
+            Route("/events", self._events),
+            Mount("/static", StaticFiles(directory=FILES)),
+        ]
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Read the topics within the block."""
+        self.feed.start()
+        try:
+            yield
+        finally:
+            self.feed.stop()
+
+    def stop(self) -> None:
+        """End the open event streams."""
+        self.feed.stop()
+
+    async def _page(self, request: Request) -> Response:
+        return FileResponse(FILES / "index.html")
+
+    async def _events(self, request: Request) -> Response:
+        return self._streams.open(
+            Selection.of(request.query_params), request.headers.get("last-event-id", "")
+        )
+
+
+def dashboard(settings: Settings, *, browser: bool = False) -> None:
+    """``explain-sidecar dashboard``: serve the dashboard alone until SIGTERM or Ctrl-C."""
+    settings.servers  # noqa: B018  the message about a missing address, before anything else
+    sock = bind(settings.http)
+    site = Dashboard(settings)
+    ended = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        site.stop()
+        ended.set()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    with site.following(), serving(site.routes, sock, settings.http):
+        where = address(sock)
+        sys.stdout.write(f"dashboard on {where}\n")
+        sys.stdout.flush()
+        if browser:
+            import webbrowser
+
+            webbrowser.open(where)
+        try:
+            ended.wait()
+        finally:
+            site.stop()
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,154 @@
+"""The sentences of the dashboard: a partition in one line, and all partitions in one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explain_client.messages import Explanation, utc
+from explain_sidecar.fold.alarm_words import what
+from explain_sidecar.fold.rejections import LAST, MANY
+from explain_sidecar.headline import detectable, drivers, moved
+from explain_sidecar.http.history import Column, History, ranking
+from explain_sidecar.http.partition import Partition, ShownVersion
+
+
+def sentence(chosen: ShownVersion, column: Column, alarms: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """What drives the model, what it is worth, and what changed: the page in one line.
+
+    ``alarms`` are those of the partition, oldest first; None where there can be none. Then points are compared by their bands.
+    """
+    newest, history = chosen.newest, chosen.history
+    cells = newest.importances.get(column[0], {}).get(column[1], {})
+    first = next(iter(drivers(cells)), None)
+    if first is not None:
+        half = ((cells[first].high or 0.0) - (cells[first].low or 0.0)) / 2
+        driver = f"{first} drives the model, {_band(cells[first].value or 0.0, half)}"
+    elif any(cell.settled for cell in cells.values()):
+        driver = "No feature stands out from chance"
+    else:
+        driver = "Too few informative records to say what drives the model"
+    worth = _worth(newest, column)
+    rejecting = ""
+    if newest.rejected_recently > MANY:
+        rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
+    if newest.status == "warming":
+        return f"{rejecting}Warming up. {driver}{worth}."
+    changed = _moved(history, column) if alarms is None else _alarmed(newest, column, alarms)
+    return f"{rejecting}{driver}{worth}; {changed}."
+
+
+def _worth(newest: Explanation, column: Column) -> str:
+    """What the model is worth, as a clause that follows others."""
+    performance = newest.performance.get(column[1])
+    if performance is None or performance.model is None or performance.empty is None:
+        return ""
+    gain = performance.empty - performance.model
+    return f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
+
+
+def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, Any]]) -> str:
+    """The newest alarm on an importance; or from which change on there would be one."""
+    version = newest.version.name if newest.version else None
+    for alarm in reversed(alarms):
+        about = (alarm["estimator"], alarm["loss"], alarm["version"], alarm["segment"])
+        if about == (*column, version, None) and alarm["feature"]:
+            was, now = alarm["before"][0], alarm["after"][0]
+            since = _moment(alarm["onset"])
+            return f"since {since} {what(alarm)}, {_figure(was)} before and {_figure(now)} after"
+    cells = newest.importances.get(column[0], {}).get(column[1], {})
+    floors = {name: cell.floor for name, cell in cells.items() if cell.floor is not None}
+    if not floors:
+        return "it is too early for an alarm on an importance"
+    largest = max(floors, key=lambda name: cells[name].value or 0.0)
+    return f"no alarm on an importance so far; a lasting change of {largest} by {_figure(floors[largest])} would raise one"
+
+
+def _moved(history: History, column: Column) -> str:
+    """What clearly changed between any two points; or what would have been seen."""
+    courses = history.courses(column, history.features, range(len(history.positions)))
+    settled = [[point for point, half in enumerate(halves) if half is not None] for _, halves in courses]
+    if max(map(len, settled), default=0) < 2:
+        return "it is too early to say what changed"
+    found = moved(courses)
+    if found is None:
+        feature = next(i for i in ranking(history.newest(column)) if len(settled[i]) > 1)
+        least = detectable(courses[feature][1])
+        since = _moment(history.timestamps[settled[feature][0]])
+        return f"no change detected since {since}; one of {history.features[feature]} by {_figure(least)} would have been"
+    values = courses[found.feature][0]
+    was, value, now = (values[point] or 0.0 for point in (found.first, found.last, -1))
+    text = f"{history.features[found.feature]} {'rose' if value > was else 'fell'} from {_figure(was)} to {_figure(value)}"
+    since = _moment(history.timestamps[found.first])
+    if found.last == len(values) - 1:
+        return f"{text} since {since}"
+    return f"{text} between {since} and {_moment(history.timestamps[found.last])}, now {_figure(now)}"
+
+
+def _figure(value: float) -> str:
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
+
+
+def _band(value: float, half: float) -> str:
+    return _figure(value) if math.isnan(half) else f"{_figure(value)} ± {_figure(half)}"
+
+
+def _words(loss: str) -> str:
+    return {"cross_entropy": "log loss", "zero_one": "error rate"}.get(loss, f"{loss.replace('_', ' ')} loss")
+
+
+def _moment(milliseconds: int | None) -> str:
+    """Event time: the hour within the last day, else the date."""
+    if milliseconds is None:
+        return "an earlier message"
+    moment = utc(milliseconds)
+    recent = abs(time.time() - milliseconds / 1000) < 86_400
+    return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"
+
+
+def changes_sentence(partition: Partition, chosen: ShownVersion, column: Column) -> str:
+    """The newest alarm of a partition; or that there is none."""
+    if partition.alarms:
+        return f"{partition.alarms[-1]['sentence']}"
+    return f"No alarm so far{_worth(chosen.newest, column)}."
+
+
+def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence[str]) -> str:
+    """All partitions in one line: ``worth`` is by partition's name whether its model beats no model."""
+    worse = [name for name, better in worth.items() if not better]
+    if not worth:
+        first = "No model has a loss yet"
+    elif worse:
+        first = f"{_listed(worse)} predict{'s' * (len(worse) == 1)} no better than no model"
+    else:
+        first = "Every model predicts better than no model"
+    count = f"{alarms:,} alarm{'s' * (alarms != 1)} so far" if alarms else "no alarm so far"
+    return f"{first}; {count}." + (f" There are problems in {_listed(troubled)}." if troubled else "")
+
+
+def integrity_sentence(partitions: Mapping[str, Partition], foreign: int) -> str:
+    """Whether all chains are whole, and everything could be read."""
+    broken = [name for name, partition in partitions.items() if partition.broken]
+    checked = sum(partition.verified for partition in partitions.values())
+    first = (
+        f"The chain of {_listed(broken)} is broken"
+        if broken
+        else f"Every chain is whole: {checked:,} messages checked"
+    )
+    return (
+        f"{first}; {f'{foreign:,} messages could not be read' if foreign else 'every message could be read'}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first three names, and how many there are more.
+
+    >>> _listed(["JFK", "LGA"]), _listed(list("abcde"))
+    ('JFK and LGA', 'a, b, c and 2 more')
+    """
+    shown = [*names[:3]] + ([f"{len(names) - 3:,} more"] if len(names) > 3 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

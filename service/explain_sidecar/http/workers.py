@@ -1,0 +1,95 @@
+"""The workers of this machine, as they report themselves over their pipes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from explain_sidecar.kafka.report import PartitionReport, Report, decode
+
+SILENT_SECONDS = 10.0
+"""A process that has not reported for as long as the session timeout no longer owns what it owned."""
+
+log = logging.getLogger(__name__)
+
+
+class Waiting(NamedTuple):
+    """What a worker is not ready for yet."""
+
+    worker: int
+    partition: int | None
+    phase: str
+    replay_remaining_records: int
+
+
+class Workers:
+    """The newest report of each worker."""
+
+    def __init__(self, count: int) -> None:
+        self._started = time.monotonic()
+        self._count = count
+        self._newest: dict[int, tuple[float, Report]] = {}
+        self._ended: set[int] = set()
+
+    def listen(self, worker: int, pipe: int) -> None:
+        """Take in the reports of a worker until it closes its end of the pipe."""
+        threading.Thread(target=self._read, args=(worker, pipe), daemon=True).start()
+
+    @property
+    def reports(self) -> list[Report]:
+        return [report for _, report in list(self._newest.values())]
+
+    @property
+    def partitions(self) -> dict[int, PartitionReport]:
+        """Each partition that a worker of ours owns: the one that was given it last, where a move is not yet reported by both."""
+        owned: dict[int, PartitionReport] = {}
+        now = time.monotonic()
+        for received, report in list(self._newest.values()):
+            if now - received > SILENT_SECONDS:
+                continue
+            for partition in report.partitions:
+                if partition.partition not in owned or owned[partition.partition].since < partition.since:
+                    owned[partition.partition] = partition
+        return dict(sorted(owned.items()))
+
+    def stalled(self, seconds: float) -> dict[int, float]:
+        """Workers whose loop has shown no sign of life for longer than this, with the seconds since the last."""
+        now = time.monotonic()
+        seen = {worker: report.alive_at for worker, (_, report) in list(self._newest.items())}
+        ages = {worker: now - seen.get(worker, self._started) for worker in self._alive}
+        return {worker: age for worker, age in ages.items() if age > seconds}
+
+    def waiting(self) -> Iterator[Waiting]:
+        """What is not running yet; nothing where every partition that was given to us runs."""
+        newest = dict(self._newest)
+        for worker in self._alive:
+            if worker not in newest:
+                yield Waiting(worker, None, "starting", 0)
+                continue
+            report = newest[worker][1]
+            if not report.joined:
+                yield Waiting(worker, None, "joining the group", 0)
+            for partition in report.partitions:
+                if partition.phase != "running":
+                    yield Waiting(worker, partition.partition, partition.phase, partition.replay_left)
+            for joins in report.join:
+                if joins.phase != "running":
+                    yield Waiting(worker, joins.partition, joins.phase, joins.restore_left)
+
+    @property
+    def _alive(self) -> list[int]:
+        return [worker for worker in range(self._count) if worker not in self._ended]
+
+    def _read(self, worker: int, pipe: int) -> None:
+        with os.fdopen(pipe, "rb") as lines:
+            for line in lines:
+                try:
+                    self._newest[worker] = (time.monotonic(), decode(line))
+                except ValueError:  # the worker was killed while it wrote
+                    log.debug("worker %d: half a report", worker)
+        self._ended.add(worker)
+        self._newest.pop(worker, None)

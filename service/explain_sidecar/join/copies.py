@@ -1,0 +1,263 @@
+"""``join.repartition``: both inputs are copied through internal topics by id, so that an event and its label are in one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from explain_sidecar.formats.errors import BadRecord
+from explain_sidecar.join.inputs import SOURCE_HEADER, EventInput, LabelInput
+from explain_sidecar.join.partitioner import partition_of
+from explain_sidecar.join.stage import JoinStage, Open
+from explain_sidecar.join.topics import join_settings, prepare
+from explain_sidecar.kafka.clients import (
+    KAFKA,
+    ErrorLog,
+    Kafka,
+    group_consumer,
+    reading_consumer,
+    worker_name,
+)
+from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.headers import offset_of
+from explain_sidecar.kafka.input import record_of
+from explain_sidecar.kafka.member import Member
+from explain_sidecar.kafka.report import Report
+from explain_sidecar.kafka.timing import Timing
+from explain_sidecar.kafka.topics import Topic, Topics
+from explain_sidecar.kafka.totals import Phase, Totals
+from explain_sidecar.kafka.transaction import Sent, Transaction
+from explain_sidecar.kafka.watch import TopicWatch
+from explain_sidecar.settings import Settings
+
+
+class CopiedPartition:
+    """A partition that is copied: its only state is an offset."""
+
+    def __init__(self, topic: str, partition: int, group: Consumer, reader: Consumer) -> None:
+        self._where = TopicPartition(topic, partition)
+        self._group, self._reader = group, reader
+        self.partition = partition
+        self.phase: Phase = "waiting"
+        self.consuming = False
+        self.offset = self.committed = self.end = 0
+
+    @property
+    def ready(self) -> bool:
+        return self.phase == "running"
+
+    def advance(self) -> None:
+        try:
+            # Blocks while a predecessor's transaction is open: its outcome decides where we start.
+            (found,) = self._group.committed([self._where], timeout=SLICE_SECONDS)
+            low, _ = self._reader.get_watermark_offsets(self._where, timeout=1.0, cached=False)
+        except KafkaException:
+            return
+        if found.error is None:
+            self.offset = self.committed = found.offset if found.offset >= 0 else low
+            self.phase = "running"
+
+    def consume(self) -> list[TopicPartition]:
+        self.consuming = True
+        return [self.position()]
+
+    def inputs(self) -> list[TopicPartition]:
+        return [self.position()] if self.consuming else []
+
+    def reached(self, end: Any) -> bool:
+        return self.phase == "running" and max(self.offset, self.end) >= end
+
+    def position(self) -> TopicPartition:
+        return TopicPartition(self._where.topic, self.partition, self.offset)
+
+
+class CopyCommits(Timing):
+    """The transactions of a copy: records, and the input's offsets."""
+
+    def __init__(
+        self, settings: Settings, transaction: Transaction, group: Consumer, watch: TopicWatch, clock: Clock
+    ) -> None:
+        super().__init__(settings.commit, transaction, clock)
+        self._group = group
+        self._watch = watch
+
+    def due(self, owned: Collection[CopiedPartition]) -> bool:
+        if self._transaction.open:
+            return self.full(self._clock.monotonic())
+        return any(partition.offset > partition.committed for partition in owned)
+
+    def publish(self, sent: Sent) -> None:
+        self._count()
+        self._transaction.keep([sent])
+
+    def commit(
+        self, owned: Collection[CopiedPartition], saved: Collection[CopiedPartition] | None = None
+    ) -> None:
+        """Raises ``Aborted``."""
+        moved = [partition for partition in owned if partition.offset > partition.committed]
+        if not moved and not self._transaction.open and not self._transaction.kept:
+            return
+        self._transaction.begin()
+        asked = self._watch.ask()
+        self._transaction.commit(
+            [partition.position() for partition in moved],
+            self._group,
+            confirm=lambda: self._watch.confirm(asked),
+        )
+        self._records = 0
+        for partition in moved:
+            partition.committed = partition.offset
+
+
+class Copier(Member[CopiedPartition]):
+    """Copies one input by id. Records without a readable id are copied too: the join reports their error."""
+
+    def __init__(
+        self, settings: Settings, which: int, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
+    ) -> None:
+        stage = join_settings(settings)
+        errors = ErrorLog()
+        topics = Topics(stage, errors=errors, kafka=kafka)
+        known = prepare(stage, topics)
+        assert known.copied is not None
+        self._source: Topic = known.copied[which]
+        self._target: Topic = (known.events, known.labels)[which]
+        self._input = (EventInput, LabelInput)[which](stage)
+        setting = ("join.events.topic", "join.labels.topic")[which]
+        own = stage.model_copy(update={"app_id": f"{stage.app_id}-copy-{('events', 'labels')[which]}"})
+        self._group_name = own.app_id
+        consumer = group_consumer(own, slot, errors, kafka)
+        self._reader = reading_consumer(own, errors, kafka=kafka, fetch_wait_max_ms=5)
+        transaction = Transaction(own, worker_name(own, slot), errors, alive, kafka)
+        self._watch = TopicWatch(topics, {setting: self._source, "join": self._target}, kafka.clock)
+        commits = CopyCommits(own, transaction, consumer, self._watch, kafka.clock)
+        self._publish = commits.publish
+        self._backlog: Mapping[int, int] | None = None
+        super().__init__(
+            {self._source.name: setting},
+            consumer,
+            transaction,
+            commits,
+            Totals(own.topics),
+            alive,
+            kafka.clock,
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether records that were there at the start are still to be copied."""
+        if self._backlog is None:
+            self._backlog = self._end_offsets()
+        if self._joined_at is not None and all(
+            partition.reached(self._backlog.get(partition.partition, 0))
+            and partition.committed == partition.offset
+            for partition in self._owned.values()
+        ):
+            self._backlog = {}
+        return bool(self._backlog)
+
+    def _take_in(self, owned: CopiedPartition, message: Message) -> None:
+        record = record_of(message)
+        owned.offset = record.offset + 1
+        count = self._target.partitions
+        try:
+            to = partition_of(self._input.id_of(record), count)
+        except BadRecord:
+            to = owned.partition % count
+        source = b"%d %d %d" % (owned.partition, record.timestamp, record.unreadable_headers)
+        headers = [*record.headers, (SOURCE_HEADER, source)]
+        self._publish(Sent(self._target.name, to, record.key, record.value, headers, owner=owned.partition))
+
+    def _at_end(self, owned: CopiedPartition, message: Message) -> None:
+        owned.end = offset_of(message)
+
+    def _own(self, partition: int) -> CopiedPartition:
+        return CopiedPartition(self._source.name, partition, self._consumer, self._reader)
+
+    def _overtaken(self, topic: str, partition: int) -> str:
+        self._watch.confirm(self._watch.ask())
+        return f"go on with what is there: delete the group {self._group_name!r}, and what is left is copied anew"
+
+    def _end_offsets(self) -> Mapping[int, int]:
+        return {
+            partition: self._reader.get_watermark_offsets(
+                TopicPartition(self._source.name, partition), timeout=10
+            )[1]
+            for partition in range(self._source.partitions)
+        }
+
+    def _look(self) -> None:
+        self._watch.look()
+
+    def _close(self) -> None:
+        self._reader.close()
+
+
+class JoinOfCopies:
+    """Both copies and the join, a turn of each after the other in one thread.
+
+    The join begins once the backlog is copied: it could not know of a label that has yet to be copied.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        slot: int,
+        alive: Callable[[], None],
+        kafka: Kafka = KAFKA,
+        open: Open | None = None,
+    ) -> None:
+        self._copiers = [Copier(settings, which, slot, alive, kafka) for which in (0, 1)]
+        self._join = JoinStage(settings, slot, alive, kafka, open)
+        self._all: list[Member[Any]] = [*self._copiers, self._join]
+        self.stopping = False
+
+    @property
+    def totals(self) -> Totals:
+        return self._join.totals
+
+    def report(self, alive_at: float) -> Report:
+        return self._join.report(alive_at)
+
+    def run(self, until_caught_up: bool = False) -> None:
+        """As ``Member.run``."""
+        for _ in self.turns(until_caught_up):
+            pass
+
+    def turns(self, until_caught_up: bool = False) -> Generator[None]:
+        """A turn of each. With ``until_caught_up`` the copies finish first: their output is the input of the join."""
+        if until_caught_up:
+            yield from self._together([copier.turns(True) for copier in self._copiers], None)
+            yield from self._together([], self._join.turns(True))
+        else:
+            yield from self._together([copier.turns() for copier in self._copiers], self._join.turns())
+
+    def _together(self, copying: list[Generator[None]], joining: Generator[None] | None) -> Generator[None]:
+        running = copying if joining is None else [*copying, joining]
+        with ExitStack() as leaving:  # each leaves its group at once, whatever ended the others
+            for turns in running:
+                leaving.callback(turns.close)
+            while running:
+                for turns in list(running):
+                    for member in self._all:
+                        member.stopping = member.stopping or self.stopping
+                    waits = copying and turns is joining and not self.stopping
+                    if waits and any(copier.behind for copier in self._copiers):
+                        continue
+                    if next(turns, running) is running:
+                        running.remove(turns)
+                yield
+
+
+def join_of(
+    settings: Settings,
+    slot: int,
+    alive: Callable[[], None],
+    kafka: Kafka = KAFKA,
+    open: Open | None = None,
+) -> JoinStage | JoinOfCopies:
+    """The join that the settings describe."""
+    return (JoinOfCopies if settings.join.repartition else JoinStage)(settings, slot, alive, kafka, open)

@@ -1,0 +1,293 @@
+"""The loop of the join: both inputs of a partition in, records out, and the waiting entries on the changelog, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.formats.paths import ABSENT, find, path_of
+from explain_sidecar.join.entries import Joined, Outcome
+from explain_sidecar.join.inputs import record_value
+from explain_sidecar.join.joiner import Rules
+from explain_sidecar.join.partition import Cluster, JoinPartition
+from explain_sidecar.join.partitioner import partition_of
+from explain_sidecar.join.rocks import Rocks, delete
+from explain_sidecar.join.store import LocalStore
+from explain_sidecar.join.topics import JoinTopics, join_settings, prepare
+from explain_sidecar.kafka.clients import (
+    KAFKA,
+    ErrorLog,
+    Kafka,
+    group_consumer,
+    reading_consumer,
+    worker_name,
+)
+from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.member import MAX_BATCH, Member
+from explain_sidecar.kafka.report import JoinReport, Report, buckets
+from explain_sidecar.kafka.timing import Timing
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.kafka.totals import Totals
+from explain_sidecar.kafka.transaction import Sent, Transaction
+from explain_sidecar.kafka.watch import TopicWatch
+from explain_sidecar.settings import JoinSettings, Settings
+from explain_sidecar.settings.join import DROP
+
+_OUTCOMES = {outcome: ("outcome", outcome.encode()) for outcome in get_args(Outcome)}
+
+Open = Callable[[int, bool], LocalStore]
+
+
+def rules_of(settings: JoinSettings) -> Rules:
+    implied = None if settings.unlabelled == DROP else orjson.dumps(settings.unlabelled)
+    return Rules(
+        wait=round(settings.wait * 1000),
+        implied=implied,
+        corrections=settings.corrections == "emit",
+        remember=round(settings.remember * 1000),
+        max_pending=settings.max_pending,
+    )
+
+
+class JoinTotals(Totals):
+    """What the join has done, for the line at its end."""
+
+    def __str__(self) -> str:
+        elapsed, on_cpu = self.elapsed()
+        return (
+            f"joined {self.records} records; {elapsed:.3f} s, {on_cpu:.3f} s of them on the CPU, from the first of them to the last commit: "
+            f"{self.commits.seconds:.3f} s committing"
+        )
+
+
+class JoinCommits(Timing):
+    """The transactions of the join: records, changelog, and the offsets of both inputs."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: JoinTopics,
+        transaction: Transaction,
+        group: Consumer,
+        watch: TopicWatch,
+        totals: Totals,
+        clock: Clock,
+    ) -> None:
+        super().__init__(settings.commit, transaction, clock)
+        self._changelog = topics.changelog.name
+        self._topic = topics.records
+        self._label = orjson.dumps(settings.record.label)
+        self._key = path_of(settings.join.key)
+        self._group = group
+        self._watch = watch
+        self._totals = totals
+
+    def due(self, owned: Collection[JoinPartition]) -> bool:
+        if self._transaction.open:
+            return self.full(self._clock.monotonic())
+        return any(partition.dirty for partition in owned)  # after an abort
+
+    def publish(self, partition: int, published: Sequence[Joined | Output]) -> None:
+        """Send the outputs of a record, if any. Raises ``Aborted``."""
+        self._count()
+        if published or not self._transaction.open:
+            self._transaction.keep([self._sent(partition, result) for result in published])
+
+    def _sent(self, partition: int, result: Joined | Output) -> Sent:
+        if isinstance(result, Output):
+            return Sent(
+                self._transaction.topic_of(result), partition, result.key, result.value, list(result.headers)
+            )
+        event, at = result.event, result.label_timestamp
+        value = record_value(event.body, self._label, result.label)
+        headers = [*event.headers, _OUTCOMES[result.outcome], ("event_timestamp", b"%d" % event.timestamp)]
+        if at is not None:
+            headers += (("label_timestamp", b"%d" % at), ("label_delay_ms", b"%d" % (at - event.timestamp)))
+        key, to = event.key, event.partition
+        if self._key is not None:
+            found = find(orjson.loads(event.body + b"}"), self._key)
+            key = None if found is ABSENT or found is None else _text(found)
+            to = partition_of(key or b"", self._topic.partitions)
+        return Sent(self._topic.name, to, key, value, headers, partition)
+
+    def commit(
+        self, owned: Collection[JoinPartition], saved: Collection[JoinPartition] | None = None
+    ) -> None:
+        """One transaction. Raises ``Aborted``.
+
+        1. what has changed in each partition, to the changelog; 2. where that ends, by flushing; 3. the offsets of both
+        inputs; 4. commit; 5. only now the local stores.
+        """
+        moved = [partition for partition in owned if partition.dirty]
+        if not moved and not self._transaction.open and not self._transaction.kept:
+            return
+        self._transaction.begin()
+        asked = self._watch.ask()
+        ends = {
+            partition.partition: self._transaction.send_all(
+                self._changelog, partition.partition, partition.changes()
+            )
+            for partition in moved
+        }
+        self._transaction.flush()
+        started = self._clock.monotonic()
+        offsets = [position for partition in moved for position in partition.positions()]
+        self._transaction.commit(offsets, self._group, confirm=lambda: self._watch.confirm(asked))
+        self._totals.committed(self._clock.monotonic() - started, [])
+        self._records = 0
+        for partition in moved:
+            partition.committed(ends[partition.partition].last)
+
+
+def _text(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else orjson.dumps(value)
+
+
+class JoinStage(Member[JoinPartition]):
+    """Joins events and labels in the partitions that the group gives it. ``open`` is for tests: where local stores are."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        slot: int,
+        alive: Callable[[], None],
+        kafka: Kafka = KAFKA,
+        open: Open | None = None,
+    ) -> None:
+        stage = join_settings(settings)
+        errors = ErrorLog()
+        topics = Topics(stage, errors=errors, kafka=kafka)
+        self._known = known = prepare(stage, topics)
+        inputs = (known.events, known.labels)
+        named = ("join.events.topic", "join.labels.topic")
+        consumer = group_consumer(stage, slot, errors, kafka)
+        self._reader = reading_consumer(stage, errors, kafka=kafka, fetch_wait_max_ms=5)
+        transaction = Transaction(stage, worker_name(stage, slot), errors, alive, kafka)
+        watched = dict(zip(named, inputs, strict=True)) | {
+            "join": known.changelog,
+            "topics.records": known.records,
+        }
+        self._watch = TopicWatch(topics, watched, kafka.clock, inputs=2)
+        self._cluster = Cluster(
+            stage,
+            rules_of(stage.join),
+            (known.events.name, known.labels.name),
+            (known.events.id, known.labels.id),
+            known.changelog.name,
+            known.changelog.id,
+            consumer,
+            self._reader,
+            open or partial(_open, stage.join.state_dir / stage.app_id / str(slot)),
+            kafka.clock,
+        )
+        totals = JoinTotals(stage.topics)
+        commits = JoinCommits(stage, known, transaction, consumer, self._watch, totals, kafka.clock)
+        self._publish = commits.publish
+        self._left = False
+        super().__init__(
+            {topic.name: setting for topic, setting in zip(inputs, named, strict=True)},
+            consumer,
+            transaction,
+            commits,
+            totals,
+            alive,
+            kafka.clock,
+        )
+        self._step_seconds = SLICE_SECONDS / MAX_BATCH  # messages are only read, which takes microseconds
+
+    def report(self, alive_at: float) -> Report:
+        """What this worker is doing; for another thread."""
+        return Report(
+            alive_at=alive_at,
+            joined=self._joined_at is not None,
+            rebalances=self.totals.rebalances,
+            transactions=dict(self._transaction.outcomes),
+            dead_letters={},
+            steps={phase: buckets(histogram) for phase, histogram in self.totals.steps.items()},
+            commits=buckets(self.totals.commits),
+            partitions=[],
+            join=[
+                JoinReport(
+                    partition.partition, partition.phase, partition.restore_left, partition.counts.by_name()
+                )
+                for partition in list(self._owned.values())
+            ],
+        )
+
+    # --- input -----------------------------------------------------------------------------------------------------
+
+    def _take_in(self, owned: JoinPartition, message: Message) -> None:
+        owned.turns.receive(message)
+
+    def _at_end(self, owned: JoinPartition, message: Message) -> None:
+        owned.turns.at_end(message)
+
+    def _take_in_waiting(self) -> None:
+        self._left = False
+        while self._waiting:
+            self._take(self._waiting.popleft())
+        for owned in self._owned.values():
+            owned.read()
+            try:
+                self._join(owned)
+            except Aborted:  # as for a message: the outputs are sent again before anything else
+                break
+            owned.turns.flow(self._consumer)
+
+    def _join(self, owned: JoinPartition) -> None:
+        """Process what is ready, about a tenth of a second's worth."""
+        until = self._clock.monotonic() + SLICE_SECONDS
+        while (published := owned.take_in()) is not None:
+            self.totals.counted()
+            self._publish(owned.partition, published)
+            now = self._clock.monotonic()
+            if now > until or self._commits.full(now):
+                self._left = True
+                break
+
+    def _poll_seconds(self) -> float:
+        return 0.0 if self._left else super()._poll_seconds()
+
+    # --- partitions ------------------------------------------------------------------------------------------------
+
+    def _own(self, partition: int) -> JoinPartition:
+        return JoinPartition(self._cluster, partition)
+
+    def _gone(self, owned: JoinPartition) -> None:
+        owned.close()
+
+    def _overtaken(self, topic: str, partition: int) -> str:
+        self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+        return f"begin anew: delete the topic {self._cluster.changelog!r} and the group {self._cluster.settings.app_id!r}"
+
+    def _end_offsets(self) -> Mapping[int, Any]:
+        return {
+            partition: tuple(
+                self._reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+                for topic in self._cluster.topics
+            )
+            for partition in range(self._known.events.partitions)
+        }
+
+    def _look(self) -> None:
+        self._watch.look()
+
+    def _close(self) -> None:
+        self._reader.close()
+        for owned in self._owned.values():
+            owned.close()
+
+
+def _open(folder: Path, partition: int, fresh: bool) -> LocalStore:
+    """RocksDB in the worker's own folder: another worker on this machine may have owned the partition before."""
+    path = folder / str(partition)
+    if fresh:
+        delete(path)
+    return Rocks(path)

@@ -1,0 +1,31 @@
+"""How a transaction fails."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError
+
+from explain_sidecar.errors import UserError
+
+REMEDIES = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of that topic: to emit.max_bytes, for dead letters to 16,384 more, and for a topic of the join above that of the events topic",
+    KafkaError.INVALID_TIMESTAMP: "set this machine's clock: messages bear its time, and Kafka refuses those that are too far from the broker's "
+    "(message.timestamp.after.max.ms, an hour by default)",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant this user WRITE on the transactional ids that begin with app_id",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; create it again",
+    KafkaError._UNKNOWN_TOPIC: "the topic was deleted; create it again",
+    KafkaError._UNKNOWN_PARTITION: "the topic has fewer partitions than the records topic; give it as many",
+}
+"""The remedy of each error that a retry cannot cure."""
+
+
+class Aborted(Exception):
+    """The transaction was aborted; its outputs are kept."""
+
+
+class Fatal(UserError):
+    """The producer cannot go on; the process must end and start again."""
+
+
+class Fenced(Fatal):
+    """Another producer has begun under the same transactional id."""

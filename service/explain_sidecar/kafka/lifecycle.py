@@ -1,0 +1,253 @@
+"""One partition of a worker, from assignment to the end: waiting → restoring → replaying → running (⇄ held) → (gone)."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from explain_core.artefacts.artefact import Artefact
+from explain_sidecar.crash_points import reach
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.metrics import Samples, measure
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.fold.versions import Unfit
+from explain_sidecar.kafka.checkpoints import Location, point, to_records
+from explain_sidecar.kafka.recovery import Cluster, Recovered, Recovery, Target
+from explain_sidecar.kafka.totals import Phase
+from explain_sidecar.kafka.transaction import Keyed
+from explain_sidecar.snapshots.snapshot import Manifest, take
+
+ENDS_SECONDS = 5.0
+"""How old the ends of the output topics in a snapshot's pointer may be: to ask for them takes as long as the rest of the snapshot."""
+
+log = logging.getLogger(__name__)
+
+
+class Held(Exception):
+    """A record waits for the model that served it."""
+
+
+class OwnedPartition:
+    """A partition assigned to this worker: its state, and how much of it is committed.
+
+    Another thread may read its properties; only its own methods change it.
+    """
+
+    def __init__(self, cluster: Cluster, partition: int) -> None:
+        self._clock = cluster.clock
+        self._cluster = cluster
+        self._recovery = Recovery(cluster, partition)
+        self._target: Target | None = None
+        self._taken: Manifest | None = None
+        self._topic = cluster.settings.topics.records
+        self.partition = partition
+        self.phase: Phase = "waiting"
+        self.state: PartitionState | None = None
+        self.location: Location | None = None
+        self.consuming = False
+        self.since = self.snapshot_at = self._clock.monotonic()
+        self.stored: Manifest | None = None
+        self.stored_at = 0.0
+        self.metrics: dict[str, Samples] = {}
+        self.caught_up_at = -1
+        self.committed_offset = -1
+        self.fold_seconds = 0.0
+        self._stored_learnt = 0
+        self._ends_until = 0.0
+        self.held: str | None = None
+        """The version of the model that the next record waits for."""
+
+    @property
+    def learnt(self) -> bool:
+        """Whether records were folded with schemas or models that no snapshot has: the next commit needs a new one."""
+        return self.state is not None and self.state.learnt > self._stored_learnt
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the state has folded something that no committed offset covers."""
+        return (
+            self.phase == "running"
+            and self.state is not None
+            and self.state.next_offset > self.committed_offset
+        )
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the newest snapshot, if there is one, is of an earlier state."""
+        return self.state is not None and (
+            self.location is None or self.location.next_offset < self.state.next_offset
+        )
+
+    @property
+    def position(self) -> int | None:
+        """Offset up to which the input has been folded, counting control records; None before there is a state."""
+        return None if self.state is None else max(self.state.next_offset, self.caught_up_at)
+
+    @property
+    def replay_left(self) -> int:
+        """Offsets between the state and the end of its replay."""
+        if self._target is None or self.state is None:
+            return 0
+        return max(0, self._target.offset - self.state.next_offset)
+
+    def reached(self, offset: int) -> bool:
+        """Whether everything before an offset has been folded and is no replay."""
+        position = self.position
+        return self.phase == "running" and position is not None and position >= offset
+
+    # --- recovery and input ------------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """One slice of recovery. Raises ``RecoveryError`` where the past does not fit."""
+        found = self._recovery.advance()
+        self.phase = self._recovery.phase
+        if found is not None:
+            self._take_up(found)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a state that input can be folded into."""
+        return self.state is not None
+
+    def consume(self) -> list[TopicPartition]:
+        """The offset at which input begins; from now on it is folded."""
+        assert self.state is not None
+        self.consuming = True
+        return [TopicPartition(self._topic, self.partition, self.state.next_offset)]
+
+    def inputs(self) -> list[TopicPartition]:
+        """The topic partitions consumed for it, if any."""
+        return [TopicPartition(self._topic, self.partition)] if self.consuming else []
+
+    def fold(self, record: InputRecord) -> list[Output]:
+        """Fold a record of the input; returns what it publishes, nothing while replaying.
+
+        Raises ``Held`` where the record waits for its model: nothing has happened, and the partition is to ``consume`` again once it is
+        ``found``.
+        """
+        state = self.state
+        assert state is not None
+        if record.offset < state.next_offset:
+            return []
+        started = self._clock.monotonic()
+        # What a replay does not find in its snapshot was not there: the commit would have stored a snapshot with it.
+        if self.phase == "running":
+            outputs = state.supplied(record, self._cluster.schema, self._model)
+        else:
+            outputs = state.supplied(record, lambda key: None, lambda name, unfit: None)
+        self.fold_seconds += self._clock.monotonic() - started
+        if self.phase == "running":
+            return outputs
+        reach("replay")
+        self._after_replay(state.next_offset)
+        return []
+
+    def _model(self, name: str, unfit: Unfit) -> Artefact | None:
+        found = self._cluster.model(name, unfit)
+        if found is None and self._cluster.settings.models.unknown == "wait":
+            assert self.state is not None
+            self.held, self.consuming = name, False
+            log.warning(
+                "held until the model's version %r can be loaded, which served the next record: %s",
+                name,
+                "models.unknown is wait",
+                extra={"partition": self.partition, "offset": self.state.next_offset},
+            )
+            raise Held(name)
+        return found
+
+    def found(self) -> bool:
+        """Whether the model that the next record waits for is there now."""
+        assert self.held is not None and self.state is not None and self.state.versions is not None
+        if self._cluster.model(self.held, self.state.versions.unfit) is None:
+            return False
+        self.held = None
+        return True
+
+    def at_end(self, offset: int) -> None:
+        """The input has nothing more before this offset (its last records may have been control records)."""
+        self.caught_up_at = offset
+        if self.phase == "replaying":
+            self._after_replay(offset)
+
+    def _take_up(self, found: Recovered) -> None:
+        self.state, self.location, self._target = found.state, found.location, found.target
+        self.stored, self.stored_at = found.stored, found.stored_at
+        self._stored_learnt = found.state.learnt
+        self.snapshot_at = self._clock.monotonic()
+        if self._target is None:
+            self._run()
+        else:
+            self.phase = "replaying"
+            self._after_replay(found.state.next_offset)
+
+    def _after_replay(self, position: int) -> None:
+        """Go on to running where the replay has reached its end, once it is proved to be the state that published."""
+        target, state = self._target, self.state
+        assert target is not None and state is not None
+        if position < target.offset:
+            return
+        if target.differences(state):
+            self._diverged(target, state)
+        else:
+            self.committed_offset = target.offset
+        self._target = None
+        self._run()
+
+    def _diverged(self, target: Target, state: PartitionState) -> None:
+        self._recovery.accept(target, state)
+        self.location = None  # a new snapshot, with the accepted chains in it, before anything else
+
+    def _run(self) -> None:
+        assert self.state is not None
+        self.phase = "running"
+        self._count()
+        offset = self.state.next_offset
+        log.info("running from offset %d", offset, extra={"partition": self.partition, "offset": offset})
+
+    # --- commits -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[list[Keyed], dict[str, int], int]:
+        """The records that store a snapshot of the state as it is now, where the output topics end before it, and its bytes."""
+        assert self.state is not None
+        cluster, settings = self._cluster, self._cluster.settings
+        ends, now = self.location.ends if self.location else {}, self._clock.monotonic()
+        if not ends or now > self._ends_until:
+            with suppress(KafkaException):
+                ends, self._ends_until = self._recovery.past.ends(), now + ENDS_SECONDS
+        taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings))
+        self._taken = taken.manifest
+        stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
+        return to_records(taken, stored_chunks, cluster.keys), ends, taken.size
+
+    def offset(self, location: Location | None) -> TopicPartition:
+        """The offset to commit, with its pointer to a snapshot: at this location, or to the one of before."""
+        state, location = self.state, location or self.location
+        assert state is not None and location is not None
+        if state.next_offset < self.committed_offset:
+            raise AssertionError(
+                f"{self._topic} partition {self.partition}: offset {state.next_offset} after {self.committed_offset}"
+            )
+        pointer = point(self._cluster.topic_id, state, location)
+        return TopicPartition(self._topic, self.partition, state.next_offset, metadata=pointer.encode())
+
+    def committed(self, location: Location | None) -> None:
+        """The state's offset is committed, and with ``location`` the snapshot that was taken last."""
+        assert self.state is not None
+        self.committed_offset = self.state.next_offset
+        self._count()
+        if location is not None:
+            self.location, self.stored = location, self._taken
+            self._stored_learnt = self.state.learnt
+            self.stored_at = self._clock.time()
+            self.fold_seconds = 0.0
+            self.snapshot_at = self._clock.monotonic()
+
+    def _count(self) -> None:
+        """The state is that of the committed offset: note what it reports."""
+        if self.state is not None:
+            self.metrics = measure(self.state)

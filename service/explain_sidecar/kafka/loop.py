@@ -1,0 +1,189 @@
+"""The loop of a worker: one consumer, one transactional producer, one thread.
+
+poll → fold → publish → (every commit interval) send offsets, commit. Rebalance callbacks come from inside ``poll``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.models import foreign_code
+from explain_sidecar.fold.version_source import VersionSource
+from explain_sidecar.formats.source import schema_source
+from explain_sidecar.kafka.clients import (
+    CONNECT_SECONDS,
+    KAFKA,
+    ErrorLog,
+    Kafka,
+    group_consumer,
+    reading_consumer,
+    worker_name,
+)
+from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.input import record_of
+from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
+from explain_sidecar.kafka.member import Member
+from explain_sidecar.kafka.recovery import Cluster
+from explain_sidecar.kafka.report import Report, make_report
+from explain_sidecar.kafka.spans import spans_of
+from explain_sidecar.kafka.topics import Topics, retention_warning
+from explain_sidecar.kafka.totals import Totals
+from explain_sidecar.kafka.transaction import Transaction
+from explain_sidecar.kafka.watch import TopicWatch
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.signatures import RISK, check_trust, read_keys
+from explain_sidecar.wire.envelope import Envelope
+
+log = logging.getLogger(__name__)
+
+
+class Worker(Member[OwnedPartition]):
+    """Folds the records of the partitions assigned to it."""
+
+    def __init__(
+        self, settings: Settings, slot: int, alive: Callable[[], None], kafka: Kafka = KAFKA
+    ) -> None:
+        self._settings = settings
+        self._errors = ErrorLog()
+        self._keys = read_keys(settings.checkpoint)
+        foreign = foreign_code(settings)
+        check_trust(self._keys, foreign)
+        if foreign and self._keys.allow_unsigned:
+            log.warning(
+                "unsigned snapshots of %s are accepted (checkpoint.allow_unsigned): %s", foreign, RISK
+            )
+        topics = Topics(settings, errors=self._errors, kafka=kafka)
+        described = topics.prepare()
+        self._topic = described["records"]
+        warning = retention_warning(self._topic, settings)
+        if warning:
+            log.warning(warning)
+        self._topics = topics
+        self._watch = TopicWatch(
+            topics, {f"topics.{name}": topic for name, topic in described.items()}, kafka.clock
+        )
+        self._output_partitions = self._topic.partitions
+        self._envelope = Envelope(settings, self._topic.id)
+        self._spans = spans_of(settings, slot)
+        consumer = group_consumer(settings, slot, self._errors, kafka)
+        # A fetch that waits for records at the end of a topic would keep waiting what is asked next, some thirty times for eight partitions.
+        self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
+        self._connect_to_leaders()
+        self._cluster = Cluster(
+            settings,
+            self._topic.id,
+            self._keys,
+            consumer,
+            self._reader,
+            cache(
+                partial(
+                    reading_consumer, settings, self._errors, kafka=kafka, isolation_level="read_uncommitted"
+                )
+            ),
+            self._envelope.read,
+            schema_source(settings),
+            VersionSource(settings, kafka.clock.monotonic).find,
+            kafka.clock,
+        )
+        transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
+        totals = Totals(settings.topics)
+        commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
+        self._publish = commits.publish
+        super().__init__(
+            {self._topic.name: "topics.records"},
+            consumer,
+            transaction,
+            commits,
+            totals,
+            alive,
+            kafka.clock,
+        )
+
+    def _gone(self, owned: OwnedPartition) -> None:
+        if owned.phase == "restoring":
+            self._reader.unassign()
+
+    def _look(self) -> None:
+        self._watch.look()
+        for owned in self._owned.values():
+            if owned.held is not None and owned.found():
+                log.info("the model is there", extra={"partition": owned.partition})
+                self._consumer.incremental_assign(owned.consume())
+
+    def _close(self) -> None:
+        self._reader.close()
+        if self._spans is not None:
+            self._spans.close()
+
+    def _connect_to_leaders(self) -> None:
+        """Connect the reader to the brokers of the snapshots while no partition waits for it: later it takes half a second."""
+        with suppress(KafkaException):
+            for partition in range(self._topic.partitions):
+                where = TopicPartition(self._settings.topics.checkpoints, partition)
+                self._reader.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
+
+    def _take_in(self, owned: OwnedPartition, message: Message) -> None:
+        record = record_of(message)
+        running = owned.phase == "running"
+        before = owned.fold_seconds
+        try:
+            outputs = owned.fold(record)
+        except Held:
+            self._consumer.incremental_unassign([TopicPartition(self._topic.name, owned.partition)])
+            return
+        self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
+        if running:
+            wrapped = [self._envelope.wrap(owned.partition, output) for output in outputs]
+            if self._spans is not None:
+                self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
+            self._publish(owned.partition, wrapped)
+
+    def _at_end(self, owned: OwnedPartition, message: Message) -> None:
+        owned.at_end(message.offset())  # type: ignore[arg-type]
+
+    def _overtaken(self, topic: str, partition: int) -> str:
+        self._watch.confirm(self._watch.ask())  # a topic that was created again is shorter
+        return f"begin a new epoch: explain-sidecar reset --partition {partition} --yes"
+
+    def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+        if partitions and max(partitions) >= self._output_partitions:
+            for topic in self._topics.prepare().values():
+                self._reader.list_topics(topic.name, timeout=CONNECT_SECONDS)
+            self._output_partitions = max(partitions) + 1
+        super()._assigned(consumer, partitions)
+
+    def _own(self, partition: int) -> OwnedPartition:
+        return OwnedPartition(self._cluster, partition)
+
+    # --- what is asked from outside ------------------------------------------------------------------------------
+
+    def report(self, alive_at: float) -> Report:
+        """What this worker is doing; for another thread."""
+        return make_report(
+            self.totals,
+            self._transaction.outcomes,
+            list(self._owned.values()),
+            self._joined_at is not None,
+            alive_at,
+            self._envelope.read,
+        )
+
+    # --- ends ----------------------------------------------------------------------------------------------------
+
+    def _end_offsets(self) -> dict[int, int]:
+        ends = {}
+        for partition in range(self._topic.partitions):
+            where = TopicPartition(self._topic.name, partition)
+            try:
+                ends[partition] = self._reader.get_watermark_offsets(where, timeout=10)[1]
+            except KafkaException as error:
+                raise UserError(
+                    f"topics.records: {self._topic.name!r} partition {partition}: {error.args[0].str()}"
+                ) from None
+        return ends

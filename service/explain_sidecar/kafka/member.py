@@ -1,0 +1,400 @@
+"""A member of a consumer group with one transactional producer and one thread: what every stage has in common.
+
+poll → take in → publish → (every commit interval) send offsets, commit. Rebalance callbacks come from inside ``poll``.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from explain_sidecar.crash_points import reach
+from explain_sidecar.errors import UserError
+from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
+from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.totals import Phase, Totals
+from explain_sidecar.kafka.transaction import Transaction
+
+MAX_BATCH = 1_000
+JOIN_GRACE_SECONDS = 5.0
+"""With ``until_caught_up``, a worker without a partition waits this long for an assignment."""
+
+log = logging.getLogger(__name__)
+
+
+class Owned(Protocol):
+    """A partition assigned to this worker."""
+
+    partition: int
+    phase: Phase
+    consuming: bool
+
+    def advance(self) -> None:
+        """One slice of recovery; raises ``UserError`` where the past does not fit."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether input may come."""
+        ...
+
+    def consume(self) -> list[TopicPartition]:
+        """The offset at which input begins; from now on it is processed."""
+        ...
+
+    def inputs(self) -> list[TopicPartition]:
+        """The topic partitions consumed for it, if any."""
+        ...
+
+    def reached(self, end: Any) -> bool:
+        """Whether everything before an end that was seen at the start has been taken in."""
+        ...
+
+
+P = TypeVar("P", bound=Owned)
+
+
+class Commits(Protocol[P]):  # type: ignore[misc]
+    """When a worker commits, and what; ``behind``: whether more input waits than a turn takes in."""
+
+    behind: bool
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long the open transaction may still wait for input; None where none is open."""
+        ...
+
+    def full(self, now: float) -> bool: ...
+
+    def due(self, owned: Collection[P]) -> bool: ...
+
+    def commit(self, owned: Collection[P], saved: Collection[P] | None = None) -> None:
+        """Raises ``Aborted``. ``saved``: the partitions that are leaving."""
+        ...
+
+
+class Member(ABC, Generic[P]):
+    """Owns the partitions that the group gives it, until ``stopping`` is set or all of them are caught up.
+
+    ``inputs``: the setting that names each topic that is read; the group shares out the first.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, str],
+        consumer: Consumer,
+        transaction: Transaction,
+        commits: Commits[P],
+        totals: Totals,
+        alive: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._inputs = inputs
+        self._consumer = consumer
+        self._transaction = transaction
+        self._commits = commits
+        self.totals = totals
+        self._alive = alive
+        self._clock = clock
+        self._owned: dict[int, P] = {}
+        self._waiting: deque[Message] = deque()
+        self._failure: BaseException | None = None
+        self._joined_at: float | None = None
+        self._targets: Mapping[int, Any] | None = None
+        self._step_seconds = 0.001
+        self._failed = False
+        self.stopping = False
+
+    def run(self, until_caught_up: bool = False) -> None:
+        """Work until ``stopping``; with ``until_caught_up`` until the end offsets seen at the start."""
+        for _ in self.turns(until_caught_up):
+            pass
+
+    def turns(self, until_caught_up: bool = False) -> Generator[None]:
+        """``run``, a turn of the loop at a time."""
+        if until_caught_up:
+            self._targets = self._end_offsets()
+        self._consumer.subscribe(
+            [next(iter(self._inputs))],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        try:
+            while not self.stopping and not self._caught_up():
+                self._alive()
+                self._look()
+                self._receive()
+                self._advance()
+                self._take_in_waiting()
+                if self._commits.due(self._owned.values()):
+                    self._commit_or_send_again()
+                yield
+            self._finish()
+            log.info(self.totals)
+        except BaseException:
+            self._leave()
+            raise
+        finally:
+            self._close()
+
+    # --- what a stage does -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _take_in(self, owned: P, message: Message) -> None:
+        """A record of the input. Raises ``Aborted`` where it is taken in, and its outputs could not be sent."""
+
+    @abstractmethod
+    def _own(self, partition: int) -> P:
+        """A partition that was assigned."""
+
+    @abstractmethod
+    def _at_end(self, owned: P, message: Message) -> None:
+        """The input has nothing more before the message's offset. Raises ``Aborted`` as ``_take_in`` does."""
+
+    @abstractmethod
+    def _end_offsets(self) -> Mapping[int, Any]:
+        """Where the input of each partition ends now, for ``reached``."""
+
+    @abstractmethod
+    def _overtaken(self, topic: str, partition: int) -> str:
+        """What to do where retention deleted records before they were taken in."""
+
+    def _look(self) -> None:
+        """Periodic work, once a turn."""
+
+    def _close(self) -> None:
+        """The end of the loop, whatever ended it."""
+
+    # --- input ---------------------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
+        idle = not self._waiting
+        message = self._consumer.poll(self._poll_seconds() if idle else 0.0)
+        self._commits.behind = not idle
+        self._raise_failure()
+        if message is not None:
+            self._waiting.append(message)
+            if idle:
+                batch = max(1, min(MAX_BATCH, int(SLICE_SECONDS / self._step_seconds)))
+                more = self._consumer.consume(batch, 0.0)
+                self._commits.behind = len(more) == batch
+                self._raise_failure()
+                # A rebalance during that call has emptied the queue; messages received before it may be of revoked partitions.
+                self._waiting.extend(
+                    message for message in more if message.error() is not None or self._consumer_of(message)
+                )
+
+    def _consumer_of(self, message: Message) -> P | None:
+        """The partition that takes the message in, if it is still here and input may come."""
+        owned = self._owned.get(message.partition())  # type: ignore[arg-type]
+        return owned if owned is not None and owned.consuming else None
+
+    def _poll_seconds(self) -> float:
+        if any(owned.phase in ("waiting", "restoring") for owned in self._owned.values()):
+            return 0.0
+        longest = 0.1 if self._owned else 0.02  # a poll in which the first partitions come waits to its end
+        left = self._commits.wait_seconds
+        return longest if left is None else max(0.0, min(longest, left))
+
+    def _take_in_waiting(self) -> None:
+        waiting, monotonic = self._waiting, self._clock.monotonic
+        started, count = monotonic(), 0
+        while waiting:
+            try:
+                if not self._take(waiting.popleft()):
+                    continue
+            except Aborted:
+                # The record is taken in and its outputs are kept; they are sent again before anything else.
+                break
+            count += 1
+            now = monotonic()
+            if now - started > SLICE_SECONDS or self._commits.full(now):
+                break
+        if count:
+            self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
+
+    def _take(self, message: Message) -> bool:
+        """A message of the input, or what librdkafka says of it; whether it was a record of a partition that is consumed. Raises ``Aborted``."""
+        error = message.error()
+        if error is not None:
+            self._input_error(message, error)
+            return False
+        owned = self._consumer_of(message)
+        if owned is not None:
+            self._take_in(owned, message)
+        return owned is not None
+
+    def _input_error(self, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        partition: int = message.partition()  # type: ignore[assignment]
+        topic = message.topic() or next(iter(self._inputs))
+        if code == KafkaError._PARTITION_EOF:
+            if (owned := self._consumer_of(message)) is not None:
+                self._at_end(owned, message)
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            remedy = self._overtaken(topic, partition)
+            raise UserError(
+                f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
+                f"give the topic a longer retention, and {remedy}"
+            )
+        elif code == KafkaError._FATAL or error.fatal():
+            raise UserError(
+                f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
+                "this one for a member of before, as when a broker dies; start this one again"
+            )
+        elif code in (
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            KafkaError._UNKNOWN_TOPIC,
+            KafkaError._UNKNOWN_PARTITION,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ):
+            denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+            remedy = (
+                "see docs/guarantees.md for the rights that the sidecar's user needs"
+                if denied
+                else "was it deleted? Once it is there again, start the sidecar again"
+            )
+            raise UserError(f"{self._inputs.get(topic, 'topics')}: {topic!r}: {error.str()}; {remedy}")
+        else:
+            log.warning("input: %s", error.str(), extra={"partition": partition})
+
+    # --- partitions ----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """A slice of recovery; then input for those that became ready for it, together: each would wait for the open fetch of others."""
+        # The single reader restores one partition at a time, the first; those that wait take turns.
+        recovering = [owned for owned in self._owned.values() if owned.phase in ("restoring", "waiting")]
+        ready: list[P] = []
+        until = self._clock.monotonic() + SLICE_SECONDS
+        while recovering and (started := self._clock.monotonic()) < until:
+            owned = recovering[0]
+            owned.advance()
+            self.totals.recovering(self._clock.monotonic() - started)
+            if owned.phase == "waiting":  # to the end of the queue
+                self._owned[owned.partition] = self._owned.pop(owned.partition)
+            elif owned.ready and not owned.consuming:
+                ready.append(owned)
+            if owned.phase != "restoring":
+                recovering.pop(0)
+        if ready:
+            self._consumer.incremental_assign([place for owned in ready for place in owned.consume()])
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._assigned(consumer, [partition.partition for partition in partitions]))
+
+    def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
+        reach("rebalance.assign")
+        # Nothing is fetched before the state is restored: _advance assigns each partition with its offset.
+        consumer.incremental_assign([])
+        self._joined_at = self._joined_at or self._clock.monotonic()
+        for partition in partitions:
+            log.info("assigned", extra={"partition": partition})
+            self._owned[partition] = self._own(partition)
+        self.totals.rebalanced()
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._revoked(consumer, [partition.partition for partition in partitions]))
+
+    def _revoked(self, consumer: Consumer, partitions: list[int]) -> None:
+        reach("rebalance.revoke")
+        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
+        try:
+            if not self._failed:
+                self._commits.commit(self._owned.values(), leaving)
+        except Aborted as error:
+            log.info(
+                "could not commit before leaving partitions %s (%s); their new owner replays",
+                partitions,
+                error,
+            )
+        self._release(consumer, leaving)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._lost(consumer, [partition.partition for partition in partitions]))
+
+    def _lost(self, consumer: Consumer, partitions: list[int]) -> None:
+        log.warning(
+            "lost partitions %s: this worker was away for longer than the session timeout", partitions
+        )
+        self._transaction.abort()
+        leaving = [self._owned[partition] for partition in partitions if partition in self._owned]
+        self._release(consumer, leaving)
+
+    def _release(self, consumer: Consumer, leaving: list[P]) -> None:
+        if leaving and self._transaction.kept:
+            self._transaction.abort()
+        consumer.incremental_unassign([partition for owned in leaving for partition in owned.inputs()])
+        gone = {owned.partition for owned in leaving}
+        gc.unfreeze()  # what may have cycles in it can be freed again
+        for partition in gone:
+            self._transaction.discard(partition)
+            self._gone(self._owned.pop(partition))
+            self.totals.released(partition)
+            log.info("released", extra={"partition": partition})
+        self._waiting = deque(message for message in self._waiting if message.partition() not in gone)
+
+    def _gone(self, owned: P) -> None:
+        """A partition was revoked."""
+
+    def _guarded(self, callback: Callable[[], None]) -> None:
+        """An exception in a callback is raised by the loop: librdkafka would swallow or mangle it."""
+        try:
+            callback()
+        except BaseException as error:
+            self._failure = self._failure or error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # --- commits -------------------------------------------------------------------------------------------------
+
+    def _commit_or_send_again(self) -> None:
+        """Commit; after an abort serve rebalances with the input waiting, and send the kept outputs again."""
+        while True:
+            try:
+                self._commits.commit(self._owned.values())
+                return
+            except Aborted:
+                self._alive()
+                message = self._consumer.poll(0.05)
+                if message is not None:
+                    self._waiting.append(message)
+                self._raise_failure()
+
+    def _caught_up(self) -> bool:
+        if self._targets is None or self._joined_at is None or self._waiting:
+            return False
+        if not self._owned:
+            return self._clock.monotonic() - self._joined_at > JOIN_GRACE_SECONDS
+        return all(owned.reached(self._targets.get(owned.partition, 0)) for owned in self._owned.values())
+
+    def _leave(self) -> None:
+        """After a failure: give the partitions back at once, and commit nothing."""
+        self._failed = True
+        try:
+            self._transaction.abort()
+            self._consumer.close()
+        except Exception as error:
+            log.debug("leaving the group: %s", error)
+
+    def _finish(self) -> None:
+        """Commit with a snapshot of every partition, and leave the group."""
+        for _ in range(20):
+            try:
+                self._commits.commit(self._owned.values(), self._owned.values())
+                break
+            except Aborted:
+                self._consumer.poll(0.05)
+                self._raise_failure()
+        self._consumer.close()
+        self._raise_failure()

@@ -1,0 +1,390 @@
+"""How a partition finds its state again: waiting → restoring, and then where a silent replay has to end.
+
+A slice of ``advance`` takes about a tenth of a second at the most, so that other partitions keep flowing.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from explain_sidecar.crash_points import reach
+from explain_sidecar.errors import RecoveryError, SnapshotError
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.versions import Find
+from explain_sidecar.formats.schemas import Fetch
+from explain_sidecar.kafka.checkpoints import Location, Pointer, SnapshotReader, Undecided
+from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
+from explain_sidecar.kafka.past import Past, Read
+from explain_sidecar.kafka.reading import Superseded
+from explain_sidecar.kafka.totals import Phase
+from explain_sidecar.kafka.transaction import Ends
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.signatures import Keys
+from explain_sidecar.snapshots.snapshot import Manifest, Versions, begin, load
+
+SUPERSEDED_SECONDS = 10.0
+"""A snapshot replaced while it was read is found again at once; one that stays missing is lost."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a partition needs of the cluster to recover. ``schema`` asks the registry for the schema of records under an id, ``model`` finds
+    the model of a version.
+    """
+
+    settings: Settings
+    topic_id: str
+    keys: Keys
+    group: Consumer
+    reader: Consumer
+    uncommitted: Callable[[], Consumer]
+    read: Read
+    schema: Fetch
+    model: Find
+    clock: Clock = field(default_factory=Clock)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a silent replay ends, and what must be true there.
+
+    ``fold_digest`` and ``chains`` are those of the committed offset's metadata; where the group expired there is no fold digest,
+    and the chains are those of the last published messages.
+    """
+
+    offset: int
+    fold_digest: str | None
+    chains: dict[str, tuple[int, str]]
+
+    def differences(self, state: PartitionState) -> list[str]:
+        """Each digest of a replayed state that is not the committed one. The fold digest is blind to the explanations, the chains are not."""
+        pairs = [("fold digest", state.fold_digest.hex(), self.fold_digest or state.fold_digest.hex())]
+        for name, (seq, digest) in self.chains.items():
+            chain = state.chains[name]
+            here = f"{chain.digest.hex()} of {chain.seq} messages"
+            pairs.append((f"chain of {name}", here, f"{digest} of {seq} messages"))
+        return [f"{name} {here} here, {there} there" for name, here, there in pairs if here != there]
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A state to go on with, and the snapshot that it is from, if any.
+
+    ``location``: where that snapshot is, if it is one of this state. ``target``: where a silent replay ends; without one there is nothing
+    to replay.
+    """
+
+    state: PartitionState
+    stored: Manifest | None = None
+    stored_at: float = 0.0
+    location: Location | None = None
+    target: Target | None = None
+
+
+class Recovery:
+    """Finds the stored state of a partition, and restores it. ``past`` is what the topics still know of it."""
+
+    def __init__(self, cluster: Cluster, partition: int) -> None:
+        self.partition = partition
+        self.phase: Phase = "waiting"
+        self.past = Past(cluster.reader, cluster.uncommitted, cluster.settings, partition, cluster.read)
+        self._clock = cluster.clock
+        self._cluster = cluster
+        self._reader: SnapshotReader | None = None
+        self._pointer: Pointer | None = None
+        self._target: Target | None = None
+        self._retry_until: float | None = None
+        self._behind_until: float | None = None
+        self._delay = ""
+        self._topic = cluster.settings.topics.records
+        self._who = f"{self._topic} partition {partition}"
+        self._extra = {"partition": partition, "offset": None}
+
+    def advance(self) -> Recovered | None:
+        """One slice; what has been found once it is whole. Raises ``RecoveryError`` where the past does not fit."""
+        try:
+            return self._wait() if self.phase == "waiting" else self._restore()
+        except SnapshotError as error:
+            raise RecoveryError(f"{self._who}: {error}. {self._remedy()}") from None
+
+    def _wait(self) -> Recovered | None:
+        cluster, where = self._cluster, TopicPartition(self._topic, self.partition)
+        try:
+            # Blocks while a predecessor's transaction is open: its outcome decides where we start.
+            committed = cluster.group.committed([where], timeout=SLICE_SECONDS)[0]
+            # The group's connection is busy fetching for other partitions.
+            low, high = cluster.reader.get_watermark_offsets(where, timeout=1.0, cached=False)
+            if committed.error is not None:
+                raise KafkaException(committed.error)
+            if committed.offset < 0:
+                return self._without_offset(low, high)
+            pointer = self._pointer_of(committed)
+            if pointer.next_offset <= committed.offset and self._behind(pointer, committed.offset):
+                return None
+        except KafkaException as error:
+            self._delayed(error.args[0].str())
+            self._refresh()
+            return None
+        except Undecided as error:
+            self._delayed(str(error))
+            self._clock.sleep(SLICE_SECONDS / 2)  # it may take minutes, which other partitions need
+            return None
+        self._check_log(pointer, committed.offset, low, high)
+        self._start_restore(pointer, Target(committed.offset, pointer.fold_digest, pointer.chains))
+        return None
+
+    def _pointer_of(self, committed: TopicPartition) -> Pointer:
+        pointer = Pointer.decode(committed.metadata)
+        if pointer is None:
+            raise RecoveryError(
+                f"{self._who}: the committed offset {committed.offset} is not ours: it has no pointer to a snapshot, so the state at it "
+                f"is unknown; an operator or another program committed it to group {self._cluster.settings.app_id!r}. "
+                f"{self._remedy()}"
+            )
+        return pointer
+
+    def _refresh(self) -> None:
+        """Have the reader ask where partitions are: what it learnt while a broker was away it would believe for minutes."""
+        try:
+            self._cluster.reader.list_topics(timeout=1.0)
+        except KafkaException as error:
+            log.debug("metadata: %s", error.args[0].str(), extra=self._extra)
+
+    def _behind(self, pointer: Pointer, committed: int) -> bool:
+        """Whether something of ours is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
+
+        A coordinator whose broker was killed may answer before it has loaded all that was committed: it is asked again.
+        """
+        here = pointer.epoch, committed
+        published = self.past.last_published(pointer.ends)
+        manifest = self.past.newest_manifest(pointer.manifest + 1, self._cluster.keys)
+        if published is not None and (published.epoch, published.offset) > here:
+            newer = published.newest
+        elif manifest is not None and (manifest.epoch, manifest.next_offset) > here:
+            newer = f"the snapshot at offset {manifest.next_offset} of epoch {manifest.epoch}"
+        else:
+            return False
+        text = f"{self._who}: the committed offset {committed} of epoch {pointer.epoch} is behind {newer}"
+        self._behind_until = self._behind_until or self._clock.monotonic() + BEHIND_SECONDS
+        if self._clock.monotonic() > self._behind_until:
+            raise RecoveryError(
+                f"{text}: the group's offsets were moved back, or lost; going on would double what was published. {self._remedy()}"
+            )
+        self._delayed(f"{text}; Kafka may not have loaded the group's offsets yet")
+        return True
+
+    def _delayed(self, reason: str) -> None:
+        """Kafka cannot answer yet; the next slice retries."""
+        if reason != self._delay:
+            self._delay = reason
+            log.info("waiting: %s", reason, extra=self._extra)
+
+    def _check_log(self, pointer: Pointer, committed: int, low: int, high: int) -> None:
+        if pointer.topic_id != self._cluster.topic_id:
+            raise RecoveryError(
+                f"{self._who}: the topic was deleted and created again (its id was {pointer.topic_id} and is {self._cluster.topic_id}); "
+                f"the state is of records that are gone. {self._remedy()}"
+            )
+        if pointer.next_offset > committed:
+            raise RecoveryError(
+                f"{self._who}: the snapshot is at offset {pointer.next_offset}, beyond the committed offset {committed}; "
+                f"the offset was moved back. {self._remedy()}"
+            )
+        if committed > high:
+            raise RecoveryError(
+                f"{self._who}: the committed offset {committed} is beyond the end of the log {high}; records were lost. {self._remedy()}"
+            )
+        if low > pointer.next_offset:
+            lost = (
+                f"records {pointer.next_offset} to {min(low, committed) - 1}, which a replay needs,"
+                if low > pointer.next_offset and pointer.next_offset < committed
+                else f"records {committed} to {low - 1}, which were never folded,"
+            )
+            raise RecoveryError(
+                f"{self._who}: {lost} were deleted by retention: the log starts at {low}, the snapshot is at {pointer.next_offset}, "
+                f"the committed offset is {committed}. Give the topic a longer retention. {self._remedy()}"
+            )
+
+    def _remedy(self) -> str:
+        return (
+            f"To begin a new epoch with a new model: explain-sidecar reset --partition {self.partition} --yes"
+        )
+
+    def _without_offset(self, low: int, high: int) -> Recovered | None:
+        """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
+        cluster, settings = self._cluster, self._cluster.settings
+        published = self.past.last_published()
+        found = self.past.find_snapshot(cluster.keys)
+        if found is None and published is None:
+            return Recovered(begin(settings, self.partition, start=low))
+        if found is None:
+            raise RecoveryError(
+                f"{self._who}: there is no committed offset and no snapshot, yet explanations of {settings.app_id!r} are there up to offset "
+                f"{published.offset if published else 0}; going on would double them. {self._remedy()}"
+            )
+        pointer, _ = found
+        if pointer.topic_id != cluster.topic_id:
+            self._check_log(pointer, pointer.next_offset, low, high)
+        target = (
+            Target(published.offset, None, published.chains)
+            if published and published.offset > pointer.next_offset
+            else Target(pointer.next_offset, None, {})
+        )
+        self._check_log(pointer, target.offset, low, high)
+        log.warning(
+            "no committed offset: recovering from the snapshot and the last published message",
+            extra=self._extra,
+        )
+        self._start_restore(pointer, target)
+        return None
+
+    def _start_restore(self, pointer: Pointer, target: Target) -> None:
+        settings = self._cluster.settings
+        self._pointer, self._target = pointer, target
+        self._reader = SnapshotReader(
+            self._cluster.reader,
+            settings.topics.checkpoints,
+            self.partition,
+            pointer,
+            settings.app_id,
+            self._cluster.keys,
+        )
+        self.phase = "restoring"
+
+    def _restore(self) -> Recovered | None:
+        reader, pointer, target = self._reader, self._pointer, self._target
+        assert reader is not None and pointer is not None and target is not None
+        try:
+            snapshot = reader.advance(SLICE_SECONDS)
+        except Undecided as error:
+            self._delayed(str(error))
+            self.phase = "waiting"
+            return None
+        except Superseded:
+            self._retry_until = self._retry_until or self._clock.monotonic() + SUPERSEDED_SECONDS
+            if self._clock.monotonic() > self._retry_until:
+                raise RecoveryError(
+                    f"{self._who}: the snapshot that the committed offset points to is not at offset {pointer.manifest} of "
+                    f"{self._cluster.settings.topics.checkpoints!r}; that topic was emptied or created again. {self._remedy()}"
+                ) from None
+            log.debug("the snapshot was superseded; reading the committed offset again", extra=self._extra)
+            self.phase = "waiting"
+            return None
+        if snapshot is None:
+            return None
+        reach("restore")
+        settings, manifest = self._cluster.settings, snapshot.manifest
+        stored_at, self._reader = reader.written_at / 1000, None
+        if (manifest.epoch, manifest.next_offset, manifest.topic_id) != (
+            pointer.epoch,
+            pointer.next_offset,
+            pointer.topic_id,
+        ):
+            raise RecoveryError(
+                f"{self._who}: the snapshot is not the one that the committed offset points to. {self._remedy()}"
+            )
+        difference = settings_difference(manifest.settings, fold_settings(settings))
+        if difference:
+            return self._settings_changed(manifest, stored_at, target, difference)
+        state = load(snapshot, settings)
+        # What came out of a snapshot is no garbage: without this the collector visits all of it three times before it lets it rest.
+        gc.freeze()
+        if (state.partition, state.epoch, state.next_offset, state.fold_digest.hex()) != (
+            self.partition,
+            manifest.epoch,
+            manifest.next_offset,
+            manifest.fold_digest,
+        ):
+            raise RecoveryError(
+                f"{self._who}: the state in the snapshot is not the one that its manifest describes. {self._remedy()}"
+            )
+        here = Versions.here()
+        if manifest.versions != here:
+            log.warning(
+                "the snapshot was written by %s and this is %s; a replay may differ in the last bit",
+                manifest.versions,
+                here,
+                extra=self._extra,
+            )
+        log.info(
+            "restored a snapshot of %d bytes; %d offsets to replay",
+            snapshot.size,
+            target.offset - state.next_offset,
+            extra={"partition": self.partition, "offset": state.next_offset},
+        )
+        location = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
+        return Recovered(state, manifest, stored_at, location, target)
+
+    def _settings_changed(
+        self, manifest: Manifest, stored_at: float, target: Target, difference: str
+    ) -> Recovered:
+        settings = self._cluster.settings
+        if settings.checkpoint.on_mismatch != "reset":
+            raise RecoveryError(
+                f"{self._who}: settings that the state depends on have changed:\n{difference}\nSet them back; or begin a new epoch with a "
+                "new model by checkpoint.on_mismatch=reset"
+            )
+        log.warning(
+            "settings changed, beginning epoch %d at offset %d:\n%s",
+            manifest.epoch + 1,
+            target.offset,
+            difference,
+            extra=self._extra,
+        )
+        state = begin(settings, self.partition, epoch=manifest.epoch + 1, start=target.offset)
+        state.notices.append(f"settings changed: epoch {manifest.epoch + 1} begins at offset {target.offset}")
+        return Recovered(state, manifest, stored_at)
+
+    def accept(self, target: Target, state: PartitionState) -> None:
+        """Accept the published digests for a state that differs from the one that published them, if an operator has allowed
+        it. Raises ``RecoveryError`` otherwise.
+        """
+        settings = self._cluster.settings
+        recovery = settings.recovery
+        accepted = recovery.on_divergence == "continue" and (recovery.partition, recovery.offset) == (
+            self.partition,
+            target.offset,
+        )
+        text = (
+            f"{self._who}: the replay up to offset {target.offset} gives another state than the one that published: "
+            f"{'; '.join(target.differences(state))} (epoch {state.epoch}); the model is not deterministic, or "
+            f"the software or CPU changed (here: {Versions.here()})"
+        )
+        if not accepted:
+            raise RecoveryError(
+                f"{text}. Return to the software that wrote it; or accept the difference with recovery.on_divergence=continue, "
+                f"recovery.partition={self.partition}, recovery.offset={target.offset}; or begin anew: {self._remedy()}"
+            )
+        log.warning("%s; accepted by recovery.on_divergence", text, extra=self._extra)
+        for name, chain in state.chains.items():
+            if name in target.chains:  # downstream's chain goes on unbroken
+                seq, digest = target.chains[name]
+                chain.seq, chain.digest = seq, bytes.fromhex(digest)
+        state.notices.append(f"an operator accepted that the replay up to offset {target.offset} diverged")
+
+
+def settings_difference(before: Any, now: Any, path: str = "") -> str:
+    """Each setting that differs, a line each; empty where none does."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        lines = [
+            settings_difference(before.get(key), now.get(key), f"{path}.{key}" if path else key)
+            for key in {**before, **now}
+        ]
+        return "\n".join(line for line in lines if line)
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        lines = [
+            settings_difference(a, b, f"{path}.{index}")
+            for index, (a, b) in enumerate(zip(before, now, strict=True))
+        ]
+        return "\n".join(line for line in lines if line)
+    return "" if before == now else f"  {path}: was {json.dumps(before)}, is {json.dumps(now)}"

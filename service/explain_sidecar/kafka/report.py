@@ -1,0 +1,165 @@
+"""What a worker tells its supervisor: one JSON line each second and after each rebalance, over a pipe.
+
+The line is made and written by a thread of its own: the loop never waits for the reader.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pydantic import TypeAdapter
+
+from explain_sidecar.fold.metrics import Samples
+from explain_sidecar.kafka.totals import Histogram, Phase, StepPhase, Totals
+
+if TYPE_CHECKING:  # the supervisor, which reads the reports, has no model and nothing that explains one
+    from explain_sidecar.kafka.lifecycle import OwnedPartition
+
+INTERVAL_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """A histogram as it was."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """A partition that the worker owns, at its last commit.
+
+    ``metrics`` has what ``explain_sidecar.fold.metrics`` declares, by name. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
+    and ``drift`` are the newest messages that this worker published.
+    """
+
+    partition: int
+    since: float
+    phase: Phase
+    position: int | None
+    replay_left: int
+    metrics: dict[str, Samples]
+    state_bytes: int | None
+    snapshot_bytes: int | None
+    snapshot_at: float
+    explanation: dict[str, Any] | None
+    drift: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class JoinReport:
+    """A partition of the join, at its last commit. ``counts``: those of ``explain_sidecar.join.entries.Counts`` by name, and ``dropped``."""
+
+    partition: int
+    phase: Phase
+    restore_left: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker has done since its start, and what it owns now."""
+
+    alive_at: float
+    joined: bool
+    rebalances: int
+    transactions: dict[str, int]
+    dead_letters: dict[str, int]
+    steps: dict[StepPhase, Buckets]
+    commits: Buckets
+    partitions: list[PartitionReport]
+    join: list[JoinReport] = field(default_factory=list)
+
+
+_REPORT = TypeAdapter(Report)
+
+
+def decode(line: bytes) -> Report:
+    return _REPORT.validate_python(orjson.loads(line))
+
+
+def make_report(
+    totals: Totals,
+    transactions: Mapping[str, int],
+    owned: Sequence[OwnedPartition],
+    joined: bool,
+    alive_at: float,
+    read: Callable[[bytes], bytes],
+) -> Report:
+    """``read`` gives a published message's JSON. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
+    return Report(
+        alive_at=alive_at,
+        joined=joined,
+        rebalances=totals.rebalances,
+        transactions=dict(transactions),
+        dead_letters=totals.dead_letters.copy(),
+        steps={phase: buckets(histogram) for phase, histogram in totals.steps.items()},
+        commits=buckets(totals.commits),
+        partitions=[_partition(partition, totals, read) for partition in owned],
+    )
+
+
+def report_each_second(
+    report: Callable[[float], Report], alive_at: Callable[[], float], moved: Event, pipe: int
+) -> None:
+    """Write reports until the supervisor is gone; ``alive_at`` is when the loop last showed a sign of life.
+
+    Where no report can be made the last one is sent again with that time: a worker that folds is not taken for hung.
+    """
+    last = Report(alive_at(), False, 0, {}, {}, {}, Buckets((), (), 0.0), [])
+    failing = False
+    while True:
+        moved.clear()
+        alive = alive_at()
+        try:
+            made = report(alive)
+            line = orjson.dumps(made)
+            last, failing = made, False
+        except Exception:
+            if not failing:
+                log.exception("no report to the supervisor can be made; it gets the last one again")
+            failing = True
+            line = orjson.dumps(replace(last, alive_at=alive))
+        line += b"\n"
+        try:
+            while line:
+                line = line[os.write(pipe, line) :]
+        except BrokenPipeError:
+            return
+        moved.wait(INTERVAL_SECONDS)
+
+
+def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], bytes]) -> PartitionReport:
+    stored = owned.stored
+    return PartitionReport(
+        partition=owned.partition,
+        since=owned.since,
+        phase="held" if owned.held is not None else owned.phase,
+        position=owned.position,
+        replay_left=owned.replay_left,
+        metrics=owned.metrics,
+        state_bytes=stored.raw_size if stored else None,
+        snapshot_bytes=sum(stored.chunk_sizes) if stored else None,
+        snapshot_at=owned.stored_at,
+        explanation=_as_it_is(totals.explanations.get(owned.partition), read),
+        drift=_as_it_is(totals.drift.get(owned.partition), read),
+    )
+
+
+def _as_it_is(message: bytes | None, read: Callable[[bytes], bytes]) -> Any:
+    """The message's JSON, which only the supervisor takes apart."""
+    return None if message is None else orjson.Fragment(read(message))
+
+
+def buckets(histogram: Histogram) -> Buckets:
+    return Buckets(tuple(histogram.bounds), tuple(histogram.counts), histogram.seconds)

@@ -1,0 +1,64 @@
+"""Reading an output topic from outside: all partitions, committed messages, without a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
+
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.messages import app_of, letter_headers
+from explain_sidecar.kafka.clients import reading_consumer
+from explain_sidecar.kafka.headers import read_headers
+from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.settings import Settings
+from explain_sidecar.wire.registry import json_reader, registry_of
+
+Start = Literal["beginning", "end"]
+
+
+def messages(
+    settings: Settings, topic: str, start: Start, until_caught_up: bool = False, patience: float = 0.2
+) -> Iterator[Message | None]:
+    """This sidecar's messages on an output topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
+
+    With ``until_caught_up`` it ends at the ends seen at the start.
+    """
+    found = Topics(settings).describe(topic)
+    if topic not in found:
+        raise UserError(
+            f"topic {topic!r} is not on {settings.servers}; has the sidecar run yet? It creates its topics at its start"
+        )
+    reader, as_json = reading_consumer(settings), json_reader(registry_of(settings))
+    letters = topic == settings.topics.dead_letters
+    try:
+        starts: list[TopicPartition] = []
+        left: set[int] = set()
+        for partition in range(found[topic].partitions):
+            low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            starts.append(TopicPartition(topic, partition, low if start == "beginning" else OFFSET_END))
+            if start == "beginning" and high > low:
+                left.add(partition)
+        reader.assign(starts)
+        while left or not until_caught_up:
+            message = reader.poll(patience)
+            error = None if message is None else message.error()
+            if message is None:
+                yield None
+            elif error is None:
+                if letters:
+                    app_id = letter_headers(read_headers(message).headers).get("app_id")
+                else:
+                    message.set_value(as_json(message.value() or b""))
+                    app_id = app_of(message.value() or b"")
+                if app_id == settings.app_id:
+                    yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition() or 0)
+            elif error.fatal():
+                raise UserError(f"topic {topic!r}: {error.str()}")
+    except KafkaException as error:
+        raise UserError(f"topic {topic!r}: {error.args[0].str()}") from None
+    finally:
+        reader.close()

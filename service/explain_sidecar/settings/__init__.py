@@ -1,0 +1,364 @@
+"""Every setting: environment ``EXPLAIN_…`` (``__`` nests) over a YAML or TOML file over the defaults."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from explain_core import losses as known_losses
+from explain_sidecar.errors import SettingsError
+from explain_sidecar.settings.checkpoint import CheckpointSettings, RecoverySettings
+from explain_sidecar.settings.drift import AlarmSettings, DriftSettings
+from explain_sidecar.settings.explain import (
+    EmitSettings,
+    ExplainerSettings,
+    ExplainSettings,
+    ReservoirSettings,
+)
+from explain_sidecar.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
+from explain_sidecar.settings.kafka import (
+    TRANSACTION_TIMEOUT_MS,
+    CommitSettings,
+    KafkaSettings,
+    TopicSettings,
+)
+from explain_sidecar.settings.model import ChallengerSettings, ModelSettings, VersionSettings
+from explain_sidecar.settings.operation import HttpSettings, LogSettings, TracingSettings
+from explain_sidecar.settings.records import Format, FormatSettings, RecordSettings
+from explain_sidecar.settings.sources import (
+    HIDDEN,
+    PREFIX,
+    SettingPath,
+    describe,
+    dotted,
+    is_secret,
+    merged,
+    read_layers,
+    refuse,
+    source_of,
+)
+from explain_sidecar.settings.wire import CloudEventsSettings, RegistrySettings
+
+__all__ = [
+    "TRANSACTION_TIMEOUT_MS",
+    "AlarmSettings",
+    "ChallengerSettings",
+    "CheckpointSettings",
+    "CloudEventsSettings",
+    "CommitSettings",
+    "DriftSettings",
+    "Effective",
+    "EmitSettings",
+    "ExplainSettings",
+    "ExplainerSettings",
+    "Format",
+    "FormatSettings",
+    "HttpSettings",
+    "JoinInputSettings",
+    "JoinLabelSettings",
+    "JoinSettings",
+    "KafkaSettings",
+    "LogSettings",
+    "ModelSettings",
+    "RecordSettings",
+    "RecoverySettings",
+    "RegistrySettings",
+    "ReservoirSettings",
+    "Settings",
+    "TopicSettings",
+    "TracingSettings",
+    "VersionSettings",
+    "effective",
+    "load_settings",
+]
+
+
+class Settings(BaseSettings):
+    """All settings of the sidecar."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, allow_inf_nan=False
+    )
+
+    app_id: str = Field(
+        "explanation-sidecar",
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="Name of this sidecar: its consumer group, and part of every message.",
+    )
+    instance_id: str = Field(
+        default_factory=socket.gethostname,
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="Name of this instance, unique and stable; by default the host's.",
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of every random choice.")
+    partition_labels: dict[
+        Annotated[int, Field(ge=0)], Annotated[str, Field(min_length=1, max_length=200)]
+    ] = Field(
+        default_factory=dict,
+        description="Names of partitions for the dashboard and `tail`, by number; by default that of the only key of its records, else its number.",
+    )
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+    topics: TopicSettings = Field(default_factory=TopicSettings)
+    record: RecordSettings = Field(default_factory=RecordSettings)
+    model: ModelSettings = Field(default_factory=ModelSettings)
+    models: VersionSettings = Field(default_factory=VersionSettings)
+    challenger: ChallengerSettings = Field(default_factory=ChallengerSettings)
+    explainers: list[ExplainerSettings] = Field(
+        default_factory=lambda: [ExplainerSettings(kind="ipfi"), ExplainerSettings(kind="isage")],
+        min_length=1,
+        description="Estimators to run.",
+    )
+    explain: ExplainSettings = Field(default_factory=ExplainSettings)
+    emit: EmitSettings = Field(default_factory=EmitSettings)
+    commit: CommitSettings = Field(default_factory=CommitSettings)
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
+    recovery: RecoverySettings = Field(default_factory=RecoverySettings)
+    drift: DriftSettings = Field(default_factory=DriftSettings)
+    alarms: AlarmSettings = Field(default_factory=AlarmSettings)
+    cloudevents: CloudEventsSettings = Field(default_factory=CloudEventsSettings)
+    registry: RegistrySettings = Field(default_factory=RegistrySettings)
+    tracing: TracingSettings = Field(default_factory=TracingSettings)
+    join: JoinSettings = Field(default_factory=JoinSettings)
+    http: HttpSettings = Field(default_factory=HttpSettings)
+    log: LogSettings = Field(default_factory=LogSettings)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _versions_are_static(cls, data: Any) -> Any:
+        versions, model = (
+            (data.get("models"), data.get("model") or {}) if isinstance(data, dict) else (None, None)
+        )
+        if (
+            isinstance(versions, dict)
+            and (versions.get("uris") or versions.get("pattern"))
+            and isinstance(model, dict)
+        ):
+            return {**data, "model": {"static": True, **model}}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
+        names = [explainer.name or explainer.kind for explainer in self.explainers]
+        problems: list[tuple[SettingPath, str]] = []
+        used: list[tuple[SettingPath, str | None]] = [(("drift", "loss"), self.drift.loss)]
+        for index, explainer in enumerate(self.explainers):
+            here = ("explainers", index)
+            if names[index] in names[:index]:
+                problems.append(
+                    (here, f"is named {names[index]!r} as one before it; give each a name of its own")
+                )
+            used += [((*here, "losses"), loss) for loss in explainer.losses or []]
+        grouped: list[tuple[SettingPath, dict[str, list[str]]]] = [
+            (("explainers", index), explainer.groups) for index, explainer in enumerate(self.explainers)
+        ]
+        problems += [
+            (
+                (*here, "groups", group),
+                f"{feature!r} is not among record.features; add it there or take it out",
+            )
+            for here, groups in [*grouped, (("drift",), self.drift.groups)]
+            for group, features in groups.items()
+            for feature in features
+            if self.record.features is not None and feature not in self.record.features
+        ]
+        problems += [
+            (
+                ("explainers", index, "by"),
+                f"{explainer.by!r} is not among record.features; add it there or choose another feature",
+            )
+            for index, explainer in enumerate(self.explainers)
+            if explainer.by is not None
+            and self.record.features is not None
+            and explainer.by not in self.record.features
+        ]
+        segmented = any(explainer.by is not None for explainer in self.explainers)
+        problems += [
+            (
+                ("alarms", "subjects"),
+                f"has {subject}, and no explainer has segments; set explainers.by, or take {subject} out",
+            )
+            for subject in ("segments", "segment_importance")
+            if self.alarms.enabled and subject in self.alarms.subjects and not segmented
+        ]
+        if self.drift.on_alarm and not (self.alarms.enabled and "loss" in self.alarms.subjects):
+            problems.append(
+                (
+                    ("drift", "on_alarm"),
+                    "waits for alarms on the loss, and there are none; set alarms.enabled, with loss in alarms.subjects",
+                )
+            )
+        for path, loss in used:
+            try:
+                known_losses.get(loss or known_losses.DEFAULT[task], task)
+            except ValueError as error:
+                problems.append((path, f"{error} (model.task is {self.model.task})"))
+        inputs = {
+            ("record",): self.record,
+            ("join", "events"): self.join.events,
+            ("join", "labels"): self.join.labels,
+        }
+        problems += [
+            (
+                (*path, "format"),
+                f"{part.format} is read by schemas of a registry, and registry.url is not set; set it, "
+                f"or {dotted(path)}.framing none and {dotted(path)}.schema_file",
+            )
+            for path, part in inputs.items()
+            if part.needs_registry and self.registry.url is None
+        ]
+        problems += self.join.contradictions(self.app_id, self.topics, self.record, self.model.task)
+        refuse(problems)
+        refuse(self._contradictions_of_the_model() + self._contradictions_of_the_challenger())
+        return self
+
+    def _contradictions_of_the_model(self) -> list[tuple[SettingPath, str]]:
+        model, versions, named = self.model, self.models.enabled, self.record.model_version is not None
+        problems: list[tuple[SettingPath, str]] = []
+        if versions:
+            problems += [
+                (("model", name), "and models are both given; keep one")
+                for name in ("uri", "factory", "params")
+                if getattr(model, name)
+            ]
+            if not model.static:
+                problems.append(
+                    (("model", "static"), "is false, and the models of models never learn; take it out")
+                )
+            if not named:
+                problems.append(
+                    (
+                        ("record", "model_version"),
+                        "is missing: models has versions, and no field of the records or header says which one served them",
+                    )
+                )
+        elif model.uri is None:
+            problems += [
+                (("model", name), "describes the file of model.uri, which is not set; take it out")
+                for name in ("features", "classes")
+                if getattr(model, name) is not None
+            ]
+        if named and not versions:
+            problems.append(
+                (
+                    ("record", "model_version"),
+                    "names versions, and models has none; set models.uris or models.pattern",
+                )
+            )
+        return problems
+
+    def _contradictions_of_the_challenger(self) -> list[tuple[SettingPath, str]]:
+        if not self.challenger.enabled:
+            return []
+        task: known_losses.Task = "regression" if self.model.task == "regression" else "classification"
+        problems: list[tuple[SettingPath, str]] = []
+        losses = {
+            known_losses.get(loss, task).name
+            for explainer in self.explainers
+            for loss in explainer.losses or [known_losses.DEFAULT[task]]
+        }
+        problems += [
+            (
+                ("challenger", "limits", name),
+                f"no explainer has this loss; there are {', '.join(sorted(losses))}",
+            )
+            for name in self.challenger.limits
+            if name not in losses
+        ]
+        return problems
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The environment is read by load_settings, which knows each value's source and reports unknown names.
+        return (init_settings,)
+
+    @property
+    def challenger_model(self) -> ModelSettings | None:
+        """The challenger as a model for the task; None without one."""
+        return self.challenger.model_settings(self.model.task) if self.challenger.enabled else None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The output topics of the fold, by their setting."""
+        return ("explanations", "drift", *(["alarms"] if self.alarms.enabled else []), "dead_letters")
+
+    @property
+    def servers(self) -> str:
+        """The brokers, or the message that says how to name them."""
+        if not self.kafka.bootstrap_servers:
+            raise SettingsError(
+                f"kafka.bootstrap_servers is not set: name your brokers in {PREFIX}KAFKA__BOOTSTRAP_SERVERS (host:port), "
+                "or start a local one with `explain-sidecar kafka run`"
+            )
+        return self.kafka.bootstrap_servers
+
+    def name_of(self, partition: int, key: str | None) -> str:
+        """What people call a partition: its label, else the only key of its records, else its number."""
+        return self.partition_labels.get(partition) or key or f"partition {partition}"
+
+
+class Effective(NamedTuple):
+    """A setting as it is in force: dotted name, value with secrets hidden, and where it came from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+def load_settings(
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings in force: ``overrides`` over the environment over the file over the defaults.
+
+    Raises ``SettingsError`` that lists everything wrong, with value, source and remedy.
+    """
+    layers = read_layers(config, os.environ if environ is None else environ, overrides)
+    try:
+        return Settings(**merged(layers))
+    except ValidationError as error:
+        raise SettingsError(describe(error, layers, Settings)) from None
+
+
+def effective(
+    settings: Settings,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> list[Effective]:
+    """Every setting in force with its source; the arguments are those that the settings were loaded with."""
+    layers = read_layers(config, os.environ if environ is None else environ, overrides)
+    return [
+        Effective(
+            dotted(path),
+            HIDDEN if value is not None and is_secret(path, Settings) else value,
+            source_of(path, layers),
+        )
+        for path, value in _leaves(settings.model_dump(mode="json"))
+    ]
+
+
+def _leaves(data: Any, path: SettingPath = ()) -> Iterator[tuple[SettingPath, Any]]:
+    """Single values; a list is one value unless it holds sections."""
+    if isinstance(data, dict) and (data or not path):
+        for key, value in data.items():
+            yield from _leaves(value, (*path, key))
+    elif isinstance(data, list) and data and all(isinstance(item, dict) for item in data):
+        for position, item in enumerate(data):
+            yield from _leaves(item, (*path, position))
+    else:
+        yield path, data

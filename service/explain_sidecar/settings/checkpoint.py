@@ -1,0 +1,62 @@
+"""The sections on snapshots, and on what to accept when they do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from explain_sidecar.settings.base import Section
+from explain_sidecar.settings.sources import refuse
+
+
+class CheckpointSettings(Section):
+    """When snapshots are taken. The caps (max_overhead, max_bytes_per_second) override the goals (max_replay_seconds, max_age), with a warning."""
+
+    max_replay_seconds: float = Field(
+        0.5, gt=0, description="Longest replay after a restart, seconds for all partitions of a worker."
+    )
+    max_age: float = Field(
+        15, gt=0, description="Longest time without a snapshot of a partition with new records, seconds."
+    )
+    max_overhead: float = Field(
+        0.05, gt=0, le=1, description="Largest share of the processing time that snapshots may take."
+    )
+    max_bytes_per_second: float = Field(
+        1_000_000, gt=0, description="Largest number of snapshot bytes per second of a worker."
+    )
+    hmac_key_file: Path | None = Field(
+        None, description="File with one key per line: the first signs snapshots, all are accepted."
+    )
+    allow_unsigned: bool = Field(
+        False,
+        description="Accept unsigned snapshots of a model that only its own code can store: anyone who can write to the checkpoints topic may then run code in the worker.",
+    )
+    on_mismatch: Literal["fail", "reset"] = Field(
+        "fail",
+        description="What to do if settings that the state depends on have changed: fail and show the difference, or begin a new epoch.",
+    )
+
+
+class RecoverySettings(Section):
+    """What to accept after a divergence."""
+
+    on_divergence: Literal["fail", "continue"] = Field(
+        "fail", description="continue accepts a replay that differs, for the partition and offset named here."
+    )
+    partition: int | None = Field(None, ge=0, description="Partition whose divergence is accepted.")
+    offset: int | None = Field(None, ge=0, description="Committed offset whose divergence is accepted.")
+
+    @model_validator(mode="after")
+    def _named(self) -> RecoverySettings:
+        if self.on_divergence == "continue":
+            refuse(
+                (
+                    (name,),
+                    "is missing; recovery.on_divergence continue needs the one that the error message gave",
+                )
+                for name in ("partition", "offset")
+                if getattr(self, name) is None
+            )
+        return self

@@ -1,0 +1,101 @@
+"""The sections on changes: drift attribution and alarms."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP
+from explain_sidecar.settings.base import Section, duplicates
+from explain_sidecar.settings.explain import LossName, group_problems
+from explain_sidecar.settings.sources import refuse
+
+
+class DriftSettings(Section):
+    """Attribution of the change of risk between consecutive windows."""
+
+    enabled: bool = Field(False, description="Publish why the risk changed from each window to the next.")
+    window: int = Field(5_000, ge=10, le=1_000_000, description="Largest number of records in a window.")
+    period: float | None = Field(
+        None,
+        ge=0.001,
+        description="Windows also end when the event time passes a multiple of this many seconds.",
+    )
+    on_alarm: bool = Field(
+        False,
+        description="Instead of windows: when an alarm says that the model's loss changed, publish why, from the records before its onset and those since, up to window of each.",
+    )
+    loss: LossName | None = Field(
+        None, description="Loss whose change is attributed; by default zero_one, in a regression squared."
+    )
+    factorisation: Literal["joint", "per_feature"] = Field(
+        "joint", description="per_feature also splits the part of the inputs by feature."
+    )
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Split by these groups of features; features in no group stand alone.",
+    )
+    bootstrap: int = Field(20, ge=2, description="Resamples for the intervals of single features.")
+    max_cells: int = Field(100_000, ge=1, description="Largest number of cells for the exact computation.")
+    max_samples: int = Field(
+        5_000,
+        ge=100,
+        description="Largest number of predictions per attribution; of longer windows a random part is evaluated.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DriftSettings:
+        problems = group_problems(self.groups)
+        if self.on_alarm and not self.enabled:
+            problems.append((("on_alarm",), "is true and drift.enabled is false; set that too"))
+        if self.on_alarm and self.period is not None:
+            problems.append(
+                (("period",), "ends windows, and with drift.on_alarm there are none; take one of them out")
+            )
+        refuse(problems)
+        return self
+
+
+Watched = Literal["loss", "gain", "importance", "missing", "rejected", "segments", "segment_importance"]
+
+
+class AlarmSettings(Section):
+    """Alarms where a loss or an importance changed, with a stated rate of false ones."""
+
+    enabled: bool = Field(
+        False, description="Publish when a mean changed: of the losses, of the increments of each importance."
+    )
+    one_in: int = Field(
+        1_000_000,
+        ge=1_000,
+        description="Records between false alarms, at least, over all subjects of a partition together.",
+    )
+    min_change: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Changes up to this share of the loss without a model are none; of missing values and rejected records, up to this share of the records.",
+    )
+    subjects: list[Watched] = Field(
+        ["loss", "gain", "importance"],
+        min_length=1,
+        description="What is watched: loss, gain (over no model), importance; missing (each feature's share of missing values), rejected, segments (the loss in each segment of explainers.by), segment_importance (each importance in each segment).",
+    )
+    warm_up: int = Field(
+        WARM_UP,
+        ge=BLOCK,
+        le=1_000_000,
+        description="Records, of a subject, from which only the spread of its values is taken; anew after each of its alarms.",
+    )
+    baseline: int = Field(
+        BASELINE,
+        ge=BLOCK,
+        le=1_000_000,
+        description="Records after that before which no change can begin.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AlarmSettings:
+        refuse((("subjects",), f"{name!r} is there twice") for name in duplicates(self.subjects))
+        return self

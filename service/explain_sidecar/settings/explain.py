@@ -1,0 +1,152 @@
+"""The sections on explanations: the estimators, and when to explain and to publish."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from explain_core import losses as known_losses
+from explain_core.importance import ESTIMATORS
+from explain_sidecar.settings.base import Section, duplicates
+from explain_sidecar.settings.sources import SettingPath, refuse
+
+
+def _estimator(kind: str) -> str:
+    if kind not in ESTIMATORS and not re.fullmatch(r"[\w.]+:\w+", kind):
+        raise ValueError(
+            f"{kind!r} is not one of {', '.join(ESTIMATORS)}; name one of these, or a class of yours as module:Class"
+        )
+    return kind
+
+
+def _loss(name: str) -> str:
+    known_losses.get(name)
+    return name
+
+
+LossName = Annotated[str, AfterValidator(_loss)]
+
+
+class ReservoirSettings(Section):
+    """The rows that perturbed copies take their values from."""
+
+    kind: Literal["geometric", "uniform"] = Field(
+        "geometric", description="geometric follows drift; uniform represents the whole past."
+    )
+    size: int = Field(100, ge=1, le=100_000, description="Rows.")
+
+
+class ExplainerSettings(Section):
+    """One estimator of feature importance."""
+
+    kind: Annotated[str, AfterValidator(_estimator)] = Field(
+        description="Incremental permutation importance (ipfi), incremental SAGE (isage), or an IncrementalEstimator of yours as module:Class."
+    )
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="What the estimator's class is called with besides, if it is yours."
+    )
+    name: str | None = Field(None, min_length=1, description="Name in the messages; by default its kind.")
+    alpha: float | None = Field(None, gt=0, le=1, description="Smoothing parameter; by default 0.001.")
+    window: float | None = Field(
+        None, ge=1, description="Instead of alpha: as smooth as a window of this many records."
+    )
+    n_samples: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Draws per copy; by default 1 (ipfi), 10 or two in product form (isage).",
+    )
+    losses: list[LossName] | None = Field(
+        None,
+        min_length=1,
+        description=f"Any of {', '.join(known_losses.NAMED)} that fit the task, or a loss of yours as module:name; by default cross_entropy, in a regression squared.",
+    )
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict, description="Features that are perturbed together, by name of the group."
+    )
+    by: str | None = Field(
+        None,
+        min_length=1,
+        description="A feature: performance and importance are also kept apart for its values. Values then stand in the messages.",
+    )
+    segments: int = Field(
+        20,
+        ge=1,
+        le=1_000,
+        description="Values of `by` that are kept apart, the first ones that come; all others, and records without a value, are one segment.",
+    )
+    reservoir: ReservoirSettings = Field(default_factory=ReservoirSettings)
+    band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
+    confidence: float = Field(0.95, gt=0, lt=1, description="Confidence level of the band.")
+    empty: Literal["ema", "reservoir"] = Field(
+        "ema", description="isage: how the prediction without any feature is estimated."
+    )
+    removal: Literal["marginal", "conditional"] = Field(
+        "marginal",
+        description="isage: whether removing a feature takes the others into account (conditional) or not (marginal). conditional keeps a tree per feature and costs tens of times as much.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ExplainerSettings:
+        problems: list[tuple[SettingPath, str]] = []
+        if self.alpha is not None and self.window is not None:
+            problems.append(
+                (
+                    ("alpha",),
+                    f"{self.alpha:g} and window {self.window:g} are both given and say the same; keep one",
+                )
+            )
+        if self.kind != "isage":
+            problems += [
+                ((name,), "is a setting of isage alone; take it out")
+                for name in ("empty", "removal")
+                if getattr(self, name) != type(self).model_fields[name].default
+            ]
+        if self.params and self.kind in ESTIMATORS:
+            problems.append(
+                (("params",), f"are for a class of yours, and {self.kind} is none; take them out")
+            )
+        problems += [
+            (("losses",), f"names {loss!r} twice; take one out") for loss in duplicates(self.losses or [])
+        ]
+        refuse(problems + group_problems(self.groups))
+        return self
+
+
+def group_problems(groups: dict[str, list[str]]) -> list[tuple[SettingPath, str]]:
+    empty: list[tuple[SettingPath, str]] = [
+        (("groups", name), "is empty; name at least one feature")
+        for name, features in groups.items()
+        if not features
+    ]
+    return empty + [
+        (("groups",), f"name {feature!r} twice; groups must be disjoint")
+        for feature in duplicates([feature for features in groups.values() for feature in features])
+    ]
+
+
+class ExplainSettings(Section):
+    """When to explain."""
+
+    every: int = Field(1, ge=1, description="Explain each k-th record; the model learns from all.")
+    warm_up: int | None = Field(
+        None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
+    )
+    evaluator: Literal["auto", "generic", "batch", "arrays"] = Field(
+        "auto",
+        description="How the model is evaluated on perturbed copies; auto takes the fastest that knows the model.",
+    )
+
+
+class EmitSettings(Section):
+    """When to publish."""
+
+    every: int = Field(100, ge=1, description="Records per explanation message.")
+    max_bytes: int = Field(
+        1_048_588,
+        ge=50_000,
+        le=50_000_000,
+        description="Largest message, bytes; a dead letter may have 16,384 more. A record whose new features' names would lead to a larger message becomes a dead letter.",
+    )

@@ -1,0 +1,111 @@
+"""The sections on Kafka: the cluster, the topics, and how often a transaction is committed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+
+from explain_sidecar.settings.base import Section, TopicName
+from explain_sidecar.settings.sources import refuse
+
+TRANSACTION_TIMEOUT_MS = 10_000
+"""The broker aborts a transaction of this age; a killed worker holds its readers back no longer."""
+
+OWNED_KEYS = {
+    "bootstrap.servers": "set kafka.bootstrap_servers",
+    "metadata.broker.list": "set kafka.bootstrap_servers",
+    "group.id": "set app_id",
+    "group.instance.id": "set kafka.group_instance_id",
+    "transactional.id": "set app_id and instance_id",
+    "transaction.timeout.ms": "it is part of the exactly-once protocol",
+    "enable.idempotence": "it is part of the exactly-once protocol",
+    "enable.auto.commit": "offsets are committed in the transaction, see commit.interval_ms",
+    "auto.commit.enable": "offsets are committed in the transaction, see commit.interval_ms",
+    "enable.auto.offset.store": "offsets are committed in the transaction, see commit.interval_ms",
+    "auto.offset.reset": "every assignment has an explicit offset; to start anew use `explain-sidecar reset`",
+    "isolation.level": "the sidecar reads committed records",
+    "partition.assignment.strategy": "it is cooperative-sticky",
+    "group.protocol": "it is classic",
+    "message.max.bytes": "set emit.max_bytes",
+    "batch.size": "it follows from emit.max_bytes",
+    "enable.partition.eof": "the sidecar needs the ends of partitions",
+}
+"""Properties of librdkafka that the service sets itself, and what to do instead."""
+
+
+def _kafka_config(config: dict[str, Any]) -> dict[str, Any]:
+    refuse(
+        ((key,), f"belongs to the sidecar: {OWNED_KEYS[key]}; take it out")
+        if key in OWNED_KEYS
+        else ((key,), f"a {type(value).__name__} is not allowed; use a string, a number or a boolean")
+        for key, value in config.items()
+        if key in OWNED_KEYS or not isinstance(value, str | bool | int | float)
+    )
+    return config
+
+
+def _replication_factor(number: int) -> int:
+    if number < 1 and number != -1:
+        raise ValueError("it must be at least 1, or -1")
+    return number
+
+
+class KafkaSettings(Section):
+    """The cluster."""
+
+    bootstrap_servers: str | None = Field(
+        None,
+        description="Brokers to start from, host:port[,host:port…]. Required by every command that connects.",
+    )
+    config: Annotated[dict[str, Any], AfterValidator(_kafka_config)] = Field(
+        default_factory=dict,
+        description="Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean.",
+    )
+    group_instance_id: str | None = Field(
+        None, description="Static membership: stable name of this instance; the worker's slot is appended."
+    )
+
+
+class TopicSettings(Section):
+    """Names of the topics; all of them have the partitions of the records topic."""
+
+    records: TopicName = Field("records", description="Input: the labelled records.")
+    explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
+    drift: TopicName = Field("drift", description="Output: drift attributions.")
+    alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")
+    checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
+    dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
+    create: bool = Field(True, description="Create missing output topics with the configuration they need.")
+    replication_factor: Annotated[int, AfterValidator(_replication_factor)] = Field(
+        -1, le=32_767, description="Replicas of created topics; -1 is the broker's default."
+    )
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of each topic by its setting."""
+        keys = ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
+        return {key: getattr(self, key) for key in keys}
+
+    @model_validator(mode="after")
+    def _different(self) -> TopicSettings:
+        names = self.names
+        first = {name: key for key, name in reversed(names.items())}
+        refuse(
+            ((key,), f"{name!r} is topics.{first[name]} too; every topic needs a name of its own")
+            for key, name in names.items()
+            if first[name] != key
+        )
+        return self
+
+
+class CommitSettings(Section):
+    """How often a transaction is committed."""
+
+    interval_ms: int = Field(
+        100,
+        ge=1,
+        le=TRANSACTION_TIMEOUT_MS // 2,
+        description="Milliseconds; well below the transaction timeout of 10 s. Four times as long, 5 s at the most, while so many records wait that their outputs are late anyway.",
+    )
+    max_records: int = Field(10_000, ge=1, description="Largest number of records in one transaction.")

@@ -1,0 +1,177 @@
+"""The sections of the model, of its versions, and of the one that it is compared with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from explain_sidecar.settings.base import Section
+from explain_sidecar.settings.sources import SettingPath, refuse
+
+MAX_VERSION = 200
+"""Characters of a version's name."""
+
+
+class SourceSettings(Section):
+    """Where a model comes from, and how it learns."""
+
+    factory: str | None = Field(
+        None,
+        pattern=r"^[\w.]+:[\w.]+$",
+        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier; by default a pipeline for mixed features; a challenger has no default.",
+    )
+    params: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the factory.")
+    uri: str | None = Field(
+        None,
+        min_length=1,
+        description="Instead of a factory a trained model, explained as it is: a file of XGBoost, LightGBM, scikit-learn (skops), ONNX or CatBoost, an MLflow directory, or models:/name@alias of an MLflow registry.",
+    )
+    features: list[str] | None = Field(
+        None, min_length=1, description="Columns of the file in their order, where it does not name them."
+    )
+    classes: list[str | int | bool] | None = Field(
+        None,
+        min_length=2,
+        description="Labels of the file's probabilities in their order, where its library numbers them from 0.",
+    )
+    static: bool = Field(
+        False, description="Explain the model, never teach it; true with uri, and with models."
+    )
+    learner: Literal["auto", "river"] = Field(
+        "auto",
+        description="auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns.",
+    )
+    modules: list[str] = Field(
+        default_factory=list,
+        description="More modules of yours whose classes a snapshot may hold, besides the factory's.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_file_is_static(cls, data: Any) -> Any:
+        return {"static": True, **data} if isinstance(data, dict) and data.get("uri") else data
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        problems: list[tuple[SettingPath, str]] = []
+        if self.uri is not None:
+            problems += [
+                ((name,), "and uri are both given; keep one")
+                for name in ("factory", "params")
+                if getattr(self, name)
+            ]
+            if not self.static:
+                problems.append((("static",), "is false, and a model of uri never learns; take it out"))
+        refuse(problems)
+        return self
+
+
+Task = Literal["binary", "multiclass", "regression"]
+
+
+class ModelSettings(SourceSettings):
+    """The model that the sidecar explains."""
+
+    task: Task = Field(
+        "binary", description="Kind of label: one of two classes, one of several, or a number."
+    )
+
+
+class ChallengerSettings(SourceSettings):
+    """A second model that sees the same records and is compared with the first one; there is none without factory or uri."""
+
+    confidence: float = Field(
+        0.95,
+        gt=0.0,
+        lt=1.0,
+        description="Probability that the interval of a loss's mean difference holds, at all times together, in a partition.",
+    )
+    every: int = Field(
+        4,
+        ge=1,
+        description="Explain the challenger on each so-manyth of the records that the model is explained on; losses are compared on all.",
+    )
+    limits: dict[str, Annotated[float, Field(gt=0.0)]] = Field(
+        default_factory=dict,
+        description="By loss: a record's difference counts up to ± this. By default zero_one 1, brier and hinge 2, which cut nothing; for other losses the records say.",
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return self.factory is not None or self.uri is not None
+
+    @model_validator(mode="after")
+    def _some_model(self) -> Self:
+        fields = type(self).model_fields
+        changed = [
+            name
+            for name in fields
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+        ]
+        if not self.enabled:
+            refuse(
+                ((name,), "is set without challenger.factory or challenger.uri; name the challenger")
+                for name in changed
+            )
+        elif self.uri is None:
+            refuse(
+                ((name,), "describes the file of challenger.uri, which is not set; take it out")
+                for name in changed
+                if name in ("features", "classes")
+            )
+        return self
+
+    def model_settings(self, task: Task) -> ModelSettings:
+        """The challenger as a model for the task."""
+        given = self.model_dump(include=self.model_fields_set & set(SourceSettings.model_fields))
+        return ModelSettings.model_validate({**given, "task": task})
+
+
+PLACE = "{version}"
+"""Stands for the version in ``models.pattern``."""
+
+
+class VersionSettings(Section):
+    """The versions of a model that changes while the sidecar runs; records name the one that served them (record.model_version)."""
+
+    uris: dict[Annotated[str, Field(min_length=1, max_length=MAX_VERSION)], str] = Field(
+        default_factory=dict, description="Where the model of each version is, as for model.uri."
+    )
+    pattern: str | None = Field(
+        None,
+        min_length=1,
+        description="Where the models of all other versions are: the same with {version} in it, such as models/{version}/model.json or models:/churn/{version}.",
+    )
+    unknown: Literal["dead_letter", "wait"] = Field(
+        "dead_letter",
+        description="What to do with a record of a version whose model is not there: a dead letter, or its partition waits until the model is there.",
+    )
+    close_after: int = Field(
+        100_000,
+        ge=1,
+        description="A version is closed, and its explanations forgotten, once so many records of the partition in a row were served by others.",
+    )
+    max_open: int = Field(
+        4,
+        ge=1,
+        le=100,
+        description="Versions that are open at once in a partition, at the most; one more closes that which was seen longest ago.",
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.uris) or self.pattern is not None
+
+    @model_validator(mode="after")
+    def _pattern_has_a_place(self) -> VersionSettings:
+        if self.pattern is not None and PLACE not in self.pattern:
+            refuse(
+                [
+                    (
+                        ("pattern",),
+                        f"{self.pattern!r} is the same for all versions; write {PLACE} where the version's name belongs",
+                    )
+                ]
+            )
+        return self

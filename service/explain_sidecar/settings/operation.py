@@ -1,0 +1,71 @@
+"""The sections for operators: HTTP, traces and logs."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from explain_sidecar.settings.base import Address, Section
+
+
+class HttpSettings(Section):
+    """Metrics, health and the dashboard."""
+
+    enabled: bool = Field(False, description="Serve metrics, health and the dashboard with `run`.")
+    host: str = Field("127.0.0.1", description="Address to bind; 0.0.0.0 is every address of this machine.")
+    port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one.")
+    token: SecretStr | None = Field(
+        None, description="Bearer token that requests must carry, except those for health."
+    )
+    allowed_hosts: list[str] = Field(
+        default_factory=list,
+        description="Names under which this server is reached, besides localhost, its own host name and every IP address.",
+    )
+    stall_seconds: float = Field(
+        30, gt=0, description="A worker that shows no sign of life for this long makes /healthz fail."
+    )
+    dashboard: bool = Field(True, description="Serve the dashboard too.")
+    max_streams: int = Field(
+        100,
+        ge=1,
+        le=500,
+        description="Largest number of open dashboard pages; one more is answered with 503.",
+    )
+    importance: bool = Field(
+        False,
+        description="Also serve metrics of importance: 20 features per partition, and the sum of the others.",
+    )
+    show_payloads: bool = Field(
+        False, description="Show keys, values and error messages of dead letters in the dashboard."
+    )
+
+    @field_validator("token")
+    @classmethod
+    def _sendable(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not re.fullmatch(r"[!-~]+", token.get_secret_value()):
+            raise ValueError(
+                "a token has at least one character, and none but printable ASCII without spaces"
+            )
+        return token
+
+
+class TracingSettings(Section):
+    """Spans of the messages whose last record has a traceparent; the header itself is always passed on."""
+
+    endpoint: Address | None = Field(
+        None,
+        description="Collector for OTLP over HTTP, http://host:4318; by default there are no spans.",
+    )
+
+
+class LogSettings(Section):
+    """Logs go to stderr."""
+
+    format: Literal["console", "json"] = Field(
+        "console", description="console is for people, json is one object per line."
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Lowest level that is logged."
+    )

@@ -1,0 +1,156 @@
+"""The section of the records: what their values are written in, and which of their fields mean what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from explain_sidecar.settings.base import Section, duplicates
+from explain_sidecar.settings.sources import SettingPath, refuse
+
+Format = Literal["json", "avro", "protobuf", "json_schema"]
+PLAIN: tuple[Format, ...] = ("json",)
+"""The formats that need no schema."""
+
+Framing = Literal["registry", "none"]
+
+
+HEADER, SCHEMA = "header:", "schema:"
+"""What begins a name that is no field path, in `record.where` and `record.model_version`."""
+
+
+class FormatSettings(Section):
+    """What the values of a topic are written in."""
+
+    format: Format = Field(
+        "json",
+        description="What values are written in; json_schema is JSON that is validated by a schema, and avro and protobuf need one.",
+    )
+    framing: Framing | None = Field(
+        None,
+        description="registry: a schema's id comes with each value, in the header __value_schema_id or before the value; none: the bare value. By default none for json, and registry for the others.",
+    )
+    schema_file: Path | None = Field(
+        None,
+        description="Schema of bare values: .avsc, .proto, a FileDescriptorSet or a JSON Schema. Where ids come with the values: the schema that they are read as, whatever they were written with.",
+    )
+    message: str | None = Field(
+        None,
+        min_length=1,
+        description="protobuf without framing: full name of the message; by default the only one at the top of the file.",
+    )
+
+    @property
+    def framed(self) -> bool:
+        """Whether the id of a schema comes with each value."""
+        return (self.framing or ("none" if self.format in PLAIN else "registry")) == "registry"
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether the schemas of the values are a registry's."""
+        by_file = self.format == "json_schema" and self.schema_file is not None
+        return self.framed and self.format not in PLAIN and not by_file
+
+    @model_validator(mode="after")
+    def _format_fits(self) -> FormatSettings:
+        problems: list[tuple[SettingPath, str]] = []
+        if self.schema_file is not None and self.format in PLAIN:
+            problems.append(
+                (("schema_file",), "has no meaning where format is json; take it out, or set json_schema")
+            )
+        if self.schema_file is None and self.format not in PLAIN and not self.framed:
+            problems.append(
+                (("schema_file",), f"is missing: bare values in {self.format} are read by a schema of yours")
+            )
+        if self.message is not None and (self.format != "protobuf" or self.framed):
+            problems.append(
+                (("message",), "is for protobuf without framing: a frame names the message; take it out")
+            )
+        refuse(problems)
+        return self
+
+
+class RecordSettings(FormatSettings):
+    """What a record looks like: an object; fields are named by paths such as `customer.age`."""
+
+    features: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Field paths of the features; by default every top-level field that has no other role.",
+    )
+    where: dict[str, list[str | bool | int | float]] = Field(
+        default_factory=dict,
+        description="Only records with one of these values, by field path; by header as `header:NAME`, and by the type's full name in its schema as `schema:name`. All others are skipped and counted. Paths begin at the value, outside of `record.root`.",
+    )
+    root: str | None = Field(
+        None,
+        min_length=1,
+        description="Path to the object that has the fields: payload.after of Debezium, data of CloudEvents.",
+    )
+    deletes: Literal["skip", "dead_letter"] = Field(
+        "skip",
+        description="What to do with a record without a value (a tombstone), or with null at `record.root` (a delete of Debezium).",
+    )
+    label: str = Field("label", min_length=1, description="Field path of the label.")
+    timestamp: str | None = Field(
+        None,
+        description="Field path of the event time (ms since 1970 or ISO 8601); by default Kafka's timestamp.",
+    )
+    weight: str | None = Field(
+        None, description="Field path of the sample weight for learning, a number above 0."
+    )
+    id: str | None = Field(None, description="Field path of the record's id, repeated in the messages.")
+    model_version: str | None = Field(
+        None,
+        min_length=1,
+        description="Field path of the version of the model that served the event, or `header:NAME`; models says where the versions are.",
+    )
+    prediction: str | None = Field(
+        None,
+        min_length=1,
+        description="Field path of the prediction that was served: a mapping from class to probability, with two classes also the probability of the second one of the model's (of 1, or true), in a regression a number.",
+    )
+    prediction_tolerance: float = Field(
+        0.001,
+        ge=0,
+        description="A served prediction that differs by more from that of a model that does not learn counts as skewed: of probabilities as it is, of numbers relative to the larger.",
+    )
+    max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
+    max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
+    max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
+    missing: tuple[str, ...] = Field(
+        (),
+        description="Texts that stand for a missing value of a feature, such as ? and NA: it is left out, as null is.",
+    )
+    on_bad: Literal["dead_letter", "skip", "fail"] = Field(
+        "dead_letter", description="What to do with a record that cannot be used."
+    )
+
+    @model_validator(mode="after")
+    def _roles_fit(self) -> RecordSettings:
+        features = self.features or []
+        problems: list[tuple[SettingPath, str]] = [
+            (("features",), f"names {name!r} twice; take one out") for name in duplicates(features)
+        ]
+        problems += [
+            (("where", name), "has no values; name at least one, or take it out")
+            for name, values in self.where.items()
+            if not values
+        ]
+        problems += [
+            (("where", name), "names nothing; it is a field path, header: and a name, or schema:name")
+            for name in self.where
+            if name in ("", HEADER) or (name.startswith(SCHEMA) and name != f"{SCHEMA}name")
+        ]
+        if self.label in features:
+            problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))
+        if self.prediction in features and self.prediction is not None:
+            problems.append(
+                (("prediction",), f"{self.prediction!r} is also among record.features; take it out there")
+            )
+        if self.model_version == HEADER:
+            problems.append((("model_version",), "names nothing; it is a field path, or header: and a name"))
+        refuse(problems)
+        return self

@@ -1,0 +1,42 @@
+"""The sections on what surrounds a message: CloudEvents and a Schema Registry."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from explain_sidecar.settings.base import Address, Section
+from explain_sidecar.settings.sources import refuse
+
+
+class CloudEventsSettings(Section):
+    """Explanations and drift messages as CloudEvents 1.0: headers of the Kafka binding's binary mode."""
+
+    enabled: bool = Field(False, description="Add the headers ce_id, ce_source, ce_type, ce_time, ….")
+
+
+def _registry_config(config: dict[str, Any]) -> dict[str, Any]:
+    refuse([(("url",), "belongs to the sidecar: set registry.url; take it out")] if "url" in config else [])
+    return config
+
+
+class RegistrySettings(Section):
+    """A Schema Registry for explanations and drift messages: their values are framed for it."""
+
+    url: Address | None = Field(
+        None,
+        description="Address of the registry, http://host:8081 (Confluent) or http://host:8080/apis/ccompat/v7 (Apicurio); by default messages are plain JSON.",
+    )
+    format: Literal["json", "avro", "none"] = Field(
+        "json",
+        description="JSON by a JSON Schema, or Avro; none: the messages are plain JSON, and the registry serves to read records alone.",
+    )
+    auto_register: bool = Field(
+        False,
+        description="Register the schemas at the start; by default use `explain-sidecar schemas register`.",
+    )
+    config: Annotated[dict[str, Any], AfterValidator(_registry_config)] = Field(
+        default_factory=dict,
+        description="Any other property of confluent-kafka's SchemaRegistryClient: basic.auth.user.info, ssl.ca.location, ….",
+    )

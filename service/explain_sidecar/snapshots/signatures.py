@@ -1,0 +1,77 @@
+"""Signatures of snapshots. Who wrote one matters where it holds what only foreign code understands: that is a program."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.settings.checkpoint import CheckpointSettings
+
+RISK = "anyone who can write to the checkpoints topic may run code in the worker"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a manifest is signed with, and which manifests are accepted. Without anything given none is."""
+
+    keys: tuple[bytes, ...] = ()
+    allow_unsigned: bool = False
+
+    def __repr__(self) -> str:
+        return f"{len(self.keys)} keys"
+
+    def sign(self, value: bytes) -> bytes | None:
+        """HMAC-SHA-256 of a manifest under the first key; None without keys."""
+        return hmac.digest(self.keys[0], value, "sha256") if self.keys else None
+
+    def check(self, value: bytes, signature: bytes | None) -> bool:
+        """Whether what the manifest vouches for may hold foreign code: one of the keys signed it, or the settings take the risk.
+
+        Raises ``SnapshotError`` for a signature of another key, and for none where there is a key.
+        """
+        if self.allow_unsigned and (signature is None or not self.keys):
+            return True
+        if not self.keys:
+            return False
+        if signature is None:
+            raise SnapshotError(
+                "checkpoint manifest: it has no signature; it was not written by this sidecar, or before it had a key: "
+                "checkpoint.allow_unsigned=true accepts it"
+            )
+        if not any(hmac.compare_digest(hmac.digest(key, value, "sha256"), signature) for key in self.keys):
+            raise SnapshotError(
+                "checkpoint manifest: its signature fits none of the keys in checkpoint.hmac_key_file; "
+                "it was not written by this sidecar, or with another key"
+            )
+        return True
+
+
+def read_keys(settings: CheckpointSettings) -> Keys:
+    """The keys that the settings name, one a line of the file; the first signs.
+
+    Raises ``UserError`` for a file without keys.
+    """
+    path = settings.hmac_key_file
+    if path is None:
+        return Keys(allow_unsigned=settings.allow_unsigned)
+    try:
+        keys = tuple(line.strip() for line in path.read_bytes().splitlines() if line.strip())
+    except OSError as error:
+        raise UserError(f"checkpoint.hmac_key_file: {path} cannot be read: {error.strerror}") from None
+    if not keys or min(map(len, keys)) < 16:
+        raise UserError(
+            f"checkpoint.hmac_key_file: {path} needs at least one key, one a line, of 16 characters or more"
+        )
+    return Keys(keys, settings.allow_unsigned)
+
+
+def check_trust(keys: Keys, foreign: str | None) -> None:
+    """Raise ``SettingsError`` where snapshots hold ``foreign`` code and nothing says who may write them."""
+    if foreign and not keys.keys and not keys.allow_unsigned:
+        raise SettingsError(
+            f"checkpoint.hmac_key_file is not set, and {foreign} is stored by its own code, which runs when a snapshot is read: unsigned "
+            "ones are refused. Make a key: python -c 'import secrets; print(secrets.token_hex(32))' > snapshot.keys, and set "
+            "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=snapshot.keys for every instance. Or accept that "
+            f"{RISK}: EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"
+        )

@@ -1,0 +1,263 @@
+"""Snapshots: a partition's state as bytes, in chunks, under a manifest that is checked before anything is loaded.
+
+The bytes are zstd over MessagePack of ``explain_sidecar.fold.partition.PartitionData``. What a topic holds is not trusted. The sha256,
+and with a key the HMAC, is verified before decompression, and the size before memory is taken. Decoding builds nothing but numbers,
+strings, lists and arrays, and each part checks what it takes on. The exception is a model that is no learner: bytes that only its own
+code understands. They are loaded only from a trusted snapshot, by an unpickler that knows an allow-list of names.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import zstandard
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from explain_core.state import StateError, Unpack
+from explain_sidecar.errors import SnapshotError
+from explain_sidecar.fold.models import all_trusted_modules
+from explain_sidecar.fold.partition import PartitionData, PartitionState
+from explain_sidecar.pickles.codec import dumps, loads
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.signatures import RISK
+
+CHUNK_BYTES = 700_000
+"""Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
+
+ZSTD_LEVEL = -1
+"""A forest takes a tenth more bytes than by zstd's default of 3, and half the time."""
+
+MAX_RAW_BYTES = 2**28
+"""A snapshot that says it is larger is refused before memory is taken. One of this size is read in half a minute: a worker that does not
+ask Kafka for records for 45 s is no longer a member of the group, and is ended."""
+
+
+MAX_EPOCH = 2**53 - 1
+"""Integers up to here are exact in every reader of JSON."""
+
+
+class Versions(BaseModel):
+    """What a replay's last bits depend on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    python: str = Field(description="Version of Python.", examples=["3.11.7"])
+    river: str = Field(description="Version of river.", examples=["0.22.0"])
+    numpy: str = Field(description="Version of numpy.", examples=["2.1.0"])
+    cpu: str = Field(
+        description="Machine type and the CPU features that numpy uses.", examples=["x86_64 AVX2,FMA3"]
+    )
+
+    @classmethod
+    @functools.cache  # a version is read from a file of its package
+    def here(cls) -> Versions:
+        return cls(python=platform.python_version(), river=version("river"), numpy=np.__version__, cpu=_cpu())
+
+
+class Manifest(BaseModel):
+    """What the chunks of a snapshot are, and what state they hold. Written last: a manifest means a whole snapshot."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_: Literal["checkpoint/3"] = Field(
+        "checkpoint/3", alias="schema", description="Name and version of this schema."
+    )
+    app_id: str = Field(description="The sidecar's app_id.", examples=["explanation-sidecar"])
+    topic: str = Field(description="Records topic.", examples=["records"])
+    topic_id: str = Field(
+        description="Its id: a topic that is deleted and created again gets another.",
+        examples=["J8p3nJrHQZ2v0n8nq1d2Wg"],
+    )
+    partition: int = Field(ge=0, description="Partition of the records topic.", examples=[0])
+    epoch: int = Field(ge=0, le=MAX_EPOCH, description="Epoch of the state.", examples=[0])
+    next_offset: int = Field(
+        ge=0, description="Offset of the first record that the state has not folded.", examples=[5750]
+    )
+    records: int = Field(
+        ge=0,
+        description="Records folded in this epoch.",
+        examples=[5750],
+        json_schema_extra={"x-unit": "records"},
+    )
+    chunk_sizes: list[int] = Field(
+        description="Bytes of each chunk, in order.",
+        examples=[[700000, 12345]],
+        json_schema_extra={"x-unit": "bytes"},
+    )
+    raw_size: int = Field(
+        ge=0,
+        description="Bytes after decompression.",
+        examples=[2600000],
+        json_schema_extra={"x-unit": "bytes"},
+    )
+    sha256: str = Field(
+        pattern="^[0-9a-f]{64}$", description="Over all chunks, joined.", examples=["5f" * 32]
+    )
+    fold_digest: str = Field(
+        pattern="^[0-9a-f]{32}$",
+        description="Over (offset, prediction, losses) of every folded record.",
+        examples=["353e5fe3e0f90657de874ddbf2d630b3"],
+    )
+    settings: dict[str, Any] = Field(
+        description="The settings that the fold depends on.", examples=[{"seed": 0}]
+    )
+    versions: Versions = Field(
+        description="What the state was computed with.",
+        examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}],
+    )
+
+    def encode(self) -> bytes:
+        return self.model_dump_json(by_alias=True).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Manifest:
+        """Raises ``SnapshotError`` where the bytes are no manifest of this version."""
+        try:
+            return cls.model_validate_json(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            if first["loc"] == ("schema",) and first["input"] in ("checkpoint/1", "checkpoint/2"):
+                raise SnapshotError(
+                    "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, in another format; "
+                    "to go on from it, return to that version"
+                ) from None
+            raise SnapshotError(
+                f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            ) from None
+
+
+class Snapshot(BaseModel):
+    """A manifest and its chunks."""
+
+    model_config = ConfigDict(frozen=True)
+
+    manifest: Manifest
+    chunks: list[bytes]
+    trusted: bool = False
+    """Whether what only foreign code understands may be loaded: the manifest is signed, or the settings take the risk."""
+
+    @property
+    def size(self) -> int:
+        """Compressed bytes."""
+        return sum(self.manifest.chunk_sizes)
+
+
+def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
+    """A new state. Raises ``SnapshotError`` where it could not be stored, or be restored later: now nothing is lost."""
+    if epoch > MAX_EPOCH:
+        raise SnapshotError(
+            f"partition {partition}: the newest manifest names epoch {epoch - 1}, the last there can be, so that this sidecar did not write it. "
+            "Set checkpoint.hmac_key_file: a reset passes over manifests that no key signed"
+        )
+    state = PartitionState(settings, partition, epoch, start)
+    decode(encode(state), settings, partition, epoch, partial(loads, modules=all_trusted_modules(settings)))
+    return state
+
+
+def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
+    """The snapshot of a state as it is now. Raises ``SnapshotError`` for one so large that it would not be restored."""
+    raw = encode(state)
+    if len(raw) > MAX_RAW_BYTES:
+        raise SnapshotError(
+            f"{topic} partition {state.partition}: the state has {len(raw)} bytes and a snapshot at most {MAX_RAW_BYTES}; nothing was lost, "
+            "the last snapshot is whole. Name the features in record.features without those of ever new strings (ids, free text), or take a "
+            "smaller model, and begin a new epoch by checkpoint.on_mismatch=reset"
+        )
+    packed = zstandard.ZstdCompressor(
+        level=ZSTD_LEVEL, write_checksum=False, write_content_size=True
+    ).compress(raw)
+    chunks = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
+    manifest = Manifest(
+        app_id=app_id,
+        topic=topic,
+        topic_id=topic_id,
+        partition=state.partition,
+        epoch=state.epoch,
+        next_offset=state.next_offset,
+        records=state.records,
+        chunk_sizes=[len(chunk) for chunk in chunks],
+        raw_size=len(raw),
+        sha256=hashlib.sha256(packed).hexdigest(),
+        fold_digest=state.fold_digest.hex(),
+        settings=settings,
+        versions=Versions.here(),
+    )
+    return Snapshot(manifest=manifest, chunks=chunks)
+
+
+def verify(snapshot: Snapshot) -> bytes:
+    """The compressed bytes, once size and sha256 are those of the manifest; else ``SnapshotError``."""
+    manifest = snapshot.manifest
+    where = f"snapshot of partition {manifest.partition} at offset {manifest.next_offset}"
+    if [len(chunk) for chunk in snapshot.chunks] != manifest.chunk_sizes:
+        raise SnapshotError(
+            f"{where}: {len(snapshot.chunks)} chunks differ in number or size from the manifest's; it is torn"
+        )
+    packed = b"".join(snapshot.chunks)
+    if hashlib.sha256(packed).hexdigest() != manifest.sha256:
+        raise SnapshotError(f"{where}: the chunks' sha256 is not the manifest's; they were altered")
+    return packed
+
+
+def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
+    """The state in a snapshot, after everything about it was verified."""
+    packed = verify(snapshot)
+    manifest = snapshot.manifest
+    where = f"snapshot of partition {manifest.partition}"
+    try:
+        if manifest.raw_size > MAX_RAW_BYTES or zstandard.frame_content_size(packed) != manifest.raw_size:
+            raise SnapshotError(f"{where}: its size is not that of the manifest, or above {MAX_RAW_BYTES}")
+        raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
+    except zstandard.ZstdError as error:
+        raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
+    unpack = partial(loads, modules=all_trusted_modules(settings)) if snapshot.trusted else _refuse
+    return decode(raw, settings, manifest.partition, manifest.epoch, unpack)
+
+
+def encode(state: PartitionState) -> bytes:
+    """The state as MessagePack of ``PartitionData``. Raises ``SnapshotError`` where foreign code cannot be stored, or would not be restored."""
+    try:
+        return ENCODER.encode(state.state(dumps))
+    except StateError as error:
+        raise SnapshotError(f"snapshot of partition {state.partition}: {error}") from None
+
+
+def decode(raw: bytes, settings: Settings, partition: int, epoch: int, unpack: Unpack) -> PartitionState:
+    """The state in MessagePack. Raises ``SnapshotError`` where the bytes are none of these settings, partition and epoch."""
+    where = f"snapshot of partition {partition}"
+    try:
+        data = DECODER.decode(raw)
+        state = PartitionState(settings, partition, epoch)
+        state.restore(data, unpack)
+    except (msgspec.MsgspecError, StateError, RecursionError, UnicodeDecodeError) as error:
+        raise SnapshotError(f"{where}: it is no state of this version and these settings: {error}") from None
+    if (state.partition, state.epoch) != (partition, epoch):
+        raise SnapshotError(f"{where}: it holds partition {state.partition} in epoch {state.epoch}")
+    return state
+
+
+def _refuse(packed: bytes) -> Any:
+    raise SnapshotError(
+        f"snapshot: it holds {len(packed)} bytes of a model that only its own code can read, and no trusted signature; set "
+        f"checkpoint.hmac_key_file; checkpoint.allow_unsigned=true accepts it, but then {RISK}"
+    )
+
+
+ENCODER = msgspec.msgpack.Encoder()
+DECODER = msgspec.msgpack.Decoder(PartitionData)
+
+
+@functools.cache
+def _cpu() -> str:
+    from numpy._core._multiarray_umath import (
+        __cpu_features__,
+    )  # the public show_config() prints it, and no more
+
+    return platform.machine() + ":" + ",".join(sorted(name for name, on in __cpu_features__.items() if on))
