@@ -1,12 +1,14 @@
 """The house keeps its floors: import-linter checks their order, and here is what it cannot count."""
 
+import re
+
 import grimp
 import pytest
 
 from tests.documentation import ROOT
 
 ARROWS = 60
-"""Arrows between folders of ``service``, at the most."""
+"""Arrows between folders of ``explain_sidecar``, at the most."""
 
 LINES = 400
 """Lines of a file, at the most: beyond that, look for the second concept in it."""
@@ -37,3 +39,27 @@ def test_no_file_is_long(root: str) -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / root).rglob("*.py")}
     assert len(lengths) > 5
     assert not {str(path): lines for path, lines in lengths.items() if lines > LINES}
+
+
+def test_the_architecture_names_every_folder_and_file_of_the_sidecar() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    held = {path.name for path in (ROOT / "service" / "explain_sidecar").iterdir()} - {
+        "__init__.py",
+        "py.typed",
+    }
+    here = {name for name in held if not name.startswith("__")}
+    assert {"cli", "worker.py"} <= here
+    assert not {
+        name
+        for name in here
+        if f"`{name}`" not in page and f"](../service/explain_sidecar/{name}/)" not in page
+    }
+
+
+def test_no_process_of_python_that_the_sidecar_starts_imports_from_the_working_directory() -> None:
+    sources = [path.read_text() for path in (ROOT / "service" / "explain_sidecar").rglob("*.py")]
+    started = [after for text in sources for after in re.findall(r"sys\.executable,\s*(\S+)", text)]
+    assert len(started) == sum(text.count("sys.executable") for text in sources) > 3
+    assert set(started) <= {'"-P",', '"-IS",'}
+    image = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert image.count("bin/python") == len(re.findall(r"bin/python(?:\", \"-IS\"| -P)", image)) == 2

@@ -99,6 +99,7 @@ def compiled(name: str, proto: bytes, imports: Mapping[str, bytes] | None = None
         out = Path(folder, "descriptors")
         command = [
             sys.executable,
+            "-P",
             "-m",
             "grpc_tools.protoc",
             f"-I{folder}",
