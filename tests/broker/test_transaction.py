@@ -17,6 +17,8 @@ from tests.crash.proxy import proxied_broker
 END_TXN = 26
 """Its API key."""
 
+INVALID_PRODUCER_EPOCH = 47
+
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,4 +96,25 @@ def test_a_commit_that_has_no_outcome_ends_the_worker_and_the_next_one_begins_an
         opened(pipeline).commit([], group)
         group.close()
         assert published(pipeline) == [b"once"]
+        proxy.close()
+
+
+def test_an_end_that_arrives_after_its_repetition_is_refused() -> None:
+    """Its connection breaks, librdkafka asks again and is answered; Kafka would take the first one for the end of the next transaction."""
+    running, proxy = proxied_broker(None)
+    with running:
+        pipeline = pipeline_on(running, "late")
+        pipeline.environment["EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{proxy.port}"
+        transaction, group = opened(pipeline), group_of(pipeline)
+        for number in range(3):
+            proxy.hold = END_TXN
+            transaction.commit([], group)
+            transaction.publish(0, [Output("explanations", b"key", b"%d" % number, ())])
+            transaction.flush()
+            assert proxy.late() == INVALID_PRODUCER_EPOCH
+            transaction.abort()
+            transaction.begin()
+        transaction.commit([], group)
+        group.close()
+        assert published(pipeline) == [b"once", b"0", b"1", b"2"]
         proxy.close()

@@ -1,6 +1,7 @@
 """A TCP proxy in front of a broker: it makes the broker slow, or cuts it off, for those who connect through it."""
 
 import asyncio
+import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,10 @@ class Proxy:
         self.port = port
         self.delay = 0.0  # seconds before each piece of data goes on, in either direction
         self.lost: int | None = None  # API key of requests that do not go on
+        self.hold: int | None = (
+            None  # API key of a request that is kept, and its connection cut: its client asks again
+        )
+        self.held = b""
         self._target = target
         self._cut = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -33,6 +38,13 @@ class Proxy:
         self._cut = off
         if off:
             self._loop.call_soon_threadsafe(self._drop)
+
+    def late(self) -> int:
+        """Hand the held request to the broker, as when it comes out of the network late; returns the error code of the answer (EndTxn 0 and 1)."""
+        with socket.create_connection(("127.0.0.1", self._target), 10) as broker:
+            broker.sendall(self.held)
+            answer = broker.makefile("rb").read(14)
+        return int.from_bytes(answer[12:14])
 
     def close(self) -> None:
         """Close the port and every connection, and end once nothing of them is left to be done."""
@@ -70,7 +82,11 @@ class Proxy:
                 size = await reader.readexactly(4)
                 request = await reader.readexactly(int.from_bytes(size))
                 await asyncio.sleep(self.delay)
-                if int.from_bytes(request[:2]) != self.lost:
+                key = int.from_bytes(request[:2])
+                if key == self.hold:
+                    self.hold, self.held = None, size + request
+                    break
+                if key != self.lost:
                     writer.write(size + request)
                     await writer.drain()
         writer.close()

@@ -7,12 +7,15 @@ from confluent_kafka import KafkaError
 
 from tests.driver.driver import Driver
 from tests.driver.process import Client, Fault
+from tests.driver.producer import Producer
 
 AWAY_SECONDS = 11.0
 """Longer than the session, and than a transaction may be open."""
 
 PRODUCER = ("init_transactions", "send_offsets_to_transaction", "commit_transaction", "abort_transaction")
 """Calls whose answer can get lost, though the broker has done what was asked."""
+
+Kind = Callable[[Driver], Fault]
 
 
 def kill(driver: Driver) -> Fault:
@@ -60,6 +63,37 @@ def another_leaves(driver: Driver) -> Fault:
     return lambda client: driver.stop(1)
 
 
+def late_end(driver: Driver) -> Fault:
+    """A forgotten EndTxn(commit) of an earlier transaction arrives: it commits what is open now, whole or not."""
+
+    def fault(client: Client) -> None:
+        name = f"{driver.settings.app_id}-{driver.settings.instance_id}-{_slot(driver, client)}"
+        if name in driver.cluster.transactions:
+            driver.cluster.late_end(name, driver.cluster.transactions[name].epoch)
+
+    return fault
+
+
+def delayed_end(calls: int) -> Kind:
+    """The connection breaks in a commit, and librdkafka asks again; the first EndTxn arrives some calls later, and the worker is killed."""
+
+    def kind(driver: Driver) -> Fault:
+        def fault(client: Client) -> None:
+            assert isinstance(client, Producer)
+            name, epoch = client.config["transactional.id"], client.epoch
+            client.breaks()
+
+            def arrives(later: Client) -> None:
+                driver.cluster.late_end(name, epoch)
+                kill(driver)(later)
+
+            client.process.faults[len(client.process.calls) + calls] = arrives
+
+        return fault
+
+    return kind
+
+
 def transaction_expires(driver: Driver) -> Fault:
     """The worker's process stalls while its client goes on: Kafka ends the transaction that is open, and fences it."""
     return lambda client: driver.cluster.clock.sleep(AWAY_SECONDS)
@@ -94,9 +128,6 @@ def same_name_begins(driver: Driver) -> Fault:
         driver.workers[slot] = running
 
     return fault
-
-
-Kind = Callable[[Driver], Fault]
 
 
 def _slot(driver: Driver, client: Client) -> int:

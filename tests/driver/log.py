@@ -224,6 +224,8 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.transactions: dict[str, Transactional] = {}
         self.groups: dict[str, Group] = {}
+        self.late_ends = 0
+        """How often an EndTxn has ended another transaction than its own."""
         self._numbers = itertools.count()
 
     def create(self, name: str, partitions: int, **config: str) -> None:
@@ -267,20 +269,35 @@ class Cluster:
         transactional.epoch, transactional.timeout = transactional.epoch + 1, timeout
         return transactional.epoch
 
-    def join(self, name: str, epoch: int) -> Transactional:
-        """The open transaction of a producer; opened now if it is not. Raises where the producer has been fenced."""
+    def known(self, name: str, epoch: int) -> Transactional:
+        """Raises where the producer has been fenced."""
         transactional = self.transactions[name]
         if transactional.epoch != epoch:
             raise fenced()
+        return transactional
+
+    def join(self, name: str, epoch: int) -> Transactional:
+        """The open transaction of a producer; opened now if it is not. Raises where the producer has been fenced."""
+        transactional = self.known(name, epoch)
         if not transactional.open:
             transactional.open, transactional.began = True, self.clock.now
         return transactional
 
-    def append(self, name: str, epoch: int, where: Where, entry: Entry) -> int:
-        transactional = self.join(name, epoch)
+    def append(self, name: str, epoch: int, where: Where, entry: Entry, joined: bool) -> int:
+        """``joined``: whether the producer has said before that its transaction takes in this partition."""
+        transactional = self.known(name, epoch)
         log = self.log(*where)
-        transactional.logs.add(where)
+        if joined and where not in transactional.logs:
+            raise error(KafkaError.INVALID_TXN_STATE, abort=True)
+        self.join(name, epoch).logs.add(where)
         return log.append(entry, name)
+
+    def late_end(self, name: str, epoch: int) -> None:
+        """An EndTxn(commit) of an earlier transaction of this epoch comes out of the network: it commits what is open."""
+        transactional = self.transactions[name]
+        if transactional.open and transactional.epoch == epoch:
+            self.end(name, commit=True)
+            self.late_ends += 1
 
     def end(self, name: str, commit: bool) -> None:
         transactional = self.transactions[name]

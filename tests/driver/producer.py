@@ -19,15 +19,17 @@ class Producer(Client):
         super().__init__(process, config)
         self._name: str = config["transactional.id"]
         self._timeout = config["transaction.timeout.ms"] / 1_000
-        self._epoch = -1
+        self.epoch = -1
         self._state = "new"
         self._cause: KafkaError | None = None
         self._waiting: list[tuple[Where, Entry, Any]] = []
         self._reports: list[Callable[[], None]] = []
+        self._joined: set[Where] = set()
+        """Partitions that the coordinator was asked to take into the transaction; those of the offsets under an empty name."""
 
     def init_transactions(self, timeout: float) -> None:
         self.called("init_transactions")
-        self._epoch = self.cluster.begin(self._name, self._timeout)
+        self.epoch = self.cluster.begin(self._name, self._timeout)
         self._state = "ready"
         self.answered()
 
@@ -35,6 +37,7 @@ class Producer(Client):
         self.called("begin_transaction")
         self._check("ready")
         self._state = "open"
+        self._joined.clear()
 
     def produce(
         self,
@@ -74,10 +77,11 @@ class Producer(Client):
         self._check("open")
         try:
             self.cluster.groups[metadata.group].check(metadata)
-            known = self.cluster.join(self._name, self._epoch)
+            known = self.cluster.join(self._name, self.epoch)
         except KafkaException as refusal:
             self._fail(refusal.args[0])
             raise
+        self._joined.add(("", 0))
         known.offsets += [(metadata.group, place) for place in offsets]
         self.answered()
 
@@ -105,12 +109,17 @@ class Producer(Client):
         self._state = "ready"
 
     def _end(self, commit: bool) -> None:
+        if not self._joined:
+            return  # there is nothing that the coordinator knows of
         try:
-            self.cluster.join(self._name, self._epoch)
+            known = self.cluster.known(self._name, self.epoch)
+            if not commit and not known.open:
+                raise error(KafkaError.INVALID_TXN_STATE, "it was committed", fatal=True)
         except KafkaException as refusal:
             self._fail(refusal.args[0])
             raise
-        self.cluster.end(self._name, commit)
+        if known.open:
+            self.cluster.end(self._name, commit)
 
     def _check(self, wanted: str) -> None:
         """Raises what has made the transaction impossible, or that the call does not belong here."""
@@ -118,6 +127,10 @@ class Producer(Client):
             raise KafkaException(self._cause)
         if self._state != wanted:
             raise error(KafkaError._STATE, f"the producer is {self._state}")
+
+    def breaks(self) -> None:
+        """The connection to the coordinator breaks; librdkafka asks again by itself, and says so in its own lines only."""
+        self.config["logger"].info("%s [%s] %s", "FAIL", "memory", "Disconnected")
 
     def _fail(self, cause: KafkaError) -> None:
         self._state, self._cause = "fatal" if cause.fatal() else "aborting", cause
@@ -133,7 +146,8 @@ class Producer(Client):
                 )
             elif self._state == "open":
                 try:
-                    offset = self.cluster.append(self._name, self._epoch, where, entry)
+                    offset = self.cluster.append(self._name, self.epoch, where, entry, where in self._joined)
+                    self._joined.add(where)
                 except KafkaException as refusal:
                     failure = refusal.args[0]
                     self._fail(failure)

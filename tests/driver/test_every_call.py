@@ -72,3 +72,15 @@ def test_at_every_call(kind: Kind, names: Sequence[str], two: bool, allowed: Seq
         assert driver.committed() == driver.ends()
         happened += 1
     assert happened >= 10
+
+
+@pytest.mark.parametrize("later", range(1, 25))
+def test_an_end_that_comes_after_its_repetition_ends_nothing_else(later: int) -> None:
+    """The connection breaks in each commit in turn; librdkafka asks again, and the EndTxn from before arrives so many calls later."""
+    commits = [number for number, name in enumerate(calls(two=False)) if name == "commit_transaction"]
+    for number in commits:
+        driver = began()
+        driver.start(faults={number: faults.delayed_end(later)(driver)})
+        end(driver)
+        assert driver.cluster.late_ends == 0
+        assert driver.differences() == [] and driver.ended == [], f"at call {number}"

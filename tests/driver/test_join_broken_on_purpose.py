@@ -11,7 +11,8 @@ import pytest
 from explain_sidecar.errors import UserError
 from explain_sidecar.join.partition import JoinPartition
 from explain_sidecar.join.store import restore
-from explain_sidecar.kafka.transaction import Keyed, Transaction
+from explain_sidecar.kafka.sent import Keyed
+from explain_sidecar.kafka.transaction import Transaction
 from tests.crash.sabotage import SABOTAGE
 from tests.driver import faults
 from tests.driver.driver import Stuck

@@ -7,7 +7,7 @@ from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.kafka.checkpoints import Location, Pointer, point
 from explain_sidecar.kafka.lifecycle import OwnedPartition
 from explain_sidecar.kafka.recovery import Cluster, Target
-from explain_sidecar.kafka.transaction import Ends
+from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.snapshots.signatures import Keys
 from tests.folds import fold, settings, values
 

@@ -18,9 +18,10 @@ from explain_sidecar.fold.messages import LETTER_PREFIX, NOT_KEPT, letter_header
 from explain_sidecar.kafka.clients import CONNECT_SECONDS, ErrorLog, reading_consumer
 from explain_sidecar.kafka.errors import Aborted, Fenced
 from explain_sidecar.kafka.headers import read_headers
+from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.stream import messages
 from explain_sidecar.kafka.topics import Topics
-from explain_sidecar.kafka.transaction import Sent, Transaction
+from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.settings import Settings
 
 BATCH = 1_000

@@ -26,10 +26,11 @@ from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.member import Member
 from explain_sidecar.kafka.report import Report
+from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.timing import Timing
 from explain_sidecar.kafka.topics import Topic, Topics
 from explain_sidecar.kafka.totals import Phase, Totals
-from explain_sidecar.kafka.transaction import Sent, Transaction
+from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
 

@@ -34,8 +34,8 @@ from explain_sidecar.join.turns import EVENTS, Turns
 from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.reading import Superseded, read
+from explain_sidecar.kafka.sent import Keyed
 from explain_sidecar.kafka.totals import Phase
-from explain_sidecar.kafka.transaction import Keyed
 from explain_sidecar.settings import Settings
 
 MAX_LOCAL_AGE = 12 * 3_600

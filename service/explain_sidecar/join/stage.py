@@ -32,10 +32,11 @@ from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.member import MAX_BATCH, Member
 from explain_sidecar.kafka.report import JoinReport, Report, buckets
+from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.timing import Timing
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.kafka.totals import Totals
-from explain_sidecar.kafka.transaction import Sent, Transaction
+from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import JoinSettings, Settings
 from explain_sidecar.settings.join import DROP

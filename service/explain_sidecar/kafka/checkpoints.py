@@ -18,7 +18,7 @@ from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.kafka.headers import offset_of, read_headers
 from explain_sidecar.kafka.reading import Superseded, read
-from explain_sidecar.kafka.transaction import Ends, Keyed
+from explain_sidecar.kafka.sent import Ends, Keyed
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import Manifest, Snapshot
 

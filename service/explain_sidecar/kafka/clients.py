@@ -93,29 +93,62 @@ def reading_consumer(
     return _made(kafka.consumer, known | settings.kafka.config)
 
 
-def transactional_producer(settings: Settings, name: str, errors: ErrorLog, kafka: Kafka = KAFKA) -> Producer:
+class Connections(logging.Handler):
+    """Takes librdkafka's own lines of a producer, which alone say that a connection broke or an answer did not come in time.
+
+    ``broken``: whether that was so. It then asked again by itself, and what it had asked before may still be on its way to the broker.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+        self._logger = logging.Logger("kafka")
+        self._logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.broken = self.broken or record.getMessage().startswith(("FAIL ", "REQTMOUT "))
+        log.debug("librdkafka: %s", record.getMessage())
+
+    def config(self, level: int) -> dict[str, Any]:
+        """What a client needs to report them. ``level``: of the lines that the user asked for."""
+        return {"logger": self._logger, "log_level": max(level, 6), "log.connection.close": True}
+
+
+def transactional_producer(
+    settings: Settings,
+    name: str,
+    errors: ErrorLog,
+    kafka: Kafka = KAFKA,
+    connections: Connections | None = None,
+) -> Producer:
     """The producer whose transactions carry outputs, snapshots and offsets.
 
     A stable transactional id lets a restarted worker abort its predecessor's open transaction at once.
     """
-    config = _common(settings, errors) | {
-        "transactional.id": name,
-        "client.id": name,
-        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-        "message.timeout.ms": TRANSACTION_TIMEOUT_MS - 1_000,
-        "enable.idempotence": True,
-        "linger.ms": 5,
-        "compression.type": "lz4",
-        # Messages that wait together count as one against the topic's limit.
-        "batch.size": min(1_000_000, settings.emit.max_bytes),
-        # Large records must fit into dead letters; topics have limits of their own.
-        "message.max.bytes": 100_000_000,
-        "queue.buffering.max.messages": 1_000_000,
-        # Back-to-back transactions otherwise wait 100 ms for the one before to end.
-        "retry.backoff.ms": 10,
-        "retry.backoff.max.ms": 100,
-    }
-    return _made(kafka.producer, config | settings.kafka.config)
+    config = (
+        _common(settings, errors)
+        | {
+            "transactional.id": name,
+            "client.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "message.timeout.ms": TRANSACTION_TIMEOUT_MS - 1_000,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            # Messages that wait together count as one against the topic's limit.
+            "batch.size": min(1_000_000, settings.emit.max_bytes),
+            # Large records must fit into dead letters; topics have limits of their own.
+            "message.max.bytes": 100_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+            # Back-to-back transactions otherwise wait 100 ms for the one before to end.
+            "retry.backoff.ms": 10,
+            "retry.backoff.max.ms": 100,
+        }
+        | settings.kafka.config
+    )
+    if connections is not None:
+        config |= connections.config(int(config["log_level"]))
+    return _made(kafka.producer, config)
 
 
 def plain_producer(settings: Settings) -> Producer:

@@ -17,8 +17,8 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.versions import Unfit
 from explain_sidecar.kafka.checkpoints import Location, point, to_records
 from explain_sidecar.kafka.recovery import Cluster, Recovered, Recovery, Target
+from explain_sidecar.kafka.sent import Keyed
 from explain_sidecar.kafka.totals import Phase
-from explain_sidecar.kafka.transaction import Keyed
 from explain_sidecar.snapshots.snapshot import Manifest, take
 
 ENDS_SECONDS = 5.0

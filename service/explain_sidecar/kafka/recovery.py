@@ -24,8 +24,8 @@ from explain_sidecar.kafka.checkpoints import Location, Pointer, SnapshotReader,
 from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from explain_sidecar.kafka.past import Past, Read
 from explain_sidecar.kafka.reading import Superseded
+from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.kafka.totals import Phase
-from explain_sidecar.kafka.transaction import Ends
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import Manifest, Versions, begin, load

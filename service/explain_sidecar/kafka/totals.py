@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Literal
 
-from explain_sidecar.kafka.transaction import Sent
+from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.settings import TopicSettings
 
 Phase = Literal["waiting", "restoring", "replaying", "running", "held"]

@@ -11,16 +11,16 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from explain_sidecar.crash_points import reach
 from explain_sidecar.fold.messages import Output
-from explain_sidecar.kafka.clients import KAFKA, ErrorLog, Kafka, transactional_producer
+from explain_sidecar.kafka.clients import KAFKA, Connections, ErrorLog, Kafka, transactional_producer
 from explain_sidecar.kafka.errors import REMEDIES, Aborted, Fatal, Fenced
+from explain_sidecar.kafka.sent import Ends, Keyed, Sent, size_of
 from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 CALL_SECONDS = 5.0
@@ -41,40 +41,7 @@ METADATA_TRIES = 20
 log = logging.getLogger(__name__)
 
 
-class Sent(NamedTuple):
-    """A message of the open transaction.
-
-    ``owner``: the partition of the input that it is of, if that is another than the one it goes to.
-    """
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Any
-    owner: int | None = None
-
-
 Delivered = Callable[[KafkaError | None, Message], None]
-
-Keyed = tuple[bytes, bytes | None, list[tuple[str, bytes]]]
-"""Key, value (None is a tombstone) and headers."""
-
-
-@dataclass
-class Ends:
-    """Offsets of the first and the last of several messages; −1 until Kafka has acknowledged them."""
-
-    first: int = -1
-    last: int = -1
-
-
-def _size(sent: Sent) -> int:
-    """Bytes that a message takes, about."""
-    size = 200 + len(sent.value or b"")
-    for _, value in sent.headers:
-        size += len(value or b"")
-    return size
 
 
 def _stored_at(error: KafkaError | None, message: Message) -> int:
@@ -97,7 +64,8 @@ class Transaction:
         alive: Callable[[], None] = lambda: None,
         kafka: Kafka = KAFKA,
     ) -> None:
-        self._connect = partial(transactional_producer, settings, name, errors, kafka)
+        self._connections = Connections()
+        self._connect = partial(transactional_producer, settings, name, errors, kafka, self._connections)
         self._clock = kafka.clock
         self._topics: dict[str, str] = {name: getattr(settings.topics, name) for name in settings.outputs}
         self._alive = alive
@@ -116,6 +84,19 @@ class Transaction:
         """A producer that is ready; Kafka aborts what the one before left open under its name."""
         self._producer = self._connect()
         self._call("init_transactions", self._producer.init_transactions)
+        self._connections.broken = False
+
+    def _renew(self) -> None:
+        """Another producer under the same name, where a request of the one before may still be on its way to the broker.
+
+        librdkafka repeats an EndTxn whose connection broke. The first one, if it comes late, would commit the next transaction before
+        it is whole, as both have the same epoch (KIP-890; its second part needs a client that bumps the epoch itself, see librdkafka's
+        issue 5423). A new producer has a new epoch, under which Kafka refuses all that was sent before.
+        """
+        self._producer.poll(0.0)  # what librdkafka has to say of its connections
+        if self._connections.broken:
+            log.info("the connection of the producer broke; another producer goes on")
+            self._init()
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
@@ -133,7 +114,7 @@ class Transaction:
         """As ``publish``, for messages to any topic."""
         self.kept += messages
         for sent in messages:
-            self.kept_bytes += _size(sent)
+            self.kept_bytes += size_of(sent)
         if self.open:
             for sent in messages:
                 self.send(sent, self._delivered)
@@ -144,6 +125,7 @@ class Transaction:
         """Open a transaction, with everything kept in it."""
         if not self.open:
             self._ends, self._undelivered = [], False
+            self._renew()
             self._call("begin_transaction", lambda _: self._producer.begin_transaction())
             self.open = True
             for sent in self.kept:
@@ -347,6 +329,7 @@ class Transaction:
                 if not cause.retriable() or cause.txn_requires_abort():
                     self._failed(name, error)
                 log.debug("%s: %s; calling it again", name, cause.str())
+                self._connections.broken = True
                 self._clock.sleep(0.01)
             if not self._answers():
                 stuck_at = 0.0
