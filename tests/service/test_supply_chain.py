@@ -2,10 +2,8 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,33 +100,6 @@ def test_the_bill_of_materials_lists_what_is_locked_with_its_hashes_and_is_the_s
         assert component["purl"].startswith(f"pkg:pypi/{component['name']}@")
         (distribution,) = component["externalReferences"]
         assert {digest["alg"] for digest in distribution["hashes"]} == {"SHA-256"}
-
-
-def test_one_installation_brings_the_service_the_core_and_the_client(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    for name in ("explain_client", "explain_core", "service"):
-        ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-        shutil.copytree(ROOT / name, source / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True, timeout=240)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        held = set(archive.namelist())
-        (metadata,) = (archive.read(name).decode() for name in held if name.endswith("dist-info/METADATA"))
-    assert {
-        "explain_client/stream.py",
-        "explain_core/py.typed",
-        "explain_sidecar/http/static/index.html",
-    } <= held
-    needed = {
-        re.match(r"[\w-]+", component).group()
-        for component in re.findall(r"^Requires-Dist: (.*)$", metadata, re.M)
-        if "extra ==" not in component
-    }  # type: ignore[union-attr]
-    assert needed <= PINNED.keys(), "an index has all that the installation needs, and the lock file pins it"
-    assert "numba" in needed and "explain-client" not in needed
 
 
 def test_the_full_image_holds_the_same_versions_and_what_its_extras_need() -> None:

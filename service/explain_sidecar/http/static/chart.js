@@ -67,7 +67,7 @@ export class Chart {
     this.given = given;
     const shape = JSON.stringify([given.lines.map(({ name, kind }) => [name, kind]), given.band !== null, matchMedia("(prefers-color-scheme: dark)").matches]);
     if (typeof uPlot === "undefined") {
-      fill(this.readout, "Charts are not installed: run `make assets`.");
+      fill(this.readout, "Charts are not installed: the sidecar was installed with SIDECAR_CHARTS=none.");
       return;
     }
     const data = this.data();
