@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from explain_core.random import Generator
-from explain_core.state import Count, State, Value, check, check_row
+from explain_core.state import LARGEST_COUNT, Count, Seed, State, Value, check, check_row
 
 Row = Mapping[str, Any]
 Kind = Literal["geometric", "uniform"]
@@ -41,7 +41,7 @@ class Reservoir(Protocol):
 class ReservoirState(State, frozen=True):
     """Rows in the order of their slots, and the generator; of a uniform reservoir also Algorithm L's W and skip."""
 
-    rng: Count
+    rng: Seed
     rows: list[dict[str, Value]]
     w: float | None = None
     skip: Count | None = None
@@ -137,7 +137,8 @@ class UniformReservoir:
         self._w *= (1.0 - self._rng.uniform()) ** (1.0 / self.size)
         # W may round to 1 (never skip) or fall below 2⁻¹⁰⁷⁴ (skip for good).
         log = math.log1p(-self._w) if self._w < 1.0 else -math.inf
-        self._skip = math.floor(math.log(1.0 - self._rng.uniform()) / log) if log else 2**62
+        skip = math.log(1.0 - self._rng.uniform()) / log if log else math.inf
+        self._skip = math.floor(min(skip, LARGEST_COUNT))
 
 
 def _restore(reservoir: GeometricReservoir | UniformReservoir, state: ReservoirState) -> None:

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 Value = str | int | float | bool
 """A feature's value, or a label."""
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+LARGEST_COUNT = 2**53 - 1
+"""Integers up to here are exact as doubles and in JSON; none that counts records gets there."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+
+Seed = Annotated[int, msgspec.Meta(ge=0)]
+"""The state of a generator, 64 bits."""
 
 Pack = Callable[[Any], bytes]
 """Stores an object of foreign code, which only that code understands."""

@@ -22,7 +22,7 @@ from explain_core.random import Generator, derive_seed
 from explain_core.removal.conditional import ConditionalState
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
 from explain_core.smoothing import Array, Band, Smoother, SmootherState, half_width
-from explain_core.state import Count, State, StateError, check
+from explain_core.state import Count, Seed, State, StateError, check
 from explain_core.steadiness import Steadiness, SteadinessState
 
 
@@ -30,7 +30,7 @@ class EstimatorState(State, frozen=True):
     """Features seen, generator and smoothed values; what is None belongs to other estimators."""
 
     features: list[str]
-    rng: Count
+    rng: Seed
     explained: Count
     values: SmootherState
     steadiness: SteadinessState

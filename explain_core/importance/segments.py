@@ -247,7 +247,7 @@ class Segments:
         columns = shape[-1] if shape else 0
         check(OWN <= columns <= OWN + len(self._estimator.players), "segments: columns of no feature")
         check(
-            all(stored.unread <= stored.records < 2**53 for stored in state.segments),
+            all(stored.unread <= stored.records for stored in state.segments),
             "segments: records that are none",
         )
         self._increments = np.zeros((*self._increments.shape[:2], columns - OWN))

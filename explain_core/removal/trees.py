@@ -15,7 +15,7 @@ from explain_core.learners.choice import learner_of
 from explain_core.losses import Task
 from explain_core.models import Row
 from explain_core.random import Generator
-from explain_core.state import Count, State, Value, check
+from explain_core.state import Count, Seed, State, Value, check
 
 Code = dict[str, float | str]
 """A record as the trees see it: numbers, and categories as the digits of their index in order of appearance."""
@@ -31,7 +31,7 @@ class FeatureTreeState(State, frozen=True):
     """
 
     model: LearnerState
-    rng: Count
+    rng: Seed
     weights: list[list[float]]
     rows: list[list[Count]]
 

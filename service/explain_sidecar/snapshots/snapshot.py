@@ -236,7 +236,7 @@ def decode(raw: bytes, settings: Settings, partition: int, epoch: int, unpack: U
         data = DECODER.decode(raw)
         state = PartitionState(settings, partition, epoch)
         state.restore(data, unpack)
-    except (msgspec.MsgspecError, StateError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{where}: it is no state of this version and these settings: {error}") from None
     if (state.partition, state.epoch) != (partition, epoch):
         raise SnapshotError(f"{where}: it holds partition {state.partition} in epoch {state.epoch}")
