@@ -16,7 +16,7 @@ from explain_core.compiling import compiled, inlined, inner
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, f8, held, i8, u4
-from explain_core.learners.forest import adwin_numbers
+from explain_core.learners.forest import adwin_numbers, watches
 from explain_core.learners.layout import short
 from explain_core.learners.leaves import (
     first_highest,
@@ -383,12 +383,10 @@ class AdaptiveTreeLearner(TreeLearner):
 
 def adapts(model: Any) -> bool:
     """Whether an adaptive tree has learnt nothing, and its own parameters are among those that the kernels know."""
-    from river import drift
-
     return (
         model._root is None
         and not model.stop_mem_management
-        and type(model.drift_detector) is drift.ADWIN
+        and watches(model.drift_detector)
         and type(model.drift_window_threshold) in (int, float)
         and type(model.switch_significance) is float
         and 0.0 < model.switch_significance < 2.0

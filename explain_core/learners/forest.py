@@ -285,10 +285,17 @@ def draws(model: Any) -> bool:
         and 0.0 < model.lambda_value < 700.0
         and (model.max_features in ("sqrt", "log2", None) or type(model.max_features) in (int, float))
         and all(
-            type(detector) in (drift.ADWIN, drift.NoDrift)
+            type(detector) is drift.NoDrift or watches(detector)
             for detector in (model.drift_detector, model.warning_detector)
         )
     )
+
+
+def watches(detector: Any) -> bool:
+    """Whether a detector is an ADWIN that the kernels know: with one bucket a row, rows are empty once two were merged, which river takes off again and again."""
+    from river import drift
+
+    return type(detector) is drift.ADWIN and detector.max_buckets > 1
 
 
 def adwin_numbers(detector: Any) -> list[float]:

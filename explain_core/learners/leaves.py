@@ -65,7 +65,9 @@ def drop_leaf(table: Any, head: Any, leaf: int) -> None:
     f8(table, at.WEIGHTS)[leaf, :] = 0.0
     f8(table, at.STATS)[leaf, :] = 0.0
     i8(table, at.CLASSES)[leaf, :] = 0
-    f8(table, at.MODELS)[leaf, :] = 0.0
+    models = f8(table, at.MODELS)
+    for i in range(models.shape[1]):  # it has no rows where the tree has no models
+        models[leaf, i] = 0.0
     give(table, head, at.LEAF_POOL, i8(table, at.LEAVES), leaf)
 
 

@@ -240,6 +240,7 @@ class LinearLearner(Learner):
         within("ranked", ranked, 0, keys)
         check(len(np.unique(ranked)) == len(ranked), "ranked: a key twice")
         within("columns", columns[:, 1:], 0, len(places) + 1)
+        owned, free = [], np.ones(len(places), np.bool_)
         for j, name in enumerate(names):
             codes = self.columns.codes.get(name)
             kind, place, room = columns[j].tolist()
@@ -248,10 +249,25 @@ class LinearLearner(Learner):
             check(
                 kind == wanted and used <= room and place + room <= len(places), f"columns: feature {name!r}"
             )
-            check(bool((places[place : place + used] >= 0).all()), f"places: feature {name!r} has no key")
-        if softmax:
-            within("present", present[:, 0], 0, keys + 1)
-            within("present", present[:, 1:], 0, max(keys, 1))
+            own = slice(place, place + room)
+            check(bool(free[own].all()), f"places: feature {name!r} has those of another")
+            free[own] = False
+            if used:
+                owned.append(places[own][:used])
+                check(
+                    bool((places[own][used:] < 0).all()), f"places: feature {name!r} has keys of no category"
+                )
+        found = np.concatenate(owned) if owned else np.zeros(0, np.int64)
+        check(
+            bool((found >= 0).all()) and len(np.unique(found)) == len(found), "places: no key, or one twice"
+        )
+        for label in range(len(present) if softmax else 0):
+            known = present[label, 1 : 1 + max(present[label, 0], 0)]
+            check(
+                len(known) == present[label, 0]
+                and np.array_equal(np.sort(known), np.flatnonzero(~np.isnan(weights[label]))),
+                "present: others than the keys that have weights",
+            )
         arrays, head = self.arrays, self._head
         arrays["columns"], arrays["places"], arrays["moments"] = columns, places, moments
         arrays["intercepts"], arrays["target"] = intercepts, target

@@ -273,7 +273,7 @@ def learn_softmax(table: Any, y: int, keys: Any, values: Any, n: int) -> None:
         gradient = 1.0 * (p - (1.0 if c == y else 0.0))
         for i in range(n):
             weight = weights[c, keys[i]]
-            if math.isnan(weight):
+            if math.isnan(weight) and present[c, 0] + 1 < present.shape[1]:
                 weight = 0.0
                 present[c, 1 + present[c, 0]] = keys[i]
                 present[c, 0] += 1
