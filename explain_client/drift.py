@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -64,6 +64,16 @@ class AlarmReference:
 
 
 @dataclass(frozen=True, slots=True)
+class Separation:
+    """What tells records apart that have nothing alike in the other window."""
+
+    features: Sequence[str] = described("The features that tell them apart.", ["schedule.weekday"])
+    attributable: bool = described(
+        "Whether the change can be attributed without them, as `drift.ignore` asks for.", True
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Drift(Message):
     """Why the risk of one input partition's model changed: from one window to the next, or with the onset of an alarm."""
 
@@ -84,6 +94,10 @@ class Drift(Message):
     sentence: str = described(
         "The result in words, for people.",
         "error rate rose by 0.060 ± 0.012 from window 5 to window 6 (0.201 → 0.261): concept +0.045",
+    )
+    separation: Separation | None = described(  # noqa: RUF009
+        "Why many records have nothing alike in the other window; null else, and where no feature tells them apart.",
+        None,
     )
     change: Mapping[str, Any] | None = described(
         "The result: `change`, `verdict`, `causes`, the two risks `baseline` and `target`, and the Shapley values of the "
@@ -123,6 +137,13 @@ class Drift(Message):
                 require(data, dict, "alarm")
                 require(data["alarm"], int, *_REFERENCE)
                 data["alarm"] = AlarmReference(**{name: data["alarm"][name] for name in _REFERENCE})
+            if data.setdefault("separation", None) is not None:
+                require(data, dict, "separation")
+                require(data["separation"], list, "features")
+                require(data["separation"], bool, "attributable")
+                features, attributable = data["separation"]["features"], data["separation"]["attributable"]
+                require(dict(enumerate(features)), str, *range(len(features)))
+                data["separation"] = Separation(features, attributable)
             data["baseline"], data["target"] = (
                 Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
             )

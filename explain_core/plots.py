@@ -147,7 +147,7 @@ def drift(
 def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Axes:
     """From the risk of the baseline window down to that of the target: a step for each cause, with its interval.
 
-    The steps are those of ``change.steps(top)``.
+    The steps are those of ``change.steps(top)``; of a change that is not attributable the two risks alone are drawn.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> from explain_core.drift import dbshap
@@ -173,6 +173,8 @@ def waterfall(change: RiskChange, *, top: int = 8, ax: Axes | None = None) -> Ax
             axes.errorbar(end, row, xerr=reach, fmt="none", ecolor="black", capsize=2, lw=1)
     _feature_axis(axes, names)
     axes.set_xlabel("error rate" if change.loss == "zero_one" else f"{change.loss} risk")
+    if not steps:
+        axes.set_title(change.verdict, fontsize=8)
     return axes
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from explain_core import losses
-from explain_core.drift import joint, label_shift
+from explain_core.drift import joint, label_shift, separation
 from explain_core.drift.arrays import Values
-from explain_core.drift.binned import Binned, Factorisation, listed, make_binned
+from explain_core.drift.binned import Binned, Factorisation, held, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
-from explain_core.drift.change import LEVEL, Attribution, Cause, RiskChange, WindowRisk
+from explain_core.drift.change import LEVEL, Attribution, Cause, RiskChange, Separation, WindowRisk
 from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
 from explain_core.drift.factors import Factor
 from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
@@ -45,6 +45,7 @@ def dbshap(
     max_bins: int = MAX_BINS,
     max_cells: int = 100_000,
     max_samples: int = 20_000,
+    ignore: Sequence[str] = (),
     bootstrap: int = 200,
     seed: int = 0,
     progress: bool = False,
@@ -62,6 +63,9 @@ def dbshap(
     of a product of marginals to the joint game: of single features, or of groups and of the features in none.
     ``conditional`` is how P(y|x) is estimated; ``auto`` takes frequencies of cells where hardly any cell lacks rows of a
     window. ``prequential`` are the losses of the rows of both windows as the model learnt.
+
+    Features to ``ignore`` are seen by a model and are no part of P(x): what they do counts as concept, or, where the model's predictions
+    show it, as inputs. Leave out so what tells the windows apart whatever changes, as a weekday does (``separation`` names it).
 
     At most ``max_cells`` cells or boxes are enumerated; where there are more, cells are sampled. Rows and samples each
     cost at most ``max_samples`` predictions; of longer windows a random part is evaluated. ``bootstrap`` is the number
@@ -100,16 +104,24 @@ def dbshap(
         windows = tuple(window.with_losses(given) for window, given in zip(windows, prequential, strict=True))  # type: ignore[assignment]
     chosen = _evaluated(windows, max_samples // len(models), seed) if models else windows
     bins = joint.BINS if factorisation == "joint" else max_bins
-    data = make_binned(chosen, measure, bins)
+    if isinstance(ignore, str):
+        raise ValueError(f"ignore: {ignore!r} is one string; pass a list of names")
+    data = make_binned(chosen, measure, bins, ignore)
+    values = held(chosen, ignore)
+    if values:
+        warnings.append(f"features: {listed(list(values))} ignored, and no part of the inputs")
+    absent = [name for name in ignore if name not in values]
+    if absent:
+        warnings.append(f"ignore: {listed(absent)} in neither window")
     warnings += data.warnings()
     hypotheses: list[Hypothesis] = [
-        ModelHypothesis(model, measure, data.classes, data.bins) for model in models
+        ModelHypothesis(model, measure, data.classes, data.bins, values) for model in models
     ]
     if not hypotheses:
         learnt, data = _learn_tree(data, measure, seed)
         hypotheses = [learnt]
     fine = data if bins == joint.BINS else data.with_bins(joint.BINS)
-    solved, own, labels = _joint(fine, hypotheses, measure, conditional, warnings, seed)
+    solved, own, labels, separated = _joint(fine, hypotheses, measure, conditional, warnings, seed)
     warnings += [note for hypothesis in hypotheses for note in hypothesis.warnings()]
 
     product, back_off, tabled = None, None, None
@@ -154,6 +166,7 @@ def dbshap(
         bootstrap=bootstrap,
         bins={} if product is None else {str(bin_.feature): bin_.to_dict() for bin_ in data.bins},
         warnings=tuple(warnings),
+        separation=separated,
     )
 
 
@@ -256,15 +269,17 @@ def _joint(
     form: Literal["auto", "table", "tree"],
     warnings: list[str],
     seed: int,
-) -> tuple[joint.Joint, Pair, bool]:
-    """The joint game, the losses of the rows of each window under the hypothesis of that window, and whether the labels shifted."""
+) -> tuple[joint.Joint, Pair, bool, Separation | None]:
+    """The joint game, the losses of the rows of each window under the hypothesis of that window, whether the labels shifted, and what
+    tells windows apart that have next to nothing alike.
+    """
     windows = data.windows
     predictions = [[q.on_rows(window) for window in windows] for q in hypotheses]
     own = [
         np.array([own_losses(loss, of_q[w], window.y, data.classes, w) for of_q in predictions])
         for w, window in enumerate(windows)
     ]
-    without = joint.clocks(windows)
+    without = joint.clocks(windows, data.columns)
     if without:
         warnings.append(
             f"features: {listed(without)} growing from row to row through both windows, as time does; "
@@ -276,7 +291,8 @@ def _joint(
     labels = label_shift.shifted(
         columns.codes, columns.sizes, columns.unordered, data.classes.codes, _generator(seed, "label shift")
     )
-    return solved, (own[0][0], own[1][-1]), labels
+    separated = separation.of(columns, solved, _generator(seed, "joint"))
+    return solved, (own[0][0], own[1][-1]), labels, separated
 
 
 def _of_rows(solved: joint.Joint, own: Pair, hypotheses: int) -> Attribution:

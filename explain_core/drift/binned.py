@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,9 @@ Factorisation = Literal["joint", "per_feature"] | Mapping[str, Sequence[str]]
 
 
 class Binned(NamedTuple):
-    """Two windows; ``columns`` are their values pooled, ``codes[w]`` the codes of the rows of window w × features."""
+    """Two windows; ``columns`` are the pooled values of the features that may be a cause, ``codes[w]`` the codes of the rows of
+    window w × these.
+    """
 
     windows: tuple[Window, Window]
     columns: dict[str, Column]
@@ -43,7 +46,11 @@ class Binned(NamedTuple):
         )
         y, codes = ((of[0][rows[0]], of[1][rows[1]]) for of in (self.classes.codes, self.codes))
         return Binned(
-            (first, second), _pooled((first, second)), self.classes._replace(codes=y), self.bins, codes
+            (first, second),
+            _pooled((first, second), self.columns),
+            self.classes._replace(codes=y),
+            self.bins,
+            codes,
         )
 
     def with_bins(self, max_bins: int) -> Binned:
@@ -109,9 +116,11 @@ class Binned(NamedTuple):
         return found
 
 
-def make_binned(windows: tuple[Window, Window], loss: Loss, max_bins: int) -> Binned:
-    """Bins on the quantiles and categories of both windows together, and the codes of their rows."""
-    columns = _pooled(windows)
+def make_binned(
+    windows: tuple[Window, Window], loss: Loss, max_bins: int, ignore: Collection[str] = ()
+) -> Binned:
+    """Bins on the quantiles and categories of both windows together, and the codes of their rows; without the features to ignore."""
+    columns = _pooled(windows, [name for name in windows[0].columns if name not in ignore])
     bins, codes = _binned(windows, columns, max_bins)
     return Binned(windows, columns, classes_of(windows, loss), bins, codes)
 
@@ -128,8 +137,19 @@ def _binned(
     return bins, (codes[:n], codes[n:])
 
 
-def _pooled(windows: tuple[Window, Window]) -> dict[str, Column]:
-    return {name: column.followed_by(windows[1].columns[name]) for name, column in windows[0].columns.items()}
+def held(windows: tuple[Window, Window], names: Iterable[str]) -> dict[str, Any]:
+    """A value of each of these features that the windows have: the median of its numbers, its most frequent category, else None."""
+    found: dict[str, Any] = {}
+    for name, column in _pooled(windows, [name for name in windows[0].columns if name in names]).items():
+        found[name] = None
+        with suppress(ValueError):
+            found[name] = make_bins(name, column, 1).representatives[0]
+    return found
+
+
+def _pooled(windows: tuple[Window, Window], names: Iterable[str]) -> dict[str, Column]:
+    first, second = (window.columns for window in windows)
+    return {name: first[name].followed_by(second[name]) for name in names}
 
 
 def listed(names: Sequence[str]) -> str:

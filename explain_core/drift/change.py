@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,9 @@ Z = 1.959963984540054
 """Half the width of a 95 % interval in standard errors."""
 LEAST_MATCHED = 0.1
 """The share of either window's rows that match the other, below which concept and inputs cannot be told apart."""
+NAMED = 5
+"""Features that a sentence names as those that tell windows apart, with so many characters of each."""
+LONGEST = 100
 WORTH_SAYING = 0.05
 """The share of rows without a match from which on the sentence mentions them."""
 
@@ -109,6 +112,38 @@ class WindowRisk:
 
 
 @dataclass(frozen=True)
+class Separation:
+    """Why rows have nothing alike in the other window: the ``features`` that tell them apart. ``attributable`` says that the change can
+    be attributed without these.
+
+    >>> Separation(("a", "b", "c"), attributable=False).words
+    'a, b and c'
+    """
+
+    features: tuple[str, ...]
+    attributable: bool
+
+    @property
+    def words(self) -> str:
+        """The features in a sentence, of bounded length."""
+        names = [name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in self.features[:NAMED]]
+        names += [f"{len(self.features) - NAMED} more"] if len(self.features) > NAMED else []
+        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+    def sentence(self, remedy: Callable[[Sequence[str]], str]) -> str:
+        """That they tell the windows apart, and the ``remedy`` where that is to leave them out."""
+        plural = len(self.features) > 1
+        told = f"{self.words} tell{'' if plural else 's'} them apart"
+        if not self.attributable:
+            return f"{told}, among others"
+        if len(self.features) > NAMED or max(map(len, self.features)) > LONGEST:
+            return told
+        return (
+            f"{told}; to attribute the change without {'them' if plural else 'it'}, {remedy(self.features)}"
+        )
+
+
+@dataclass(frozen=True)
 class RiskChange:
     """Why the risk changed from a baseline to a target window (DBShap; target − baseline, units of the loss).
 
@@ -118,7 +153,8 @@ class RiskChange:
     model gained as it learnt within the windows, where the prequential losses are known.
     ``back_off`` is the larger share of either window's product distribution that a frequency table would have to
     borrow from the other window; ``conditional`` says what P(y|x) of the product game was estimated with instead, or in
-    spite of it. ``bins`` has the edges or the categories of each feature there, and is empty without it.
+    spite of it. ``bins`` has the edges or the categories of each feature there, and is empty without it. ``separation`` is there where
+    many rows have nothing alike in the other window, and features tell them apart.
 
     change = Σ joint + learning + unevaluated, and Σ joint inputs = Σ product inputs + dependence.
 
@@ -142,6 +178,7 @@ class RiskChange:
     bootstrap: int
     bins: dict[str, dict[str, list[Any]]]
     warnings: tuple[str, ...]
+    separation: Separation | None = None
 
     @property
     def change(self) -> float:
@@ -194,12 +231,15 @@ class RiskChange:
         return _largest_first(self.product.inputs)
 
     def steps(self, top: int) -> list[Step]:
-        """What leads from the risk of the baseline window to that of the target; the values add up to ``change``.
+        """What leads from the risk of the baseline window to that of the target; the values add up to ``change``. Nothing where it
+        is not attributable.
 
         The inputs are split into the ``top`` features or groups, the others, and their dependence where the result has
         the game of single features. What the model gained by learning within the windows is a step too, and what the rows that were not
         evaluated have more.
         """
+        if self.verdict == "not attributable":
+            return []
         product = self.product
         players = [cause for cause in self.joint.players if product is None or cause not in self.joint.inputs]
         rest: list[tuple[str, float]] = []
@@ -217,8 +257,16 @@ class RiskChange:
             *(Step("rows not evaluated", value) for value in (self.unevaluated,) if value),
         ]
 
-    def sentence(self, baseline: str | None = None, target: str | None = None) -> str:
-        """The result in words, each figure ± half the width of its interval; the windows by name where they have one."""
+    def sentence(
+        self,
+        baseline: str | None = None,
+        target: str | None = None,
+        remedy: Callable[[Sequence[str]], str] = "pass ignore={!r}".format,
+    ) -> str:
+        """The result in words, each figure ± half the width of its interval; the windows by name where they have one.
+
+        ``remedy`` says how to leave features out.
+        """
         risk = "error rate" if self.loss == "zero_one" else f"{self.loss} risk"
         moved = "rose" if self.change > 0.0 else "fell" if self.change < 0.0 else "changed"
         between = f" from {baseline} to {target}" if baseline and target else ""
@@ -236,7 +284,8 @@ class RiskChange:
         ]
         unlike = " and ".join(f"{share:.0%} of {name}" for share, name in unmatched)
         if self.verdict == "not attributable":
-            return f"{head}; not attributable: {unlike} have nothing alike in the other window"
+            told = "" if self.separation is None else f"; {self.separation.sentence(remedy)}"
+            return f"{head}; not attributable: {unlike} have nothing alike in the other window{told}"
         causes = [
             f"{_interval(cause)}{self._driver() if cause in self.joint.inputs else ''}"
             for cause in self.causes
@@ -250,7 +299,8 @@ class RiskChange:
             if learning:
                 return f"{head}: {', '.join(learning)}; no cause in the data stands out"
             return f"{head}; no cause stands out of the noise"
-        aside = f"; {unlike} are unlike the other window, and count as inputs" if unlike else ""
+        by = "" if self.separation is None else f", by {self.separation.words},"
+        aside = f"; {unlike} are unlike the other window{by} and count as inputs" if unlike else ""
         shift = (
             "; a label shift: other shares of the labels, the same inputs for each"
             if self.label_shift
@@ -289,10 +339,14 @@ class RiskChange:
     def from_dict(cls, data: Mapping[str, Any]) -> RiskChange:
         """The result that ``to_dict`` gave. Raises ``ValueError`` where a key is missing or has the wrong type."""
         try:
-            known = {field.name: data[field.name] for field in fields(cls)}
+            known = {field.name: data[field.name] for field in fields(cls) if field.name != "separation"}
             known["baseline"], known["target"] = (WindowRisk(**data[name]) for name in ("baseline", "target"))
             known["joint"] = _attribution(data["joint"])
             known["learning"] = None if data["learning"] is None else Cause(**data["learning"])
+            separation = data.get("separation")
+            known["separation"] = separation and Separation(
+                tuple(separation["features"]), separation["attributable"]
+            )
             known["product"] = None if data["product"] is None else _attribution(data["product"])
             known["warnings"] = tuple(data["warnings"])
             return cls(**known)

@@ -36,13 +36,21 @@ class Hypothesis(Protocol):
 
 
 class ModelHypothesis:
-    """A model; on a cell it predicts the record of the bins' representatives."""
+    """A model; on a cell it predicts the record of the bins' representatives, and of the values ``held`` of features without bins."""
 
-    def __init__(self, model: Model, loss: Loss, classes: Classes, bins: Sequence[FeatureBins]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        loss: Loss,
+        classes: Classes,
+        bins: Sequence[FeatureBins],
+        held: Mapping[str, Any] | None = None,
+    ) -> None:
         self.tree: tree.CodeTree | None = None
         self.leaf_losses: Values = np.zeros((0, len(classes.truths)))
         self._labels: dict[Any, None] = {}
         self._model, self._loss, self._classes, self._bins = model, loss, classes, bins
+        self._held = held or {}
         self._evaluator = choose(model)
 
     def on_rows(self, window: Window) -> Predictions:
@@ -50,17 +58,15 @@ class ModelHypothesis:
         return self._together(columns, len(window)) or self._predict(window.rows())
 
     def on_cells(self, codes: Codes) -> Values:
-        columns = {
-            bin_.feature: Column.of(bin_.representatives).at(codes[:, j]) for j, bin_ in enumerate(self._bins)
-        }
-        found = self._together(columns, len(codes))
+        n = len(codes)
+        cells = [(bin_.feature, bin_.representatives, codes[:, j]) for j, bin_ in enumerate(self._bins)]
+        cells += [(name, (value,), np.zeros(n, dtype=np.int64)) for name, value in self._held.items()]
+        columns = {name: Column.of(values).at(at) for name, values, at in cells}
+        found = self._together(columns, n)
         if found is None:
-            given = {
-                bin_.feature: [bin_.representatives[code] for code in codes[:, j].tolist()]
-                for j, bin_ in enumerate(self._bins)
-            }
-            cells = Window("cells", tuple(given), [None] * len(codes), given=given)
-            return losses_by_class(self._loss, self._predict(cells.rows()), self._classes)
+            given = {name: [values[code] for code in at.tolist()] for name, values, at in cells}
+            rows = Window("cells", tuple(given), [None] * n, given=given).rows()
+            return losses_by_class(self._loss, self._predict(rows), self._classes)
         return losses_by_class(self._loss, found, self._classes)
 
     def warnings(self) -> list[str]:

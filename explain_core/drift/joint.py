@@ -17,14 +17,14 @@ the other window is not known. Its own loss is taken, so its effect counts as in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Flags, Values
 from explain_core.drift.binned import Binned
-from explain_core.drift.binning import make_bins
+from explain_core.drift.binning import FeatureBins, make_bins
 from explain_core.drift.boosting import TrainingSet, boosted
 from explain_core.drift.conditional import CellIndex, Pair
 from explain_core.drift.windows import Column, Window
@@ -32,6 +32,7 @@ from explain_core.drift.windows import Column, Window
 BINS = 32
 """Bins of a number, at the most."""
 UNMATCHED = 0.05
+LIMIT = math.log((1.0 - UNMATCHED) / UNMATCHED)
 EXACT_BACK_OFF = 0.05
 """Rows of a window in cells that the other lacks, up to which cells serve in place of trees."""
 CODE: Any = np.uint8
@@ -41,12 +42,23 @@ GROWS = 0.99
 
 
 class Columns(NamedTuple):
-    """Rows × features as codes of both windows; ``exact`` where a code is one value of its feature."""
+    """Rows × features as codes of both windows; ``exact`` where a code is one value of its feature. A prediction has no name."""
 
+    names: list[str | None]
     codes: tuple[Codes, Codes]
     sizes: list[int]
     unordered: list[int]
     exact: bool
+
+    def without(self, names: Collection[str]) -> Columns:
+        kept = [j for j, name in enumerate(self.names) if name not in names]
+        return Columns(
+            [self.names[j] for j in kept],
+            (self.codes[0][:, kept], self.codes[1][:, kept]),
+            [self.sizes[j] for j in kept],
+            [i for i, j in enumerate(kept) if j in self.unordered],
+            self.exact,
+        )
 
 
 class Joint(NamedTuple):
@@ -77,11 +89,11 @@ def skewness(first: Values, second: Values) -> Values:
     return np.asarray(np.divide(third, cubed, out=np.zeros_like(cubed), where=cubed > 0.0))
 
 
-def clocks(windows: tuple[Window, Window]) -> list[str]:
-    """The features that grow, or fall, from row to row of both windows, and share no values: times, counters."""
+def clocks(windows: tuple[Window, Window], names: Iterable[str]) -> list[str]:
+    """Those of the features that grow, or fall, from row to row of both windows, and share no values: times, counters."""
     found = []
-    for name, before in windows[0].columns.items():
-        after = windows[1].columns[name]
+    for name in names:
+        before, after = windows[0].columns[name], windows[1].columns[name]
         first, second = before.values, after.values
         if not all(type(values[at]) in (int, float) for values in (first, second) for at in (0, -1)):
             continue
@@ -96,6 +108,7 @@ def clocks(windows: tuple[Window, Window]) -> list[str]:
         for sign in (1.0, -1.0):
             if all(step.any() and np.mean(sign * step >= 0.0) >= GROWS for step in steps):
                 found.append(name)
+                break
     return found
 
 
@@ -103,19 +116,23 @@ def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Seque
     """The features but ``without``, and what the hypotheses predicted, binned too."""
     n = len(data.windows[0])
     kept = [j for j, bin_ in enumerate(data.bins) if bin_.feature not in without]
-    columns = [(data.bins[j], np.concatenate([codes[:, j] for codes in data.codes])) for j in kept]
+    columns: list[tuple[str | None, FeatureBins, Codes]] = [
+        (data.bins[j].feature, data.bins[j], np.concatenate([codes[:, j] for codes in data.codes]))
+        for j in kept
+    ]
     for before, after in predicted:
         pooled = Column.of(before).followed_by(Column.of(after))
         bins = make_bins("prediction", pooled, BINS)
-        columns.append((bins, bins.codes(pooled)))
-    columns = [column for column in columns if column[0].size > 1]
+        columns.append((None, bins, bins.codes(pooled)))
+    columns = [column for column in columns if column[1].size > 1]
     table: Codes = np.zeros((n + len(data.windows[1]), len(columns)), dtype=CODE)
-    for i, (_, codes) in enumerate(columns):
+    for i, (_, _, codes) in enumerate(columns):
         table[:, i] = codes
     return Columns(
+        [name for name, _, _ in columns],
         (table[:n], table[n:]),
-        [bins.size for bins, _ in columns],
-        [i for i, (bins, _) in enumerate(columns) if bins.edges is None],
+        [bins.size for _, bins, _ in columns],
+        [i for i, (_, bins, _) in enumerate(columns) if bins.edges is None],
         all(data.bins[j].exact for j in kept),
     )
 
@@ -144,47 +161,69 @@ def solve(columns: Columns, losses: Pair, form: str, rng: np.random.Generator) -
     return Joint((scores[0], scores[1]), (first, second), cells)
 
 
+Halves = list[tuple[list[Codes], list[Codes]]]
+"""Twice the rows of each window that are learnt from, and those that are judged."""
+
+
+def halves_of(columns: Columns, rng: np.random.Generator) -> Halves:
+    halves = [rng.permutation(len(part)) % 2 == 0 for part in columns.codes]
+    return [
+        (
+            [np.flatnonzero(in_half != half) for in_half in halves],
+            [np.flatnonzero(in_half == half) for in_half in halves],
+        )
+        for half in (False, True)
+    ]
+
+
+def log_odds(columns: Columns, halves: Halves) -> Pair:
+    """The log-odds of the target at each row, of windows that weigh the same: the log-ratio of their densities."""
+    codes = columns.codes
+    odds = np.empty(len(codes[0])), np.empty(len(codes[1]))
+
+    def both(rows: list[Codes]) -> TrainingSet:
+        sizes = [len(chosen) for chosen in rows]
+        least = min(sizes)  # the shorter window limits what is known
+        return TrainingSet(
+            np.concatenate([part[chosen] for part, chosen in zip(codes, rows, strict=True)]),
+            np.repeat([0.0, 1.0], sizes),
+            np.repeat([least / size for size in sizes], sizes),
+        )
+
+    for learnt, served in halves:
+        score, _ = boosted(both(learnt), both(served), codes[0][:0], columns.sizes, columns.unordered, True)
+        odds[0][served[0]], odds[1][served[1]] = score[: len(served[0])], score[len(served[0]) :]
+    return odds
+
+
+def matched_by(odds: Pair) -> tuple[Flags, Flags]:
+    """The row's own window may be as much more likely, the other one may be however likely."""
+    return odds[0] >= -LIMIT, odds[1] <= LIMIT
+
+
 _Helps = tuple[tuple[Values, Values], Pair, tuple[Flags, Flags]]
 """Per window the mean losses at its rows, 2 × hypotheses × n, by the window they are of; the ratio; whether they match."""
 
 
 def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Helps:
-    codes, n = columns.codes, [len(part) for part in columns.codes]
-    halves = [rng.permutation(size) % 2 == 0 for size in n]
-    means = [np.empty((2, len(losses[0]), size)) for size in n]
-    odds = [np.empty(size) for size in n]
-    for half in (False, True):
-        learnt = [np.flatnonzero(in_half != half) for in_half in halves]
-        served = [np.flatnonzero(in_half == half) for in_half in halves]
-
-        def fit(learnt: TrainingSet, tested: TrainingSet, more: Codes, odds: bool) -> tuple[Values, Values]:
-            return boosted(learnt, tested, more, columns.sizes, columns.unordered, odds)
-
-        def both(rows: list[Codes]) -> TrainingSet:
-            """The rows of both windows, which weigh the same: odds are then the ratio of their densities."""
-            of = np.repeat([0.0, 1.0], [len(chosen) for chosen in rows])
-            least = min(map(len, rows))  # the shorter window limits what is known
-            weights = np.repeat([least / len(chosen) for chosen in rows], [len(chosen) for chosen in rows])
-            return TrainingSet(
-                np.concatenate([part[chosen] for part, chosen in zip(codes, rows, strict=True)]), of, weights
-            )
-
-        score, _ = fit(both(learnt), both(served), codes[0][:0], True)
-        odds[0][served[0]], odds[1][served[1]] = score[: len(served[0])], score[len(served[0]) :]
+    codes = columns.codes
+    halves = halves_of(columns, rng)
+    means = [np.empty((2, len(losses[0]), len(part))) for part in codes]
+    for learnt, served in halves:
         for w in (0, 1):
             for h, loss in enumerate(losses[w]):
                 part, tested = (
                     TrainingSet(codes[w][chosen], loss[chosen], np.ones(len(chosen)))
                     for chosen in (learnt[w], served[w])
                 )
-                own, other = fit(part, tested, codes[1 - w][served[1 - w]], False)
+                more = codes[1 - w][served[1 - w]]
+                own, other = boosted(part, tested, more, columns.sizes, columns.unordered, False)
                 means[w][w, h, served[w]], means[1 - w][w, h, served[1 - w]] = own, other
-    limit = math.log((1.0 - UNMATCHED) / UNMATCHED)
-    # The row's own window may be as much more likely, the other one may be however likely.
-    matched = (odds[0] >= -limit, odds[1] <= limit)
+    odds = log_odds(columns, halves)
+    matched = matched_by(odds)
     ratios = []
     for w, sign in ((0, 1.0), (1, -1.0)):
-        ratio = np.where(sign * odds[w] <= limit, np.exp(np.minimum(sign * odds[w], limit)), 0.0)
+        ratio = np.where(sign * odds[w] <= LIMIT, np.exp(np.minimum(sign * odds[w], LIMIT)), 0.0)
         total = float(np.mean(ratio))
         ratios.append(ratio * (float(np.mean(matched[1 - w])) / total if total > 0.0 else 0.0))
     return (means[0], means[1]), (ratios[0], ratios[1]), matched

@@ -194,6 +194,20 @@ def test_why_the_risk_changed_is_shown_with_the_alarm_that_asked(
     visit.end()
 
 
+def test_no_waterfall_is_drawn_of_a_change_that_is_not_attributable(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    message = [json.loads(output.value) for output in outputs(0) if output.destination == "drift"][-1]
+    message["change"]["target"]["matched"] = 0.0
+    site[0].feed.change(0, json.dumps(message | {"seq": 99, "sentence": "nothing alike"}).encode())
+    visit = Visit(browser, site[1], f"view=changes&at=window-{message['epoch']}.99")
+    visit.page.wait_for_selector("#opened:not([hidden])")
+    shown = visit.page.inner_text("#opened")
+    assert "Not attributable" in shown and "Nothing alike." in shown and "records before" in shown
+    assert visit.page.locator("#opened .waterfall, #opened details").count() == 0
+    visit.end()
+
+
 def test_what_was_served_is_compared_where_records_say_it(
     site: tuple[Dashboard, str], browser: Browser
 ) -> None:

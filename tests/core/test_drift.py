@@ -1,5 +1,6 @@
 """DBShap says why a risk changed, and says so where it cannot."""
 
+import dataclasses
 import json
 import math
 
@@ -101,7 +102,7 @@ def test_a_shift_of_an_input_is_named_with_the_feature():
     assert " from Monday to Tuesday (" in words
     assert ": inputs +0.498 ± 0.0" in words
     assert words.endswith(
-        " (most of it x); 37% of Monday and 34% of Tuesday are unlike the other window, and count as inputs"
+        " (most of it x); 37% of Monday and 34% of Tuesday are unlike the other window, by x, and count as inputs"
     )
 
 
@@ -249,7 +250,28 @@ def test_windows_that_have_nothing_alike_are_not_attributed():
     assert (change.baseline.matched, change.target.matched) == (0.0, 0.0)
     assert (change.verdict, change.causes) == ("not attributable", ())
     words = "not attributable: 100% of May and 100% of June have nothing alike in the other window"
-    assert change.sentence("May", "June").endswith(words)
+    assert f"{words}; version tells them apart" in change.sentence("May", "June")
+    assert change.steps(8) == []
+
+
+def test_a_model_sees_what_is_ignored_and_the_games_do_not(moved):
+    plain = dbshap(*moved, label="y", hypothesis=rule, bootstrap=3, seed=1)
+    marked = [frame.assign(mark=[[1]] * len(frame), far=float("inf"), w=w) for w, frame in enumerate(moved)]
+    names = ["mark", "far", "w"]
+    ignored = dbshap(*marked, label="y", hypothesis=rule, bootstrap=3, seed=1, ignore=names)
+    assert dataclasses.replace(ignored, warnings=()) == dataclasses.replace(plain, warnings=())
+    seen = set()
+
+    def model(x):
+        seen.add(x.get("w"))
+        return rule(x)
+
+    dbshap(*marked, label="y", hypothesis=model, ignore=[*names, "other"], bootstrap=0)
+    assert seen == {0, 1}
+    with pytest.raises(ValueError, match="ignore: 'w' is one string"):
+        dbshap(*marked, label="y", ignore="w")
+    none = dbshap(*moved, label="y", hypothesis=rule, ignore=[*moved[0].columns], bootstrap=2)
+    assert none.product.inputs == () and none.joint.concept.value != 0.0
 
 
 def test_a_clock_among_the_features_does_not_tell_the_windows_apart():

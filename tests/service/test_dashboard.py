@@ -292,6 +292,15 @@ def test_losses_grid_and_drift_are_those_of_the_messages() -> None:
         assert causes or change["cause"] in ("none", "model")
 
 
+def test_a_change_that_is_not_attributable_has_no_steps() -> None:
+    baseline, target = ([({"day": w, "a": i % 3}, i % 2) for i in range(100)] for w in (0, 1))
+    change = dbshap(baseline, target, hypothesis=lambda _: {0: 0.5, 1: 0.5})
+    window = {"first_timestamp": 0, "last_timestamp": 1}
+    message = {"epoch": 0, "seq": 0, "sentence": "", "target": window, "baseline": window}
+    shown = shown_change({**message, "change": change.to_dict()})
+    assert (shown["cause"], shown["steps"], shown["from"]) == ("unknown", [], change.baseline.observed)
+
+
 def test_a_feature_that_is_called_like_a_cause_keeps_its_name() -> None:
     rows = [({"concept": i % 2, "dependence": i % 3}, i % 2) for i in range(60)]
     change = dbshap(rows, [(x, 1 - y) for x, y in rows], hypothesis=lambda _: {0: 0.5, 1: 0.5})

@@ -97,6 +97,25 @@ def test_people_get_a_sentence_a_table_and_a_plot(files, command):
     assert (files / "change.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_column_that_tells_the_files_apart_is_named_and_ignored_where_that_is_asked_for(files, command):
+    for day, name in (("mon", "before"), ("tue", "after")):
+        records = [json.loads(line) for line in (files / f"{name}.jsonl").read_text().split("\n") if line]
+        lines = (json.dumps(record | {"the day": day}) for record in records)
+        (files / f"{name}.jsonl").write_text("\n".join(lines))
+    pair = (files / "before.jsonl", files / "after.jsonl", *MODEL)
+    status, out, err = command(*pair, "--plot", files / "change.png")
+    assert (status, err) == (0, "")
+    first = out.splitlines()[0]
+    assert first.endswith(
+        "; the day tells them apart; to attribute the change without it, pass --ignore 'the day'"
+    )
+    assert "contribution" not in out and "single features" not in out and "alike in the other" in out
+    status, out, err = command(*pair, "--ignore", "the day")
+    assert (status, err) == (0, "warning: features: the day is ignored, and no part of the inputs\n")
+    assert ": concept +0.4" in out.splitlines()[0]
+    assert RiskChange.from_json(command(*pair, "--json")[1]).separation.features == ("the day",)
+
+
 def test_a_tree_and_a_group_and_the_joint_game_alone(files, command):
     pair = (files / "before.csv.gz", files / "after.csv.gz", "--label", "y", "--bootstrap", "0", "--json")
     grouped = RiskChange.from_json(command(*pair, "--group", "rest=colour,ok")[1])
@@ -150,6 +169,12 @@ def test_a_file_that_does_not_fit_is_one_message(name, content, message, files, 
         (["--joint", "--group", "a=x"], 2, "exclude each other; give one kind"),
         (["--group", "x"], 2, "--group x: write NAME=FEATURE"),
         (["--group", "a=z"], 1, "'a' names the unknown feature 'z'"),
+        (
+            ["--ignore", "z"],
+            1,
+            "--ignore z: neither file has a feature of that name; they have x, colour, ok",
+        ),
+        (["--ignore", "y"], 1, "--ignore y: neither file has a feature of that name"),
         (["--model", "no_such_module:load"], 1, "cannot be imported"),
         (["--model", "load"], 1, "--model load: write module:function"),
         (["--loss", "zero"], 1, "loss: 'zero' is not one of"),

@@ -4,8 +4,11 @@ import json
 import random
 
 import pytest
+import yaml
 
+from explain_client.drift import Drift, Separation
 from explain_core.drift import RiskChange
+from explain_sidecar.fold.attribution import ignoring
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 
@@ -52,6 +55,32 @@ def test_a_change_of_the_concept_is_named_and_no_change_is_not():
     assert flipped.causes[0].name == "concept" and flipped.joint.concept.value > 0.6
     assert found[4]["sentence"].startswith("error rate rose by 0.")
     assert "from window 5 to window 6" in found[4]["sentence"]
+
+
+def test_a_weekday_that_tells_the_windows_apart_is_named_and_ignored_where_that_is_asked_for():
+    days = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    rows = [
+        row | {"schedule": {"weekday": days[i // 200 % 7]}}
+        for i, row in enumerate(stream(1_600, flips_at=1_200))
+    ]
+    sections = {"record": {"features": ["a", "b", "schedule.weekday"]}}
+    outputs = fold(new_state(drift=QUICK, **sections), rows)
+    found = [Drift.from_json(output.value) for output in outputs if output.destination == "drift"]
+    proposed = "; schedule.weekday tells them apart; to attribute the change without it, set drift.ignore: [schedule.weekday]"
+    assert len(found) == 6
+    for drift in found:
+        assert drift.separation == Separation(["schedule.weekday"], True) and drift.causes == ()
+        assert drift.sentence.endswith(proposed)
+    ignoring = new_state(drift=QUICK | {"ignore": ["schedule.weekday"]}, **sections)
+    found = messages(fold(ignoring, rows), "drift")
+    assert [m["change"]["causes"] for m in found] == [[], [], [], [], ["concept"], []]
+    assert [m["separation"] for m in found] == [None] * 6
+
+
+def test_what_is_ignored_already_is_in_the_proposal_as_yaml_reads_it():
+    names = ["a.b_1", "no", "7", "ü", "a b", 'q"', "#"]
+    key, _, value = ignoring(names[:2], names[2:]).removeprefix("set ").partition(": ")
+    assert (key, yaml.safe_load(value)) == ("drift.ignore", names)
 
 
 def test_the_risk_is_split_by_feature_where_that_is_wished():

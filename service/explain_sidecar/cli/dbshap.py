@@ -43,6 +43,12 @@ from explain_sidecar.cli.root import cli
     help="Like --per-feature, with these features as one cause. Can be repeated.",
 )
 @click.option(
+    "--ignore",
+    multiple=True,
+    metavar="COLUMN",
+    help="No part of the inputs, such as a weekday, which tells the files apart whatever changes; the model still sees it. Can be repeated.",
+)
+@click.option(
     "--bootstrap",
     type=click.IntRange(min=0),
     default=200,
@@ -83,6 +89,7 @@ def dbshap(
     joint: bool,
     per_feature: bool,
     groups: tuple[str, ...],
+    ignore: tuple[str, ...],
     bootstrap: int,
     max_cells: int,
     max_samples: int,
@@ -117,6 +124,7 @@ def dbshap(
         loss=loss,
         factorisation="joint" if joint else "per_feature",
         groups=features_of,
+        ignore=ignore,
         max_cells=max_cells,
         max_samples=max_samples,
         bootstrap=bootstrap,

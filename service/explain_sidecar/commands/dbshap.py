@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ def run(
     loss: str | None,
     factorisation: str,
     groups: Mapping[str, Sequence[str]],
+    ignore: Sequence[str],
     max_cells: int,
     max_samples: int,
     bootstrap: int,
@@ -47,6 +49,12 @@ def run(
     if plot is not None:
         _check_plot(plot)
     first, second = read_files([("BASELINE", baseline), ("TARGET", target)])
+    known = [name for name in {**first, **second} if name != label]
+    for name in ignore:
+        if name not in known:
+            raise UserError(
+                f"--ignore {name}: neither file has a feature of that name; they have {', '.join(known)}"
+            )
     hypothesis: Any = "tree"
     try:
         if model is not None:
@@ -66,6 +74,7 @@ def run(
             factorisation=groups or factorisation,  # type: ignore[arg-type]
             max_cells=max_cells,
             max_samples=max_samples,
+            ignore=ignore,
             bootstrap=bootstrap,
             seed=seed,
             progress=not as_json and sys.stderr.isatty(),
@@ -79,7 +88,7 @@ def run(
     if as_json:
         sys.stdout.write(change.to_json() + "\n")
     else:
-        _print(change, baseline.name, target.name)
+        _print(change, baseline.name, target.name, ignore)
 
 
 def read_files(files: Sequence[tuple[str, Path]]) -> list[Columns]:
@@ -147,15 +156,20 @@ def _draw(change: RiskChange, file: Path) -> None:
         raise UserError(f"--plot {file}: cannot be written: {error}") from None
 
 
-def _print(change: RiskChange, baseline: str, target: str) -> None:
+def _print(change: RiskChange, baseline: str, target: str, ignored: Sequence[str]) -> None:
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-    console.print(change.sentence(baseline, target), style="bold", markup=False)
+
+    def remedy(names: Sequence[str]) -> str:
+        return "pass " + " ".join(f"--ignore {shlex.quote(name)}" for name in (*ignored, *names))
+
+    console.print(change.sentence(baseline, target, remedy), style="bold", markup=False)
     console.print()
-    console.print(_causes(change))
-    console.print()
+    if change.verdict == "attributed":
+        console.print(_causes(change))
+        console.print()
     console.print(_risks(change))
     product = change.product
-    if product is not None:
+    if product is not None and change.verdict == "attributed":
         by = (
             "its frequency table"
             if change.conditional == "table"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from explain_core.drift import RiskChange
 from explain_sidecar.fold.alarm_words import figures, what
+from explain_sidecar.fold.attribution import ignoring
 from explain_sidecar.headline import drivers
 
 NAMES = {
@@ -117,7 +119,7 @@ def _risk(changes: list[dict[str, Any]]) -> str:
     change, message = max(
         found, key=lambda pair: (bool(pair[0].causes), abs(pair[0].change), pair[1]["offset"])
     )
-    words = change.sentence(_days(message["baseline"]), _days(message["target"]))
+    words = change.sentence(_days(message["baseline"]), _days(message["target"]), partial(ignoring, ()))
     return f" {words[0].upper()}{words[1:]}."
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -35,6 +39,23 @@ def window_content(
     }
 
 
+def ignoring(ignored: Sequence[str], names: Sequence[str]) -> str:
+    """How to leave these features out too, as a line of the settings' file."""
+    listed = ", ".join(
+        name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        for name in [*ignored, *names]
+    )
+    return f"set drift.ignore: [{listed}]"
+
+
+_PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[A-Za-z_][\w.]*", re.ASCII | re.IGNORECASE)
+"""Names that YAML takes for text without quotes."""
+
+
+def without_change(sentence: str) -> dict[str, Any]:
+    return {"sentence": sentence, "separation": None, "change": None}
+
+
 class Attribution:
     """DBShap as the settings ``drift`` ask for it; ``loss`` is that of the risk."""
 
@@ -66,7 +87,7 @@ class Attribution:
         names: tuple[str, str],
         number: int,
     ) -> dict[str, Any]:
-        """``sentence`` and ``change`` of the message.
+        """``sentence``, ``separation`` and ``change`` of the message.
 
         ``hypothesis`` are the models from before the first record of either, or one that never learns. ``number`` makes the draws.
         """
@@ -81,20 +102,21 @@ class Attribution:
                 prequential=(baseline.losses, target.losses),
                 max_cells=drift.max_cells,
                 max_samples=drift.max_samples,
+                ignore=drift.ignore,
                 bootstrap=drift.bootstrap,
                 seed=derive_seed(self._seed, number),
             )
         except ValueError as error:
-            return {"sentence": f"not computed: {error}", "change": None}
-        sentence = change.sentence(*names)
+            return without_change(f"not computed: {error}")
+        sentence = change.sentence(*names, remedy=partial(ignoring, drift.ignore))
         details = change.to_dict()
-        size = len(orjson.dumps(details))
+        content = {"sentence": sentence, "separation": details["separation"], "change": details}
+        size = len(orjson.dumps(content))
         if size > self._max_bytes:
-            return {
-                "sentence": f"{sentence}; the details take {size} bytes and are left out: raise emit.max_bytes",
-                "change": None,
-            }
-        return {"sentence": sentence, "change": details}
+            return without_change(
+                f"{sentence}; the details take {size} bytes and are left out: raise emit.max_bytes"
+            )
+        return content
 
     def _loads(self, packed: bytes) -> Any:
         """Packed by this process, or checked by it."""

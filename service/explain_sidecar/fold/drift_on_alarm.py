@@ -13,7 +13,7 @@ from explain_core.alarms.causes import OPEN
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, State, Unpack, check
-from explain_sidecar.fold.attribution import Attribution, window_content
+from explain_sidecar.fold.attribution import Attribution, window_content, without_change
 from explain_sidecar.fold.models import ModelData
 from explain_sidecar.fold.records import Sample
 from explain_sidecar.fold.rows import Rows
@@ -121,8 +121,9 @@ class Recent:
                 "baseline": _side(number, rows, others),
                 "target": _side(number + 1, rows, others),
                 "alarm": alarm,
-                "sentence": f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window",
-                "change": None,
+                **without_change(
+                    f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window"
+                ),
             }
         before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))
         names = f"the {len(before):,} records before offset {onset}", f"the {len(since):,} from there on"

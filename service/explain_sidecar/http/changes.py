@@ -24,7 +24,8 @@ _WORDS = {
 
 
 def shown_change(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A drift message: its sentence, its windows, and the steps from one risk to the other where it has them.
+    """A drift message: its sentence, its windows, and the steps from one risk to the other where it has them: none where the change
+    cannot be attributed.
 
     ``alarm`` is the id of the alarm that asked for it. ``cause`` is what changed most among what the data bear out: ``concept``, ``inputs``, ``model``, ``none``, or ``unknown`` where
     the change cannot be attributed.

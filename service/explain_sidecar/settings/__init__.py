@@ -169,6 +169,11 @@ class Settings(BaseSettings):
             if self.record.features is not None and feature not in self.record.features
         ]
         problems += [
+            (("drift", "ignore"), f"{feature!r} is not among record.features; take it out")
+            for feature in self.drift.ignore
+            if self.record.features is not None and feature not in self.record.features
+        ]
+        problems += [
             (
                 ("explainers", index, "by"),
                 f"{explainer.by!r} is not among record.features; add it there or choose another feature",

@@ -36,6 +36,10 @@ class DriftSettings(Section):
         default_factory=dict,
         description="Split by these groups of features; features in no group stand alone.",
     )
+    ignore: list[str] = Field(
+        default_factory=list,
+        description="Features that are no part of the inputs, such as a weekday, which tells windows apart whatever changes; the model still sees them.",
+    )
     bootstrap: int = Field(20, ge=2, description="Resamples for the intervals of single features.")
     max_cells: int = Field(100_000, ge=1, description="Largest number of cells for the exact computation.")
     max_samples: int = Field(
@@ -47,6 +51,15 @@ class DriftSettings(Section):
     @model_validator(mode="after")
     def _consistent(self) -> DriftSettings:
         problems = group_problems(self.groups)
+        problems += [
+            (("ignore",), f"{name!r} is there twice; take one out") for name in duplicates(self.ignore)
+        ]
+        problems += [
+            (("groups", group), f"{name!r} is in drift.ignore too; take it out of one of them")
+            for group, names in self.groups.items()
+            for name in names
+            if name in self.ignore
+        ]
         if self.on_alarm and not self.enabled:
             problems.append((("on_alarm",), "is true and drift.enabled is false; set that too"))
         if self.on_alarm and self.period is not None:

@@ -23,7 +23,7 @@ export function show(body, page) {
   const within = (from, to) => to >= range[0] && from <= range[1];
   const shownAlarms = alarms.filter((group) => within(group.onset / 1000, group.onset / 1000));
   const shownWindows = windows.filter((one) => within(one.target.first_timestamp / 1000, one.target.last_timestamp / 1000));
-  const open = found(page.selection.at) ?? shownWindows.find((one) => one.steps && one.cause !== "none") ?? shownWindows.find((one) => one.steps) ?? shownAlarms[0] ?? null;
+  const open = found(page.selection.at) ?? shownWindows.find((one) => one.steps?.length && one.cause !== "none") ?? shownWindows.find((one) => one.steps) ?? shownAlarms[0] ?? null;
   const press = (at) => {
     opening = true;
     page.choose({ at });
@@ -105,7 +105,9 @@ function windowDetails(one, heading = element("h3", { id: "opened-title" }, `Win
   ];
   if (!one.steps) return parts;
   const caption = `${lossName(one.loss)} of ${number(one.baseline.records)} records before, and of the ${number(one.target.records)} of this window`;
-  return [...parts, element("p", { class: "caption" }, caption), makeWaterfall(one), element("details", {}, element("summary", {}, "As a table"), waterfallTable(one))];
+  parts.push(element("p", { class: "caption" }, caption));
+  if (!one.steps.length) return parts; // not attributable
+  return [...parts, makeWaterfall(one), element("details", {}, element("summary", {}, "As a table"), waterfallTable(one))];
 }
 
 const sentenceOf = (one) => `${one.sentence.charAt(0).toUpperCase()}${one.sentence.slice(1)}.`;
