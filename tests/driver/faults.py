@@ -74,6 +74,19 @@ def late_end(driver: Driver) -> Fault:
     return fault
 
 
+def both(first: Kind, second: Kind) -> Kind:
+    """Two faults at the same call."""
+
+    def kind(driver: Driver) -> Fault:
+        def fault(client: Client) -> None:
+            first(driver)(client)
+            second(driver)(client)
+
+        return fault
+
+    return kind
+
+
 def delayed_end(calls: int) -> Kind:
     """The connection breaks in a commit, and librdkafka asks again; the first EndTxn arrives some calls later, and the worker is killed."""
 

@@ -10,6 +10,7 @@ from tests.driver.faults import PRODUCER, Kind
 
 RECORDS = 24
 FENCED = "duplicate instance id"
+LATE_AND_KILLED = faults.both(faults.late_end, faults.kill)
 
 
 def began(two: bool = False) -> Driver:
@@ -52,6 +53,8 @@ def calls(two: bool) -> list[str]:
         pytest.param(faults.refuse_message, ("produce",), False, (), id="a message is not delivered"),
         pytest.param(faults.forget_offset, ("produce",), False, (), id="an offset is not known"),
         pytest.param(faults.another_joins, (), False, (), id="another joins"),
+        pytest.param(LATE_AND_KILLED, (), False, (), id="a late end, and killed"),
+        pytest.param(LATE_AND_KILLED, (), True, (), id="a late end, and killed beside another"),
         pytest.param(faults.another_leaves, (), True, (), id="another leaves"),
         pytest.param(faults.transaction_expires, (), False, (FENCED,), id="the transaction expires"),
         pytest.param(faults.another_takes_over, (), True, (FENCED,), id="another takes over"),

@@ -18,6 +18,7 @@ def replayed(state, published, **recovery):
     chosen = settings(recovery=recovery)
     partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 6), published.partition)
     partition.phase, partition.state = "replaying", state
+    partition.location = Location(Ends(0, 1), 0, {})
     partition._target = Target(published.next_offset, pointer.fold_digest, pointer.chains)
     partition._after_replay(state.next_offset)
     return partition

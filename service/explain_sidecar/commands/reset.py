@@ -14,7 +14,7 @@ from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.kafka.checkpoints import Location, Pointer, Undecided, point, to_records
 from explain_sidecar.kafka.clients import ErrorLog, admin_client, reading_consumer
 from explain_sidecar.kafka.errors import Aborted, Fenced
-from explain_sidecar.kafka.past import Past, Published
+from explain_sidecar.kafka.past import Past, Seen
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.settings import Settings
@@ -25,7 +25,8 @@ from explain_sidecar.wire.registry import json_reader, registry_of
 JOIN_SECONDS = 20.0
 """A broker waits 3 s for other members before it admits the first one to an empty group."""
 
-DECIDE_SECONDS = 10.0
+DECIDE_SECONDS = 25.0
+"""Kafka ends the transaction of a worker that is gone within 20 s."""
 
 
 def reset(settings: Settings, *, partition: int, yes: bool = False, start: str = "committed") -> None:
@@ -57,15 +58,15 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         low, high = reader.get_watermark_offsets(where, timeout=10)
         committed = group.committed([where], timeout=10)[0]
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
-        snapshot, published, unreadable = _look(past, keys)
-        epochs = [known.epoch for known in (pointer, published) if known] + (
-            [snapshot[0].epoch] if snapshot else []
-        )
+        snapshot, visible, unreadable = _look(past, keys)
+        known = [pointer, *visible.values(), snapshot[0] if snapshot else None]
+        epochs = [found.epoch for found in known if found is not None]
         if not epochs and committed.offset < 0 and unreadable is None:
             raise UserError(
                 f"partition {partition} of {records.name!r} has no state of {settings.app_id!r}; there is nothing to reset"
             )
-        ended = max(committed.offset, published.offset if published else 0)
+        newest = [seen.offset + 1 for seen in visible.values() if seen.epoch == max(epochs)]
+        ended = max([committed.offset, 0, *newest])
         first = {"earliest": low, "latest": high, "committed": min(max(ended, low), high)}[start]
         epoch = max(epochs, default=-1) + 1
         manifest = snapshot[1] if snapshot else None
@@ -116,19 +117,19 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
 
 def _look(
     past: Past, keys: Keys
-) -> tuple[tuple[Pointer, Manifest] | None, Published | None, SnapshotError | None]:
-    """The newest usable snapshot, what was published, and the error of the newest manifest if it is not usable.
+) -> tuple[tuple[Pointer, Manifest] | None, dict[str, Seen], SnapshotError | None]:
+    """The newest usable snapshot, the last message that readers see of each output, and the error of the newest manifest if it is not usable.
 
     Raises ``Undecided`` where an open transaction hides it for too long.
     """
     deadline = time.monotonic() + DECIDE_SECONDS
     while True:
         try:
-            published = past.last_published()
+            visible = past.visible()
             try:
-                return past.find_snapshot(keys), published, None
+                return past.find_snapshot(keys), visible, None
             except SnapshotError as error:
-                return past.find_snapshot(keys, strict=False), published, error
+                return past.find_snapshot(keys, strict=False), visible, error
         except Undecided:
             if time.monotonic() > deadline:
                 raise

@@ -112,15 +112,22 @@ def to_records(snapshot: Snapshot, chunks_before: int, keys: Keys) -> list[Keyed
 
 
 class Undecided(UserError):
-    """An open transaction of another program hides the messages after it from a reader of committed ones."""
+    """An open transaction hides the messages after it from a reader of committed ones."""
 
 
-def undecided(where: TopicPartition, offset: int) -> Undecided:
+def undecided(where: TopicPartition, offset: int, own: bool = False) -> Undecided:
     """The message for a transaction that has been open since an offset and hides the messages after it."""
+    whose, ends = (
+        ("the transaction of a worker that is gone", "within 20 s")
+        if own
+        else (
+            "another program's transaction",
+            "after that program's transaction.timeout.ms, which the brokers bound by transaction.max.timeout.ms (15 minutes)",
+        )
+    )
     return Undecided(
-        f"{where.topic} partition {where.partition}: another program's transaction is open since offset {offset} and hides what comes after "
-        "it; Kafka ends it after that program's transaction.timeout.ms, which the brokers bound by transaction.max.timeout.ms (15 minutes). "
-        f"Whose it is: kafka-transactions.sh describe-producers --topic {where.topic} --partition {where.partition}"
+        f"{where.topic} partition {where.partition}: {whose} is open since offset {offset} and hides what comes after it; Kafka ends it "
+        f"{ends}. Whose it is: kafka-transactions.sh describe-producers --topic {where.topic} --partition {where.partition}"
     )
 
 

@@ -42,6 +42,9 @@ class OwnedPartition:
         self._cluster = cluster
         self._recovery = Recovery(cluster, partition)
         self._target: Target | None = None
+        self._proved = False
+        self._withheld: list[Output] = []
+        """What a replay gives and readers do not see: published once it has reached its end."""
         self._taken: Manifest | None = None
         self._topic = cluster.settings.topics.records
         self.partition = partition
@@ -92,7 +95,7 @@ class OwnedPartition:
         """Offsets between the state and the end of its replay."""
         if self._target is None or self.state is None:
             return 0
-        return max(0, self._target.offset - self.state.next_offset)
+        return max(0, self._target.end - self.state.next_offset)
 
     def reached(self, offset: int) -> bool:
         """Whether everything before an offset has been folded and is no replay."""
@@ -124,27 +127,45 @@ class OwnedPartition:
         return [TopicPartition(self._topic, self.partition)] if self.consuming else []
 
     def fold(self, record: InputRecord) -> list[Output]:
-        """Fold a record of the input; returns what it publishes, nothing while replaying.
+        """Fold a record of the input; returns what is to be published now.
 
         Raises ``Held`` where the record waits for its model: nothing has happened, and the partition is to ``consume`` again once it is
         ``found``.
         """
-        state = self.state
+        state, target = self.state, self._target
         assert state is not None
         if record.offset < state.next_offset:
             return []
         started = self._clock.monotonic()
         # What a replay does not find in its snapshot was not there: the commit would have stored a snapshot with it.
-        if self.phase == "running":
+        if target is None or record.offset >= target.offset:
             outputs = state.supplied(record, self._cluster.schema, self._model)
         else:
             outputs = state.supplied(record, lambda key: None, lambda name, unfit: None)
         self.fold_seconds += self._clock.monotonic() - started
-        if self.phase == "running":
+        if target is None:
             return outputs
         reach("replay")
+        self._withheld += [output for output in outputs if not self._is_visible(output, target)]
         self._after_replay(state.next_offset)
-        return []
+        if self.phase == "replaying":
+            return []
+        outputs, self._withheld = self._withheld, []
+        return outputs
+
+    def _is_visible(self, output: Output, target: Target) -> bool:
+        """Whether readers see a message already; one that they do not see was sent in a transaction that was committed in part."""
+        state, seen = self.state, target.visible.get(output.destination)
+        assert state is not None
+        if seen is None or state.chains[output.destination].seq <= seen.seq:
+            return seen is not None
+        here = self._recovery.past.message(output.destination, output.value, output.headers)
+        assert here is not None
+        if here.seq > seen.seq:
+            return False
+        if self._proved and here.seq == seen.seq and here.digest != seen.digest:
+            self._diverged(Target(state.next_offset, chains={output.destination: seen.link}), state)
+        return True
 
     def _model(self, name: str, unfit: Unfit) -> Artefact | None:
         found = self._cluster.model(name, unfit)
@@ -179,27 +200,40 @@ class OwnedPartition:
         self.stored, self.stored_at = found.stored, found.stored_at
         self._stored_learnt = found.state.learnt
         self.snapshot_at = self._clock.monotonic()
-        if self._target is None:
-            self._run()
-        else:
-            self.phase = "replaying"
-            self._after_replay(found.state.next_offset)
+        self.phase = "replaying"
+        self._after_replay(found.state.next_offset)
 
     def _after_replay(self, position: int) -> None:
         """Go on to running where the replay has reached its end, once it is proved to be the state that published."""
         target, state = self._target, self.state
         assert target is not None and state is not None
-        if position < target.offset:
+        if position >= target.offset and not self._proved:
+            self._proved = True
+            if target.differences(state):
+                self._diverged(target, state)
+            elif self.location is not None:
+                self.committed_offset = target.offset
+        if position < target.end:
             return
-        if target.differences(state):
-            self._diverged(target, state)
-        else:
-            self.committed_offset = target.offset
+        missed = {name: seen for name, seen in target.visible.items() if state.chains[name].seq <= seen.seq}
+        if missed:
+            self._diverged(
+                Target(target.end, chains={name: seen.link for name, seen in missed.items()}), state
+            )
+        elif target.end > target.offset:
+            log.warning(
+                "readers see messages of the records %d to %d, which no committed offset covers: their transaction was committed in part; "
+                "the replay has given the same messages, and it goes on after them",
+                target.offset,
+                target.end - 1,
+                extra={"partition": self.partition, "offset": target.end},
+            )
         self._target = None
         self._run()
 
     def _diverged(self, target: Target, state: PartitionState) -> None:
         self._recovery.accept(target, state)
+        self._withheld.clear()  # of the chains that were accepted everything counts as published
         self.location = None  # a new snapshot, with the accepted chains in it, before anything else
 
     def _run(self) -> None:

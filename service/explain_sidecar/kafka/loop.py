@@ -138,7 +138,7 @@ class Worker(Member[OwnedPartition]):
             self._consumer.incremental_unassign([TopicPartition(self._topic.name, owned.partition)])
             return
         self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
-        if running:
+        if running or outputs:
             wrapped = [self._envelope.wrap(owned.partition, output) for output in outputs]
             if self._spans is not None:
                 self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)

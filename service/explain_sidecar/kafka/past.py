@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,6 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from explain_sidecar.errors import SnapshotError
 from explain_sidecar.fold.messages import letter_headers
+from explain_sidecar.formats.errors import Headers
 from explain_sidecar.kafka.checkpoints import (
     MANIFEST,
     Pointer,
@@ -45,31 +45,25 @@ Read = Callable[[bytes], bytes]
 """Decodes one of the sidecar's messages, framed or not, to JSON: see ``explain_sidecar.wire.registry.json_reader``."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """What consumers have seen last: epoch, the input offset after it, and the chains of the output topics."""
+class Seen(NamedTuple):
+    """A message of the sidecar on an output topic that readers see: its place in the chain, and the offset of the record that caused it."""
 
     epoch: int
+    seq: int
     offset: int
-    chains: dict[str, tuple[int, str]]
-    newest: str
-    """What the newest message is, in words."""
+    digest: str
 
-
-class _Last(NamedTuple):
-    """The sidecar's last message on an output topic: epoch and offset of its record, and the chain after it."""
-
-    epoch: int
-    offset: int
-    name: str
-    chain: tuple[int, str]
+    @property
+    def link(self) -> tuple[int, str]:
+        """The chain after it, as a pointer has it: how many messages, and the digest of the last."""
+        return self.seq + 1, self.digest
 
 
 class Past:
     """What a partition's output topics and its checkpoints hold of this sidecar; messages of others are passed over.
 
-    Each search reads to the end. It raises ``Undecided`` while another program's open transaction hides what was there
-    when this object looked first. ``uncommitted`` makes the reader that tells whose that transaction is.
+    Each search reads to the end. It raises ``Undecided`` while an open transaction hides what was there when this object looked first.
+    One of a worker of ours that is gone may still be committed. ``uncommitted`` makes the reader that tells whose it is.
     """
 
     def __init__(
@@ -88,26 +82,22 @@ class Past:
         self._prefix = f"{settings.app_id}/"
         self._seen: dict[str, int] = {}
 
-    def last_published(self, since: Mapping[str, int] | None = None) -> Published | None:
-        """None where nothing of this sidecar is on the output topics.
+    def visible(self, pointer: Pointer | None = None) -> dict[str, Seen]:
+        """The last message of this sidecar on each output topic that has one, where it is not of an earlier epoch than the pointer's.
 
-        ``since``: offsets on those topics from which on to look; without one the search goes back to the beginning.
+        The search goes back to where the topics ended before the pointer's snapshot, or without one to the beginning. What retention
+        has deleted since then counts as seen.
         """
-        known = since or {}
-        found = []
+        known, found = pointer.ends if pointer else {}, {}
         for name in self._settings.outputs:
-            last = self._last(name, partial(self._ours, name), known.get(name, 0))
-            if last is not None:
-                found.append(last)
-        if not found:
-            return None
-        newest = max(found)
-        return Published(
-            newest.epoch,
-            newest.offset + 1,
-            {message.name: message.chain for message in found if message.epoch == newest.epoch},
-            f"the {MESSAGES[newest.name]} of offset {newest.offset} of epoch {newest.epoch}",
-        )
+            since = known.get(name, 0)
+            seen = self._last(name, partial(self._ours, name), since)
+            if seen is not None and (pointer is None or seen.epoch >= pointer.epoch):
+                found[name] = seen
+            elif pointer is not None and name in pointer.chains and self._bounds(name)[0] > since:
+                seq, digest = pointer.chains[name]
+                found[name] = Seen(pointer.epoch, seq - 1, -1, digest)
+        return found
 
     def newest_manifest(self, since: int, keys: Keys) -> Manifest | None:
         """The newest manifest that is whole and signed, from an offset of the checkpoints topic on."""
@@ -125,8 +115,7 @@ class Past:
         Raises ``SnapshotError`` if the newest manifest cannot be read or its signature is not valid. If not ``strict``, the search
         passes over such manifests.
         """
-        topic = self._settings.topics.checkpoints
-        low, _ = self._reader.get_watermark_offsets(TopicPartition(topic, self._partition), timeout=10)
+        low, _ = self._bounds("checkpoints")
         first: dict[str, int] = {}
         found = problem = None
         for message in self._committed("checkpoints", low):
@@ -157,17 +146,16 @@ class Past:
 
     def ends(self) -> dict[str, int]:
         """The end offset of each output topic; any later message of the sidecar has a higher offset."""
-        return {
-            name: self._reader.get_watermark_offsets(
-                TopicPartition(getattr(self._settings.topics, name), self._partition), timeout=READ_SECONDS
-            )[1]
-            for name in self._settings.outputs
-        }
+        return {name: self._bounds(name, READ_SECONDS)[1] for name in self._settings.outputs}
+
+    def _bounds(self, name: str, seconds: float = 10.0) -> tuple[int, int]:
+        """The first offset of a topic, and the one after the last committed message."""
+        where = TopicPartition(getattr(self._settings.topics, name), self._partition)
+        return self._reader.get_watermark_offsets(where, timeout=seconds)
 
     def _last(self, name: str, ours: Callable[[Message], T | None], since: int) -> T | None:
         """What ``ours`` makes of the last committed message that it knows, found by walking back from the end."""
-        where = TopicPartition(getattr(self._settings.topics, name), self._partition)
-        low, end = self._reader.get_watermark_offsets(where, timeout=10)
+        low, end = self._bounds(name)
         # A topic that was created again may end before that offset.
         bottom = max(low, since) if since <= end else low
         step, start, stop = FIRST_STEP, max(bottom, end - FIRST_STEP), None
@@ -197,17 +185,14 @@ class Past:
                         offset_of(message),
                         self._reader.get_watermark_offsets(where, cached=True),
                     )
-                    if stable < self._seen.setdefault(name, high) and not self._own(name, stable):
-                        raise undecided(where, stable)
+                    if stable < self._seen.setdefault(name, high):
+                        raise undecided(where, stable, self._own(name, stable))
                     return
         finally:
             self._reader.unassign()
 
     def _own(self, name: str, offset: int) -> bool:
-        """Whether the open transaction that begins at an offset is of a worker of ours that is gone.
-
-        It hides nothing of ours: a partition has one worker at a time, and what came before the transaction is visible.
-        """
+        """Whether the open transaction that begins at an offset is of a worker of ours that is gone."""
         consumer = self._uncommitted()
         consumer.assign([TopicPartition(getattr(self._settings.topics, name), self._partition, offset)])
         for message in read(consumer, READ_SECONDS, count=1):
@@ -226,22 +211,24 @@ class Past:
     def _is_manifest(self, message: Message) -> bool:
         return self._key(message)[1] == MANIFEST and message.value() is not None
 
-    def _ours(self, name: str, message: Message) -> _Last | None:
+    def _ours(self, name: str, message: Message) -> Seen | None:
+        return self.message(name, message.value(), read_headers(message).headers)
+
+    def message(self, name: str, value: bytes | None, headers: Headers) -> Seen | None:
+        """What a message of an output topic says of itself; None for one of another program."""
         try:
             if name == "dead_letters":
-                headers = letter_headers(read_headers(message).headers)
-                mine = headers["app_id"], headers["errors.topic"]
-                chain = int(headers["seq"]) + 1, headers["digest"]
-                last = _Last(int(headers["epoch"]), int(headers["errors.offset"]), name, chain)
+                said: dict[str, Any] = letter_headers(headers)
+                mine = said["app_id"], said["errors.topic"]
+                offset = said["errors.offset"]
             else:
-                body: dict[str, Any] = orjson.loads(self._read(message.value() or b""))
-                mine = body["app_id"], body["topic"]
-                last = _Last(
-                    int(body["epoch"]), int(body["offset"]), name, (int(body["seq"]) + 1, str(body["digest"]))
-                )
+                said = orjson.loads(self._read(value or b""))
+                mine = said["app_id"], said["topic"]
+                offset = said["offset"]
+            seen = Seen(int(said["epoch"]), int(said["seq"]), int(offset), str(said["digest"]))
         except (KeyError, TypeError, ValueError):  # a message of another program
             return None
-        return last if mine == (self._settings.app_id, self._settings.topics.records) else None
+        return seen if mine == (self._settings.app_id, self._settings.topics.records) else None
 
 
 def _verified(message: Message, keys: Keys) -> Manifest:

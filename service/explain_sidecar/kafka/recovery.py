@@ -9,7 +9,7 @@ import gc
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -22,7 +22,7 @@ from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
 from explain_sidecar.kafka.checkpoints import Location, Pointer, SnapshotReader, Undecided
 from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
-from explain_sidecar.kafka.past import Past, Read
+from explain_sidecar.kafka.past import MESSAGES, Past, Read, Seen
 from explain_sidecar.kafka.reading import Superseded
 from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.kafka.totals import Phase
@@ -56,15 +56,22 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a silent replay ends, and what must be true there.
+    """What must be true of a replay at the committed offset, and what readers see of its outputs.
 
-    ``fold_digest`` and ``chains`` are those of the committed offset's metadata; where the group expired there is no fold digest,
-    and the chains are those of the last published messages.
+    ``fold_digest`` and ``chains`` are those of the committed offset's metadata; without them there is nothing to compare there.
+    ``visible``: the last message that readers see of each output. It can be of a record beyond that offset: a transaction may have been
+    committed in part.
     """
 
     offset: int
-    fold_digest: str | None
-    chains: dict[str, tuple[int, str]]
+    fold_digest: str | None = None
+    chains: dict[str, tuple[int, str]] = field(default_factory=dict)
+    visible: dict[str, Seen] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """Where the replay ends: what was visible before is to be reproduced."""
+        return max([self.offset, *(seen.offset + 1 for seen in self.visible.values())])
 
     def differences(self, state: PartitionState) -> list[str]:
         """Each digest of a replayed state that is not the committed one. The fold digest is blind to the explanations, the chains are not."""
@@ -78,17 +85,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Recovered:
-    """A state to go on with, and the snapshot that it is from, if any.
+    """A state to go on with once it has been replayed to its target, and the snapshot that it is from, if any.
 
-    ``location``: where that snapshot is, if it is one of this state. ``target``: where a silent replay ends; without one there is nothing
-    to replay.
+    ``location``: where that snapshot is, if it is one of this state.
     """
 
     state: PartitionState
+    target: Target
     stored: Manifest | None = None
     stored_at: float = 0.0
     location: Location | None = None
-    target: Target | None = None
 
 
 class Recovery:
@@ -103,6 +109,7 @@ class Recovery:
         self._reader: SnapshotReader | None = None
         self._pointer: Pointer | None = None
         self._target: Target | None = None
+        self._newest: Manifest | None = None
         self._retry_until: float | None = None
         self._behind_until: float | None = None
         self._delay = ""
@@ -129,8 +136,9 @@ class Recovery:
             if committed.offset < 0:
                 return self._without_offset(low, high)
             pointer = self._pointer_of(committed)
-            if pointer.next_offset <= committed.offset and self._behind(pointer, committed.offset):
-                return None
+            visible = self.past.visible(pointer)
+            target = Target(committed.offset, pointer.fold_digest, pointer.chains, visible)
+            self._newest = self.past.newest_manifest(pointer.manifest + 1, self._cluster.keys)
         except KafkaException as error:
             self._delayed(error.args[0].str())
             self._refresh()
@@ -139,8 +147,8 @@ class Recovery:
             self._delayed(str(error))
             self._clock.sleep(SLICE_SECONDS / 2)  # it may take minutes, which other partitions need
             return None
-        self._check_log(pointer, committed.offset, low, high)
-        self._start_restore(pointer, Target(committed.offset, pointer.fold_digest, pointer.chains))
+        self._check_log(pointer, target, low, high)
+        self._start_restore(pointer, target)
         return None
 
     def _pointer_of(self, committed: TopicPartition) -> Pointer:
@@ -160,28 +168,32 @@ class Recovery:
         except KafkaException as error:
             log.debug("metadata: %s", error.args[0].str(), extra=self._extra)
 
-    def _behind(self, pointer: Pointer, committed: int) -> bool:
-        """Whether something of ours is newer than the committed offset; they are of one transaction, so that Kafka has lost it.
+    def _found(self, found: Recovered) -> Recovered | None:
+        """What was found, with what is visible of its own epoch; None where an epoch after it has begun, so that Kafka has lost offsets.
 
         A coordinator whose broker was killed may answer before it has loaded all that was committed: it is asked again.
         """
-        here = pointer.epoch, committed
-        published = self.past.last_published(pointer.ends)
-        manifest = self.past.newest_manifest(pointer.manifest + 1, self._cluster.keys)
-        if published is not None and (published.epoch, published.offset) > here:
-            newer = published.newest
-        elif manifest is not None and (manifest.epoch, manifest.next_offset) > here:
-            newer = f"the snapshot at offset {manifest.next_offset} of epoch {manifest.epoch}"
-        else:
-            return False
-        text = f"{self._who}: the committed offset {committed} of epoch {pointer.epoch} is behind {newer}"
+        epoch, target = found.state.epoch, found.target
+        newer = [
+            f"the {MESSAGES[name]} of offset {seen.offset} of epoch {seen.epoch}"
+            for name, seen in target.visible.items()
+            if seen.epoch > epoch
+        ]
+        if self._newest is not None and self._newest.epoch > epoch:
+            newer.append(f"the snapshot at offset {self._newest.next_offset} of epoch {self._newest.epoch}")
+        if not newer:
+            own = {name: seen for name, seen in target.visible.items() if seen.epoch == epoch}
+            return replace(found, target=replace(target, visible=own))
+        text = f"{self._who}: the committed offset {target.offset} of epoch {epoch} is behind {newer[0]}"
         self._behind_until = self._behind_until or self._clock.monotonic() + BEHIND_SECONDS
         if self._clock.monotonic() > self._behind_until:
             raise RecoveryError(
                 f"{text}: the group's offsets were moved back, or lost; going on would double what was published. {self._remedy()}"
             )
         self._delayed(f"{text}; Kafka may not have loaded the group's offsets yet")
-        return True
+        self._clock.sleep(SLICE_SECONDS / 2)
+        self.phase = "waiting"
+        return None
 
     def _delayed(self, reason: str) -> None:
         """Kafka cannot answer yet; the next slice retries."""
@@ -189,7 +201,8 @@ class Recovery:
             self._delay = reason
             log.info("waiting: %s", reason, extra=self._extra)
 
-    def _check_log(self, pointer: Pointer, committed: int, low: int, high: int) -> None:
+    def _check_log(self, pointer: Pointer, target: Target, low: int, high: int) -> None:
+        committed = target.offset
         if pointer.topic_id != self._cluster.topic_id:
             raise RecoveryError(
                 f"{self._who}: the topic was deleted and created again (its id was {pointer.topic_id} and is {self._cluster.topic_id}); "
@@ -200,14 +213,17 @@ class Recovery:
                 f"{self._who}: the snapshot is at offset {pointer.next_offset}, beyond the committed offset {committed}; "
                 f"the offset was moved back. {self._remedy()}"
             )
-        if committed > high:
+        if target.end > high:
+            what = (
+                "committed offset" if target.end == committed else "offset after the last published message"
+            )
             raise RecoveryError(
-                f"{self._who}: the committed offset {committed} is beyond the end of the log {high}; records were lost. {self._remedy()}"
+                f"{self._who}: the {what} {target.end} is beyond the end of the log {high}; records were lost. {self._remedy()}"
             )
         if low > pointer.next_offset:
             lost = (
-                f"records {pointer.next_offset} to {min(low, committed) - 1}, which a replay needs,"
-                if low > pointer.next_offset and pointer.next_offset < committed
+                f"records {pointer.next_offset} to {min(low, target.end) - 1}, which a replay needs,"
+                if pointer.next_offset < target.end
                 else f"records {committed} to {low - 1}, which were never folded,"
             )
             raise RecoveryError(
@@ -222,25 +238,14 @@ class Recovery:
 
     def _without_offset(self, low: int, high: int) -> Recovered | None:
         """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
-        cluster, settings = self._cluster, self._cluster.settings
-        published = self.past.last_published()
-        found = self.past.find_snapshot(cluster.keys)
-        if found is None and published is None:
-            return Recovered(begin(settings, self.partition, start=low))
+        found = self.past.find_snapshot(self._cluster.keys)
         if found is None:
-            raise RecoveryError(
-                f"{self._who}: there is no committed offset and no snapshot, yet explanations of {settings.app_id!r} are there up to offset "
-                f"{published.offset if published else 0}; going on would double them. {self._remedy()}"
-            )
-        pointer, _ = found
-        if pointer.topic_id != cluster.topic_id:
-            self._check_log(pointer, pointer.next_offset, low, high)
-        target = (
-            Target(published.offset, None, published.chains)
-            if published and published.offset > pointer.next_offset
-            else Target(pointer.next_offset, None, {})
-        )
-        self._check_log(pointer, target.offset, low, high)
+            self._newest = None
+            state = begin(self._cluster.settings, self.partition, start=low)
+            return self._found(Recovered(state, Target(low, visible=self.past.visible())))
+        pointer, self._newest = found
+        target = Target(pointer.next_offset, visible=self.past.visible(pointer))
+        self._check_log(pointer, target, low, high)
         log.warning(
             "no committed offset: recovering from the snapshot and the last published message",
             extra=self._extra,
@@ -319,15 +324,15 @@ class Recovery:
         log.info(
             "restored a snapshot of %d bytes; %d offsets to replay",
             snapshot.size,
-            target.offset - state.next_offset,
+            target.end - state.next_offset,
             extra={"partition": self.partition, "offset": state.next_offset},
         )
         location = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
-        return Recovered(state, manifest, stored_at, location, target)
+        return self._found(Recovered(state, target, manifest, stored_at, location))
 
     def _settings_changed(
         self, manifest: Manifest, stored_at: float, target: Target, difference: str
-    ) -> Recovered:
+    ) -> Recovered | None:
         settings = self._cluster.settings
         if settings.checkpoint.on_mismatch != "reset":
             raise RecoveryError(
@@ -343,7 +348,8 @@ class Recovery:
         )
         state = begin(settings, self.partition, epoch=manifest.epoch + 1, start=target.offset)
         state.notices.append(f"settings changed: epoch {manifest.epoch + 1} begins at offset {target.offset}")
-        return Recovered(state, manifest, stored_at)
+        fresh = Target(target.offset, visible=target.visible)
+        return self._found(Recovered(state, fresh, manifest, stored_at))
 
     def accept(self, target: Target, state: PartitionState) -> None:
         """Accept the published digests for a state that differs from the one that published them, if an operator has allowed
