@@ -26,7 +26,7 @@ from experiments.data import agrawal
 from explain_core.losses import EPSILON
 from explain_core.progress import track
 from explain_core.random import derive_seed
-from explain_core.smoothing import Smoother, half_width
+from explain_core.smoothing import BLOCK, Smoother
 
 Array = np.ndarray[Any, Any]
 
@@ -208,16 +208,13 @@ def increments(
         reservoir[every, slots.below(SIZE)] = index
 
 
-def smoother_of(game: Game, name: str, alpha: float, streams: int) -> Smoother:
-    mean_of = game.m if name == "ipfi" else 1
-    return Smoother((streams, len(game.features)), alpha, memory=SIZE, draws=mean_of)
-
-
 def simulate(game: Game, name: str, alpha: float, n: int, seeds: Sequence[int], progress: bool) -> Smoother:
     """The estimator on one stream per seed, with that seed: its smoother after n explained records, S × d."""
-    smoother = smoother_of(game, name, alpha, len(seeds))
-    for delta in increments(game, name, alpha, n, seeds, progress):
+    smoother = Smoother((len(seeds), len(game.features)), alpha)
+    for t, delta in enumerate(increments(game, name, alpha, n, seeds, progress), start=1):
         smoother.update(delta)
+        if t % BLOCK == 0:
+            smoother.end_block()
     return smoother
 
 
@@ -258,7 +255,8 @@ def main(quick: bool, streams: int, draws: int, games: tuple[str, ...], alphas: 
             mean, sigma = truth(game, name, draws, True)
             for alpha in alphas:
                 smoother = simulate(game, name, alpha, round(8 / alpha), seeds, True)
-                inside = np.abs(smoother.value - mean) <= half_width("normal", 0.95) * smoother.std
+                low, high = smoother.band(0.95)
+                inside = (low <= mean) & (mean <= high)
                 varies = sigma > 0.0
                 found = inside.mean(axis=0)[varies]
                 met = bool(game.low <= found.min() and found.max() <= game.high)

@@ -21,18 +21,20 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Report
 
-from experiments.settled import WIDTH, follow
-from experiments.settled_games import Game
+from experiments.bands import ALPHA, follow
+from experiments.games import BETA, GAMES, Array, Game, run
 from explain_client import Explanation
 from explain_client.examples.alert_on_change import leader
 from explain_client.messages import Importance
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.choice import learner_of
+from explain_core.losses import get
 from explain_core.models import wrap
+from explain_core.models.empty import Performance
+from explain_core.periods import Periods
 from explain_core.progress import track
-from explain_sidecar.headline import detectable, drivers, moved
+from explain_sidecar.headline import detectable, moved
 
-ALPHA = 0.001
 EMIT = 500
 """Records between explanations: every fifth block."""
 FEATURES = "abcde"
@@ -41,21 +43,20 @@ FEATURES = "abcde"
 class Equal(Game):
     """y = a + b + c and noise."""
 
-    def __init__(self, streams: int, n: int, seed: int) -> None:
-        super().__init__(streams, n, seed)
-        self.weights = np.ones(self.features)
+    def weights(self, x: Array, noise: Array) -> tuple[Array, Array]:
+        same = np.ones((1, 1, 3))
+        return same, same
 
 
 class Growing(Game):
     """The importance of b grows by a share of it after half of the records: 1 to 1.21 in units of the first."""
 
-    def __init__(self, streams: int, n: int, seed: int, growth: float) -> None:
-        super().__init__(streams, n, seed)
-        self._growth = growth
+    growth = 0.0
 
-    def begin(self, t: int) -> None:
-        if t == self.n // 2:
-            self.weights = self.weights * np.sqrt([1.0, 1.0 + self._growth, 1.0])
+    def weights(self, x: Array, noise: Array) -> tuple[Array, Array]:
+        grown = BETA * np.sqrt([1.0, 1.0 + self.growth, 1.0])
+        w = np.where((self.t >= self.n // 2)[:, None], grown, BETA)[None]
+        return w, w
 
 
 def labels_at_random(streams: int, n: int) -> tuple[int, int, int]:
@@ -68,41 +69,46 @@ def labels_at_random(streams: int, n: int) -> tuple[int, int, int]:
         made = linear_model.LogisticRegression()
         model = learner_of(made, "classification") or wrap(made, "classification")
         pfi = IncrementalPFI(model, alpha=ALPHA, features=list(FEATURES), seed=seed)
-        named, settled = [], False
+        performance, periods, named = Performance([get("cross_entropy")], ALPHA), Periods(["1000"]), []
         for t, row in enumerate(rng.normal(size=(n, len(FEATURES) + 1)).tolist(), start=1):
             x, y = dict(zip(FEATURES, row, strict=False)), row[-1] > 0.0
-            pfi.explain_one(x, y)
+            prediction = model.predict(x)
+            pfi.explain_one(x, y, prediction)
+            performance.update(y, prediction)
             model.learn(x, y)
+            for name, of in (("ipfi", pfi), ("", performance)):
+                if of.closed is not None:
+                    periods.add(name, of.closed)
+                    of.closed = None
             if t % EMIT == 0:
-                cells = pfi.explanation.importance()
-                named.append(bool(drivers(cells)))
-                settled = settled or any(cell.settled for cell in cells.values())
-        last, ever, shown = last + named[-1], ever + any(named), shown + settled
+                driven = periods.driven("ipfi", FEATURES, 0, "", 0)
+                named.append(bool(driven and driven.drivers))
+                periods.close(t, t, 0)
+        shown += int(np.isfinite(pfi.explanation.low).all())
+        last, ever = last + named[-1], ever + any(named)
     return last, ever, shown
+
+
+def play(game: type[Game], streams: int, n: int, title: str) -> list[tuple[int, Array, Array, Array, Array]]:
+    """Records, values, standard errors, lows and highs at the end of each block."""
+    GAMES[title] = game
+    return [
+        (t, smoother.value.copy(), smoother.std, *smoother.band(0.95))
+        for t, smoother, _, _ in follow(run(title, streams, n), ALPHA, title)
+    ]
 
 
 def equal_features(streams: int, n: int) -> tuple[int, int]:
     """Streams in which a leader was named at any look, and how often one looked."""
     named: np.ndarray[Any, Any] = np.zeros(streams, dtype=bool)
     look = 0
-    for t, smoother, steadiness in follow(Equal(streams, n, 0), ALPHA, "equal features", True):
+    for t, value, std, low, high in play(Equal, streams, n, "equal features"):
         if t % round(2 / ALPHA):
             continue
         look += 1
-        value, std = smoother.value, smoother.std
-        half = std * steadiness.widths(smoother, WIDTH)
         for stream in range(streams):
             cells = {
-                name: Importance(
-                    float(value[stream, j]),
-                    float(std[stream, j]),
-                    *(
-                        (float(value[stream, j] - width), float(value[stream, j] + width))
-                        if np.isfinite(width := half[stream, j])
-                        else (None, None)
-                    ),
-                    bool(np.isfinite(half[stream, j])),
-                )
+                name: Importance(*(float(of[stream, j]) for of in (value, std, low, high)), None)
                 for j, name in enumerate("abc")
             }
             leading = leader(cast(Explanation, SimpleNamespace(importance=lambda cells=cells: cells)), look)
@@ -114,23 +120,21 @@ def growing(growth: float, streams: int, n: int) -> tuple[int, int, float]:
     """Streams in which a headline ever said that b moved, those in which one said it of another feature, and the change of b
     that would have been said at the end, relative to its importance: the median.
     """
-    game = Growing(streams, n, 0, growth)
-    values, halves = [], []
-    for t, smoother, steadiness in follow(game, ALPHA, f"+{growth:.0%}", True):
-        if t % EMIT == 0:
-            values.append(smoother.value.copy())
-            halves.append(smoother.std * steadiness.widths(smoother, WIDTH))
-    V, H = np.array(values), np.array(halves, dtype=object)  # looks × streams × features
+    game = type("Growing", (Growing,), {"growth": growth})
+    found = [look for look in play(game, streams, n, f"+{growth:.0%}") if look[0] % EMIT == 0]
+    V = np.array([value for _, value, _, _, _ in found])  # looks × streams × features
+    halves = np.array([(high - low) / 2.0 for _, _, _, low, high in found])
+    H = halves.astype(object)
     H[np.isnan(halves)] = None
     right = wrong = 0
     for stream in range(streams):
         courses = [(V[:, stream, j].tolist(), H[:, stream, j].tolist()) for j in range(V.shape[2])]
-        found = {
+        said = {
             change.feature
             for last in range(2, len(V) + 1)
             if (change := moved([(points[:last], bands[:last]) for points, bands in courses])) is not None
         }
-        right, wrong = right + (1 in found), wrong + bool(found - {1})
+        right, wrong = right + (1 in said), wrong + bool(said - {1})
     least = [detectable(H[:, stream, 1].tolist()) for stream in range(streams)]
     return right, wrong, float(np.nanmedian(least)) / 2.0
 

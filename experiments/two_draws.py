@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from experiments.coverage import Array, Game, agrawal_game, linear_game, simulate
-from explain_core.smoothing import half_width
 
 ALPHA = 0.01
 
@@ -46,7 +45,8 @@ def main(quick: bool) -> None:
             form = replace(game, m=m, pairs=pairs)
             smoother = simulate(form, "isage", ALPHA, round(8 / ALPHA), seeds, True)
             spread[m] = smoother.value.std(axis=0)
-            inside = np.abs(smoother.value) <= half_width("normal", 0.95) * smoother.std
+            low, high = smoother.band(0.95)
+            inside = (low <= 0.0) & (high >= 0.0)
             ratio = spread[2] / spread[1] if pairs else np.ones(1)
             worse = worse or (pairs and bool((ratio >= 1.0).any()))
             report.add_row(

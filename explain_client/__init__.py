@@ -32,6 +32,7 @@ from explain_client.messages import (
     Skew,
     Window,
 )
+from explain_client.periods import Driven, Driver, Mean, Period, merge_periods
 from explain_client.position import PartitionPosition, Position
 from explain_client.stream import Alarms, Drifts, Explanations, Start
 
@@ -45,6 +46,8 @@ __all__ = [
     "DeadLetterHeaders",
     "Drift",
     "Drifts",
+    "Driven",
+    "Driver",
     "Explanation",
     "Explanations",
     "Importance",
@@ -52,11 +55,13 @@ __all__ = [
     "LabelDelay",
     "LossDifference",
     "Losses",
+    "Mean",
     "Merged",
     "MergedImportance",
     "ModelVersion",
     "Moment",
     "PartitionPosition",
+    "Period",
     "Position",
     "SchemaError",
     "Segment",
@@ -68,6 +73,7 @@ __all__ = [
     "Window",
     "latest",
     "merge",
+    "merge_periods",
     "newest_segments",
     "recent",
     "to_pandas",

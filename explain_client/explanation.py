@@ -18,6 +18,7 @@ from explain_client.importance import (
     losses_of,
     pick,
 )
+from explain_client.periods import DRIVEN, Driven, Period, driven_of, period_of
 from explain_client.segments import Segment, segment_of
 
 
@@ -94,6 +95,11 @@ class Explanation(Message):
                 "floor": 0.058,
                 "gain_floor": 0.047,
                 "served": 0.504,
+                "low": 0.49,
+                "high": 0.514,
+                "gain": 0.053,
+                "gain_low": 0.044,
+                "gain_high": 0.062,
             }
         },
     )
@@ -127,6 +133,14 @@ class Explanation(Message):
         "By estimator with the setting `by`: one of its segments, in turn that of which most has not been told yet.",
         {},
     )
+    drivers: Mapping[str, Mapping[str, Driven | None]] = described(
+        "By estimator and loss: which features drive the model; null while there are too few records to say so.",
+        {"ipfi": {"cross_entropy": DRIVEN}},
+    )
+    periods: tuple[Period, ...] = described(
+        "The periods of `emit.periods` that ended since the message before, with sums that add up over time, partitions and versions.",
+        [],
+    )
     notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
     digest: str = described(
         "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
@@ -140,6 +154,11 @@ class Explanation(Message):
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
         return Importances(pick(pick(self.importances, estimator, "estimator"), loss, "loss"))
+
+    def driven(self, estimator: str | None = None, loss: str | None = None) -> Driven | None:
+        """What drives the model under an estimator and a loss, by default the first ones; None where it is too early to say."""
+        found: Driven | None = pick(pick(self.drivers, estimator, "estimator") or {}, loss, "loss") or None
+        return found
 
     @classmethod
     def from_json(cls, value: bytes) -> Explanation:
@@ -175,6 +194,8 @@ class Explanation(Message):
             data["segments"] = {
                 estimator: segment_of(segment) for estimator, segment in data.get("segments", {}).items()
             }
+            data["drivers"] = driven_of(data.get("drivers", {}))
+            data["periods"] = tuple(map(period_of, data.get("periods", ())))
             require(data, dict, "estimators")
             require(data["estimators"], dict, *data["estimators"])
             require(data, list, "notices")

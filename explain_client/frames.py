@@ -25,7 +25,7 @@ COLUMNS = (
         "version",
         "digest",
     ),
-    *("estimator", "loss", "feature", "value", "std", "low", "high", "settled"),
+    *("estimator", "loss", "feature", "value", "std", "low", "high", "steady"),
 )
 
 
@@ -50,7 +50,7 @@ def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
                 names = {"estimator": estimator, "loss": loss, "feature": feature}
                 cells = {"value": cell.value, "std": cell.std, "low": cell.low, "high": cell.high}
 
-                yield common | names | cells | {"settled": cell.settled}
+                yield common | names | cells | {"steady": cell.steady}
 
 
 def to_pandas(explanations: Iterable[Explanation]) -> pd.DataFrame:

@@ -8,23 +8,27 @@ from typing import Any
 
 from explain_client.fields import described, figures
 
-EXAMPLE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "settled": True, "floor": 0.031}
+EXAMPLE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "steady": True, "floor": 0.031}
 
 
 @dataclass(frozen=True, slots=True)
 class Importance:
     """Importance of one feature under one loss, in units of that loss; null (``None``) where nothing is known yet."""
 
-    value: float | None = described("Estimated importance.", 0.042, unit="loss")
+    value: float | None = described(
+        "How much the feature mattered, on average over the records remembered, of which the newest weigh most.",
+        0.042,
+        unit="loss",
+    )
     std: float | None = described("Standard error of the value.", 0.008, unit="loss")
     low: float | None = described(
-        "Lower end of the confidence band, null until it is settled.", 0.026, unit="loss"
+        "Lower end of the confidence band of that average; null below 500 records.", 0.026, unit="loss"
     )
     high: float | None = described(
-        "Upper end of the confidence band, null until it is settled.", 0.057, unit="loss"
+        "Upper end of the confidence band; null below 500 records.", 0.057, unit="loss"
     )
-    settled: bool = described(
-        "Whether the band may be believed: enough informative records since the feature came and since the last change.",
+    steady: bool | None = described(
+        "Whether the average describes the moment too; false after a change until 90 % of its weight is newer, null below 900 records.",
         True,
     )
     floor: float | None = described(
@@ -65,6 +69,23 @@ class Losses:
         unit="loss",
         default=None,
     )
+    low: float | None = described(
+        "Lower end of the band of the model's loss, the mean over the records remembered; null below 500 records.",
+        0.49,
+        unit="loss",
+        default=None,
+    )
+    high: float | None = described("Upper end of that band.", 0.514, unit="loss", default=None)
+    gain: float | None = described(
+        "What the model gains over no model: `empty` minus `model`.", 0.053, unit="loss", default=None
+    )
+    gain_low: float | None = described(
+        "Lower end of the band of the gain; above 0 the model is better than none.",
+        0.044,
+        unit="loss",
+        default=None,
+    )
+    gain_high: float | None = described("Upper end of that band.", 0.062, unit="loss", default=None)
 
 
 class Importances(dict[str, Importance]):
@@ -77,11 +98,13 @@ class Importances(dict[str, Importance]):
 
 
 def _importance(cell: Mapping[str, Any]) -> Importance:
-    """Messages of earlier versions, whose bands were always there, do not say whether they are settled: they are not."""
     value, std, low, high, floor = figures(
         cell["value"], cell["std"], cell["low"], cell["high"], cell.get("floor")
     )
-    return Importance(value, std, low, high, cell.get("settled") is True, floor)
+    return Importance(value, std, low, high, cell.get("steady"), floor)
+
+
+_LATER = ("mean_prediction", "floor", "gain_floor", "served", "low", "high", "gain", "gain_low", "gain_high")
 
 
 def losses_of(data: Mapping[str, Any]) -> dict[str, Losses]:
@@ -90,7 +113,7 @@ def losses_of(data: Mapping[str, Any]) -> dict[str, Losses]:
             *figures(
                 performance["model"],
                 performance["empty"],
-                *map(performance.get, ("mean_prediction", "floor", "gain_floor", "served")),
+                *map(performance.get, _LATER),
             )
         )
         for loss, performance in data.items()

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from explain_core.confidence import WARM_UP, ConfidenceSequence, ConfidenceState, Interval
 from explain_core.evaluation.choice import choose
 from explain_core.explanation import Explanation
@@ -19,9 +17,8 @@ from explain_core.models import Row, check_prediction, wrap
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
-from explain_core.smoothing import SmootherState
+from explain_core.smoothing import BLOCK, SmootherState
 from explain_core.state import State, check
-from explain_core.steadiness import BLOCK, Steadiness, SteadinessState
 
 Better = Literal["model", "challenger"]
 
@@ -30,7 +27,6 @@ class PairState(State, frozen=True):
     """Smoothed differences of increments."""
 
     values: SmootherState
-    steadiness: SteadinessState
 
 
 class ComparisonState(State, frozen=True):
@@ -54,7 +50,6 @@ class _Pair:
             )
         self.own, self.other = own, other
         self._smoother = own._new_smoother(len(own.players))
-        self._steadiness = Steadiness(self._smoother, own._memory)
         self._n = other._n
 
     def align(self) -> None:
@@ -70,40 +65,27 @@ class _Pair:
         self._smoother.update(self.other.increments - self.own.increments)
         self._n = n
         if n % BLOCK == 0:
-            self._steadiness.end_block(self._smoother)
+            self._smoother.end_block()
 
     def _fit(self) -> None:
         """Append the columns of features that the estimators have met."""
         columns = len(self.own.players)
         if columns != self._smoother.value.shape[1]:
             self._smoother.grow(columns)
-            self._steadiness.grow(columns, late=self._n > 0)
 
     @property
     def explanation(self) -> Explanation:
         self._fit()
-        own, smoother = self.own, self._smoother
-        std, width = self._steadiness.bands(smoother, own._width)
-        return Explanation(
-            estimator=own.name,
-            features=tuple(player.name for player in own.players),
-            losses=tuple(loss.name for loss in own.losses),
-            values=np.where(smoother.sums[0] > 0.0, smoother.value, np.nan),
-            std=std * own._rows_error(own._smoother),
-            n=self._n,
-            status="ready" if self._n else "warming",
-            width=width,
-            metadata=own._metadata(),
-        )
+        smoother = self._smoother
+        return self.own._explanation(smoother, smoother.value, smoother.spread, self._n)
 
     def state(self) -> PairState:
         self._fit()
-        return PairState(self._smoother.state(), self._steadiness.state())
+        return PairState(self._smoother.state())
 
     def restore(self, state: PairState) -> None:
         columns = len(self.own.players)
         self._smoother.restore(state.values, columns)
-        self._steadiness.restore(state.steadiness, columns)
         self._n = self.other._n
 
 
@@ -112,7 +94,7 @@ class PairedDifferences:
 
     Each loss has a ``ConfidenceSequence`` of its own, with the limit that ``limits`` has for it, else with its largest value. ``pairs`` are an estimator of the model and one of the challenger that are made
     alike, with one seed and one reservoir: they draw the same rows and orders, so that what both models make of a draw cancels out.
-    The band of an importance's difference is that of an importance, see ``explain_core.smoothing``: it holds if you look once.
+    The band of an importance's difference is that of an importance, see ``explain_core.bands``: it holds if you look once.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,9 +19,10 @@ Status = Literal["warming", "ready"]
 class Importance(NamedTuple):
     """Importance of one feature under one loss, in units of that loss; NaN where nothing is known yet.
 
-    The band is NaN until it is ``settled``, see ``explain_core.steadiness.Steadiness``.
+    The value is a mean over records, and the band is one for the mean of what was to be expected at each of them, see
+    ``explain_core.smoothing.Smoother``. ``steady``: whether it describes the moment too; None where that is not known.
 
-    >>> importance = Importance(value=0.5, std=0.05, low=0.4, high=0.6, settled=True)
+    >>> importance = Importance(value=0.5, std=0.05, low=0.4, high=0.6, steady=True)
     >>> importance.low > 0.0
     True
     """
@@ -30,7 +31,7 @@ class Importance(NamedTuple):
     std: float
     low: float
     high: float
-    settled: bool
+    steady: bool | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +39,14 @@ class Explanation:
     """What an estimator knows after ``n`` explained records.
 
     ``values`` and ``std`` have one row per loss and one column per feature (or group), in units of the loss. ``std`` is
-    the standard error of the value and ``width`` half the band in standard errors, one for all or one for each; NaN where the
-    band is not settled. ``samples`` (losses × features ×
-    repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
+    the standard error of the value; ``low`` and ``high`` are the ends of its band, NaN where there are too few records for one; by default
+    ``width`` standard errors away. ``steady`` is 1 where the value describes the moment too, 0 where it has changed of late, NaN where that is not known.
+    ``samples`` (losses × features × repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
 
     >>> values, std = np.array([[0.5, 0.1]]), np.array([[0.05, 0.05]])
     >>> explanation = Explanation("ipfi", ("a", "b"), ("brier",), values, std, n=100, width=2.0)
     >>> explanation.importance()["b"]
-    Importance(value=0.1, std=0.05, low=0.0, high=0.2, settled=True)
+    Importance(value=0.1, std=0.05, low=0.0, high=0.2, steady=None)
     >>> Explanation.from_json(explanation.to_json()).top(1)[0][0]
     'a'
     >>> explanation.to_frame().shape
@@ -59,9 +60,21 @@ class Explanation:
     std: NDArray[np.float64]
     n: int
     status: Status = "ready"
-    width: float | NDArray[np.float64] = 1.959963984540054
+    low: NDArray[np.float64] = field(default=None)  # type: ignore[arg-type]
+    high: NDArray[np.float64] = field(default=None)  # type: ignore[arg-type]
+    steady: NDArray[np.float64] = field(default=None)  # type: ignore[arg-type]
     samples: NDArray[np.float64] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    width: InitVar[float] = 1.959963984540054
+
+    def __post_init__(self, width: float) -> None:
+        for name, value in (
+            ("low", self.values - width * self.std),
+            ("high", self.values + width * self.std),
+            ("steady", np.full(self.values.shape, np.nan)),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
     @property
     def variance(self) -> NDArray[np.float64]:
@@ -69,31 +82,15 @@ class Explanation:
         result: NDArray[np.float64] = self.std**2
         return result
 
-    @property
-    def low(self) -> NDArray[np.float64]:
-        """Lower end of the band, losses × features; NaN where it is not settled."""
-        result: NDArray[np.float64] = self.values - self.width * self.std
-        return result
-
-    @property
-    def high(self) -> NDArray[np.float64]:
-        """Upper end of the band, losses × features; NaN where it is not settled."""
-        result: NDArray[np.float64] = self.values + self.width * self.std
-        return result
-
-    @property
-    def settled(self) -> NDArray[np.bool_]:
-        """Whether the band may be believed, losses × features."""
-        result: NDArray[np.bool_] = np.isfinite(self.high)
-        return result
-
     def importance(self, loss: str | None = None) -> dict[str, Importance]:
         """Importance per feature under a loss, by default the first."""
         row = 0 if loss is None else self._row(loss)
-        columns = (self.values[row], self.std[row], self.low[row], self.high[row], self.settled[row])
+        columns = (self.values[row], self.std[row], self.low[row], self.high[row], self.steady[row])
         return {
-            name: Importance(*cells)
-            for name, *cells in zip(self.features, *(column.tolist() for column in columns), strict=True)
+            name: Importance(value, std, low, high, None if steady != steady else steady > 0.0)
+            for name, value, std, low, high, steady in zip(
+                self.features, *(column.tolist() for column in columns), strict=True
+            )
         }
 
     def top(self, k: int, loss: str | None = None) -> list[tuple[str, Importance]]:
@@ -113,7 +110,9 @@ class Explanation:
             "std": _finite(self.std),
             "n": self.n,
             "status": self.status,
-            "width": self.width if isinstance(self.width, float) else _finite(self.width),
+            "low": _finite(self.low),
+            "high": _finite(self.high),
+            "steady": _finite(self.steady),
             "samples": None if self.samples is None else _finite(self.samples),
             "metadata": self.metadata,
         }
@@ -131,16 +130,22 @@ class Explanation:
                 f"explanation: {', '.join(missing)} is missing; pass what to_dict or to_json gave"
             )
         shape = (len(data["losses"]), len(data["features"]))
-        samples, width = data["samples"], data["width"]
+        samples = data["samples"]
+
+        def cells(name: str) -> NDArray[np.float64]:
+            return np.array(data[name], dtype=np.float64).reshape(shape)
+
         return cls(
             estimator=data["estimator"],
             features=tuple(data["features"]),
             losses=tuple(data["losses"]),
-            values=np.array(data["values"], dtype=np.float64).reshape(shape),
-            std=np.array(data["std"], dtype=np.float64).reshape(shape),
+            values=cells("values"),
+            std=cells("std"),
             n=data["n"],
             status=data["status"],
-            width=width if isinstance(width, float) else np.array(width, dtype=np.float64).reshape(shape),
+            low=cells("low"),
+            high=cells("high"),
+            steady=cells("steady"),
             samples=None if samples is None else np.array(samples, dtype=np.float64),
             metadata=data["metadata"],
         )

@@ -21,7 +21,9 @@ _STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
 _30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
 EPSILON = losses.EPSILON
-LARGEST, HUGE = losses.LARGEST, losses.HUGE
+LARGEST = losses.LARGEST
+LIMIT = 1e70
+"""An increment counts for at most so much: the squares of a block's variance are still numbers."""
 _CROSS_ENTROPY, _ZERO_ONE, _BRIER, _HINGE, _SQUARED, _ABSOLUTE, _HUBER = range(7)
 _COMPILED = {
     "cross_entropy": _CROSS_ENTROPY,
@@ -243,33 +245,29 @@ def mean_loss(code: int, y: float, predictions: Any, start: int, m: int, pairs: 
 
 @inner
 def smooth(cells: Any, sums: Any, rates: Any, delta: Any) -> None:
-    """``Smoother.update`` in place; ``cells`` is 5 × losses × columns, ``sums`` 5 × columns."""
-    decay, slow_decay, keep = rates
+    """``Smoother.update`` in place; ``cells`` is rows × losses × columns, ``sums`` rows × columns."""
+    decay = rates[0]
     for j in range(cells.shape[2]):
-        first, slow = sums[0, j] == 0.0, 0.0
         sums[0, j] += 1.0
         sums[1, j] = 1.0 + decay * sums[1, j]
-        step = 1.0 / sums[1, j]
-        rest = 1.0 - step
-        sums[2, j] = rest * rest * sums[2, j] + step * step
-        if first:
-            for i in range(cells.shape[1]):
-                cells[0, i, j] = min(max(delta[i, j], -HUGE), HUGE)
-            continue
-        if keep >= 0.0:
-            sums[3, j] = 1.0 + slow_decay * sums[3, j]
-            slow = 1.0 / sums[3, j]
-            sums[4, j] = (1.0 - slow) * (1.0 - slow) * sums[4, j] + slow * slow
+        sums[2, j] += 1.0
+        sums[3, j] = 1.0 + decay * sums[3, j]
+        sums[4, j] = 1.0 + decay * decay * sums[4, j]
+        sums[5, j] = 1.0 + decay * decay * decay * sums[5, j]
+        sums[6, j] *= decay
+        share, size = 1.0 / sums[1, j], sums[2, j]
+        quarter = int(size) // 25 if int(size) % 25 == 0 and size < 100.0 else 0
         for i in range(cells.shape[1]):
-            r, variance = min(max(delta[i, j], -HUGE), HUGE) - cells[0, i, j], cells[1, i, j]
-            cells[0, i, j] += step * r
-            cells[1, i, j] = (variance + step * r * r) * rest
-            cells[4, i, j] = (
-                cells[4, i, j] - 3.0 * step * r * variance + step * (1.0 - 2.0 * step) * r * r * r
-            ) * rest
-            if keep >= 0.0:
-                cells[2, i, j] = cells[2, i, j] * (1.0 - slow) + slow * r * cells[3, i, j]
-                cells[3, i, j] = cells[3, i, j] * keep + r
+            value = min(max(delta[i, j], -LIMIT), LIMIT)
+            cells[0, i, j] += share * (value - cells[0, i, j])
+            off, squares = value - cells[1, i, j], cells[2, i, j]
+            step = off / size
+            grown = off * step * (size - 1.0)
+            cells[3, i, j] += grown * step * (size - 2.0) - 3.0 * step * squares
+            cells[2, i, j] = squares + grown
+            cells[1, i, j] += step
+            if quarter > 0:
+                cells[3 + quarter, i, j] = cells[1, i, j]
 
 
 @compiled
@@ -328,12 +326,12 @@ def empty_losses(empty: Any, decay: float, base: Any, y: float, codes: Any) -> A
 
 
 @compiled
-def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
+def perform(numbers: Any, sizes: Any, y: float, seen: int, cells: Any, sums: Any, rates: Any) -> None:
     """``Performance.update`` in place.
 
     ``sizes`` are the numbers of classes of a prediction, of the labels before, and of the losses, then the losses' codes.
     ``numbers`` are the smoothing's decay, the prediction, room for its losses and those of the labels' frequencies, weight and mean of the predictions, the same of
-    the labels, and three means for each loss. ``y`` is the index of the label in the prediction or −1, ``seen`` that among the
+    the labels, and three means for each loss; then what smooths losses and gains. ``y`` is the index of the label in the prediction or −1, ``seen`` that among the
     labels before; or y is a number.
     """
     n, known, n_losses, codes = sizes[0], sizes[1], sizes[2], sizes[3:]
@@ -343,6 +341,7 @@ def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
     after, expected = empty_losses(numbers[mean:labels], decay, base, y, codes)
     step = 1.0 / after[0]
     before, frequencies, number = numbers[labels], np.empty(known), codes[0] >= _SQUARED
+    delta = np.empty((n_losses, 2))
     for i in range(known):
         p = numbers[labels + 1 + i]
         frequencies[i] = p if number else (before * p + 0.5) / (before + 0.5 * known)
@@ -350,9 +349,11 @@ def perform(numbers: Any, sizes: Any, y: float, seen: int) -> None:
         numbers[own + row] = loss(codes[row], y, base)
         other = loss(codes[row], y if number else float(seen), frequencies)
         numbers[own + n_losses + row] = other
+        delta[row, 0], delta[row, 1] = numbers[own + row], other - numbers[own + row]
         for column, value in enumerate((numbers[own + row], other, expected[row])):
             place = means + 3 * row + column
             numbers[place] += step * (value - numbers[place])
+    smooth(cells, sums, rates, delta)
     put(after, numbers[mean:labels])
     numbers[labels] = 1.0 + decay * before
     step = 1.0 / numbers[labels]

@@ -77,15 +77,15 @@ def over_time(
         raise ValueError(f"at: {len(where)} places for {len(explanations)} explanations")
     tables = [explanation.importance(loss) for explanation in explanations]
     names = list(dict.fromkeys(name for table in tables for name in table))
-    nothing = (np.nan,) * 5
-    curves = {name: np.array([table.get(name, nothing) for table in tables]).T for name in names}
+    nothing = (np.nan,) * 4
+    curves = {name: np.array([table.get(name, nothing)[:4] for table in tables]).T for name in names}
     size = {name: np.nanmax(np.abs(curve[0]), initial=0.0) for name, curve in curves.items()}
     ranked = sorted(names, key=lambda name: -size[name])
     axes = _axes(ax, 0)
     for name in ranked[top:]:
         axes.plot(where, curves[name][0], color="0.75", linewidth=0.7, zorder=1)
     for position, name in enumerate(ranked[:top]):
-        value, _, low, high, _ = curves[name]
+        value, _, low, high = curves[name]
         colour, style = f"C{position % 10}", ("-", "--", ":")[position // 10 % 3]
         axes.plot(where, value, style, color=colour, label=name, zorder=3)
         axes.fill_between(where, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)

@@ -156,7 +156,7 @@ class _Bound:
 
 
 def _flat(cells: Array) -> Array:
-    """Cells as a matrix: a view, 5 · losses × players."""
+    """Cells as a matrix: a view, rows · losses × players."""
     return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
 
 

@@ -100,8 +100,8 @@ def settled(plan: Any, first: Any, second: Any, y: float) -> Any:
         order, pairs = i8(plan, ORDER)[0], i8(plan, PAIRS)[0]
         if not joined_delta(joined, base, before, y, codes, pairs, sage_m, order, sage_delta):
             return False
-    cells = f8(plan, CELLS).reshape((5, n_losses, players))
-    sage_cells = f8(plan, SAGE_CELLS).reshape((5, n_losses, counts[SAGE_PLAYERS]))
+    cells = f8(plan, CELLS).reshape((-1, n_losses, players))
+    sage_cells = f8(plan, SAGE_CELLS).reshape((-1, n_losses, counts[SAGE_PLAYERS]))
     return update_smoothers(
         m, delta, cells, f8(plan, SUMS), rates,
         sage_m, sage_delta, sage_cells, f8(plan, SAGE_SUMS), sage_rates, empty, after,

@@ -56,8 +56,7 @@ def main(plots: Path | None = None) -> None:
         if n % 5_000 == 0:
             course.append(pfi.explanation)
             leading = ", ".join(
-                f"{name} {importance.value:.3f}"
-                + (f" ± {importance.high - importance.value:.3f}" if importance.settled else " (not settled)")
+                f"{name} {importance.value:.3f} ({importance.low:.3f} to {importance.high:.3f})"
                 for name, importance in pfi.explanation.top(3)
             )
             own, without, _ = performance.of("brier")

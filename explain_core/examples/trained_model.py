@@ -88,8 +88,7 @@ def explain(path: Path, uri: Path, label: str) -> None:
     print(f"cross-entropy {own:.3f}, without any feature {without:.3f}")
     for explanation in (pfi.explanation, sage.explanation):
         found = [
-            f"{name} {importance.value:.3f}"
-            + (f" ± {importance.high - importance.value:.3f}" if importance.settled else " (not settled)")
+            f"{name} {importance.value:.3f} ({importance.low:.3f} to {importance.high:.3f})"
             for name, importance in explanation.top(3)
         ]
         print(f"{explanation.estimator}: {', '.join(found)}")
@@ -104,7 +103,7 @@ def compare(path: Path, uri: Path, challenger: Path, label: str) -> None:
         if n in (100, 1_000, 4_000) or n == RECORDS:
             print(f"after {n:,}: {comparison.sentence(uri.stem, challenger.stem)}")
     for name, difference in comparison.importance().top(2):
-        band = f"{difference.low:+.3f} to {difference.high:+.3f}" if difference.settled else "not settled"
+        band = f"{difference.low:+.3f} to {difference.high:+.3f}"
         print(f"{name} matters more to {challenger.stem} by {difference.value:.3f} ({band})")
 
 

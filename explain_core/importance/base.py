@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from explain_core import losses as known_losses
+from explain_core.bands import Band, Spread, ends, half_width
 from explain_core.evaluation.choice import Name, choose
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import PlanEntry
@@ -21,9 +22,8 @@ from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
 from explain_core.removal.conditional import ConditionalState
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
-from explain_core.smoothing import Array, Band, Smoother, SmootherState, half_width
+from explain_core.smoothing import Array, Smoother, SmootherState
 from explain_core.state import Count, Seed, State, StateError, check
-from explain_core.steadiness import Steadiness, SteadinessState
 
 
 class EstimatorState(State, frozen=True):
@@ -33,7 +33,6 @@ class EstimatorState(State, frozen=True):
     rng: Seed
     explained: Count
     values: SmootherState
-    steadiness: SteadinessState
     switched: SmootherState | None = None
     own: SmootherState | None = None
     empty: EmptyState | None = None
@@ -70,7 +69,7 @@ class IncrementalEstimator:
     warm_up
         Rows that must be stored before explaining starts, by default the reservoir's size.
     band, confidence
-        The band of the explanation, see ``explain_core.smoothing.half_width``.
+        The band of the explanation, see ``explain_core.bands``.
     seed
         Of this estimator's own generator.
     evaluator
@@ -92,6 +91,8 @@ class IncrementalEstimator:
     name = ""
     parameters: tuple[str, ...] = ()
     """Its own parameters among the settings of an explainer."""
+    dependence = 1.5
+    """By how much the rows of the reservoir that records share are expected to raise the variance of a mean."""
     copies: Literal["replaced", "joining"] | None = None
     """The perturbed copies that compiled code makes for it; None where only Python explains."""
 
@@ -129,14 +130,16 @@ class IncrementalEstimator:
                 f"warm_up: {warm_up} is not between 1 and the reservoir's size {self.reservoir.size}"
             )
         self.warm_up = self.reservoir.size if warm_up is None else warm_up
-        self._band, self._confidence, self._width = band, confidence, half_width(band, confidence)
+        half_width(band, confidence)  # refuses what is none
+        self._band, self._confidence = band, confidence
         self._rng = Generator(derive_seed(seed, self.name))
         self._alpha = alpha
         self._n = 0  # records explained
         self.increments: Array | None = None
         """Δ of the record explained last, losses × players, before any smoothing: the next one overwrites it."""
         self._smoother = self._new_smoother(len(self.players))
-        self._steadiness = Steadiness(self._smoother, self._memory)
+        self.closed: Array | None = None
+        """Sums of the block that ended last, see ``Smoother.end_block``; who adds them up takes them away."""
         self.evaluator = choose(self.model, evaluator)
 
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
@@ -156,18 +159,9 @@ class IncrementalEstimator:
     def _alone(self) -> EstimatorGroup:
         return EstimatorGroup([self])
 
-    def changed(self, loss: int, player: int, distance: float, records: int) -> None:
-        """Take notice of an alarm: the mean of these increments moved by ``distance``, so many explained records ago.
-
-        Its band is not settled, and later wider, until the value has forgotten what was before.
-        """
-        self._steadiness.changed(self._smoother, loss, player, distance, records)
-
     def state(self) -> EstimatorState:
         """What a snapshot holds, but for model and shared reservoir."""
-        return EstimatorState(
-            self.players.seen(), self._rng.state, self._n, self._smoother.state(), self._steadiness.state()
-        )
+        return EstimatorState(self.players.seen(), self._rng.state, self._n, self._smoother.state())
 
     def restore(self, state: EstimatorState) -> None:
         """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such an estimator."""
@@ -180,7 +174,6 @@ class IncrementalEstimator:
             players.seen() == state.features, f"{self.name}: other features than {', '.join(players.seen())}"
         )
         self._smoother.restore(state.values, len(players))
-        self._steadiness.restore(state.steadiness, len(players))
         self.players, self._rng, self._n = players, Generator(state.rng), state.explained
 
     @property
@@ -191,18 +184,29 @@ class IncrementalEstimator:
     @property
     def explanation(self) -> Explanation:
         """The current values with their bands, one row per loss, one column per feature or group."""
-        std, widths = self._steadiness.bands(self._smoother, self._width)
-        values, std = self._estimate(std)
-        n = self._n
+        values, spread = self._estimate()
+        return self._explanation(self._smoother, values, spread, self._n)
+
+    def _explanation(
+        self, smoother: Smoother, values: Array, spread: Spread, n: int, first: int = 0
+    ) -> Explanation:
+        """An explanation of this estimator's kind from the columns of ``smoother`` that begin at ``first``."""
+        columns = slice(first, None)
+        std = spread.std * self._rows_error(smoother)
+        spread = spread._replace(std=np.where(std >= 0.0, std, np.nan))
+        shown = np.where(smoother.old_enough, spread.std, np.nan)
+        low, high = ends(values, spread._replace(std=shown), self._confidence, self._band)
         return Explanation(
             estimator=self.name,
-            features=tuple(player.name for player in self.players),
+            features=tuple(player.name for player in self.players)[: values.shape[1] - first],
             losses=tuple(loss.name for loss in self.losses),
-            values=np.where(self._smoother.sums[0] > 0.0, values, np.nan),
-            std=std * self._rows_error(self._smoother),
+            values=np.where(smoother.sums[0] > 0.0, values, np.nan)[:, columns],
+            std=spread.std[:, columns],
             n=n,
             status="ready" if n else "warming",
-            width=widths,
+            low=low[:, columns],
+            high=high[:, columns],
+            steady=smoother.steady[:, columns],
             metadata=self._metadata(),
         )
 
@@ -231,17 +235,8 @@ class IncrementalEstimator:
             and self._compilable == other._compilable
         )
 
-    @property
-    def _draws(self) -> int:
-        """Over how many draws an increment is a mean of losses."""
-        return 1
-
-    @property
-    def _memory(self) -> int | None:
-        return self.reservoir.size if getattr(self.reservoir, "kind", None) == "geometric" else None
-
     def _new_smoother(self, columns: int) -> Smoother:
-        return Smoother((len(self.losses), columns), self._alpha, self._memory, self._draws)
+        return Smoother((len(self.losses), columns), self._alpha, self.dependence)
 
     def _rows_error(self, smoother: Smoother) -> Array | float:
         """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.
@@ -254,12 +249,13 @@ class IncrementalEstimator:
         if getattr(self.reservoir, "kind", None) != "uniform":
             return 1.0
         most = self.n_samples / (self.n_samples + 1.0) * (0.5 if self._alpha is None else 1.0)
-        result: Array = np.sqrt(1.0 + most / self.reservoir.size / smoother.sums[2])
+        with np.errstate(divide="ignore"):
+            result: Array = np.sqrt(1.0 + most / self.reservoir.size / smoother.shares)
         return result
 
     def _end_block(self) -> None:
         """The end of a block of explained records."""
-        self._steadiness.end_block(self._smoother)
+        self.closed = self._smoother.end_block()
 
     @property
     def _compilable(self) -> bool:
@@ -288,7 +284,6 @@ class IncrementalEstimator:
         if players is not self.players:
             self.players = players
             self._smoother.grow(len(players))
-            self._steadiness.grow(len(players), late=self._n > 0)
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
         """Δ of this record, losses × players. Changes no state but the generator's."""
@@ -303,9 +298,9 @@ class IncrementalEstimator:
     def _learn(self, x: Row) -> None:
         """Take in an observed record. Does not fail."""
 
-    def _estimate(self, std: Array) -> tuple[Array, Array]:
-        """Values and their standard errors, losses × players; ``std`` are those of the smoother."""
-        return self._smoother.value, std
+    def _estimate(self) -> tuple[Array, Spread]:
+        """Values and how they err, losses × players."""
+        return self._smoother.value, self._smoother.spread
 
     def _checked_samples(self, n_samples: int | None) -> int:
         raise NotImplementedError

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from explain_core.bands import Spread
 from explain_core.evaluation.plan import PlanEntry
 from explain_core.importance.base import EstimatorState, IncrementalEstimator, at_least_one
 from explain_core.losses import Prediction
@@ -66,10 +67,6 @@ class IncrementalPFI(IncrementalEstimator):
     def _metadata(self) -> dict[str, Any]:
         return super()._metadata() | {"kind": self.kind}
 
-    @property
-    def _draws(self) -> int:
-        return self.n_samples
-
     def _checked_samples(self, n_samples: int | None) -> int:
         return 1 if n_samples is None else at_least_one(n_samples)
 
@@ -99,13 +96,12 @@ class IncrementalPFI(IncrementalEstimator):
             self._switched.update(own + delta)
 
     def _end_block(self) -> None:
-        turned = self._smoother.sums[0].copy()
         super()._end_block()
         if self.kind == "ratio":
             for smoother in (self._switched, self._own):
-                smoother.begin((turned > 0.0) & (self._smoother.sums[0] == 0.0))
+                smoother.end_block()
 
-    def _estimate(self, std: Array) -> tuple[Array, Array]:
+    def _estimate(self) -> tuple[Array, Spread]:
         if self.kind == "ratio":
             return ratio(self._smoother, self._switched, self._own)
-        return super()._estimate(std)
+        return super()._estimate()

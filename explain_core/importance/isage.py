@@ -31,8 +31,8 @@ class IncrementalSAGE(IncrementalEstimator):
     mean prediction over the copies (x on S, z elsewhere). The last step is the model's own prediction.
     The sum over the features is the smoothed L(y₀, y) − L(f(x), y) at every step.
 
-    ``empty="ema"``: y₀ is the smoothed mean prediction of the stream; "reservoir": the mean over the same m rows,
-    predicted by the current model.
+    ``empty="reservoir"``: y₀ is the mean over the same m rows, predicted by the current model; "ema": the smoothed mean prediction of the
+    stream (Alg. 1). That one lags behind a model that changes, and whoever joins first gets the difference: noise then looks important.
 
     The value depends on m: the loss of a mean over m draws exceeds that over all. With ``n_samples=None`` the
     quadratic losses (``brier``, ``squared``) do not depend on it: theirs is the mean of the products (f_k − y)(f_l − y)
@@ -55,9 +55,10 @@ class IncrementalSAGE(IncrementalEstimator):
     name = "isage"
     parameters = ("empty", "removal")
     copies = "joining"
+    dependence = 1.2
 
     def __init__(
-        self, model: Any, *, empty: Empty = "ema", removal: Removal = "marginal", **settings: Any
+        self, model: Any, *, empty: Empty = "reservoir", removal: Removal = "marginal", **settings: Any
     ) -> None:
         if empty not in ("ema", "reservoir"):
             raise ValueError(f"empty: {empty!r} is not one of ema, reservoir")

@@ -15,9 +15,8 @@ from explain_core.explanation import Explanation
 from explain_core.importance.base import IncrementalEstimator
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.models import Row
-from explain_core.smoothing import Array, SmootherState
+from explain_core.smoothing import BLOCK, COLUMN_ROWS, ROWS, Array, Smoother, SmootherState
 from explain_core.state import Count, State, check
-from explain_core.steadiness import BLOCK, Steadiness, SteadinessState
 
 OWN = 2
 """Columns before those of the players: the losses of the model and of the labels' frequencies."""
@@ -34,7 +33,6 @@ class SegmentState(State, frozen=True):
     records: Count
     unread: Count
     values: SmootherState
-    steadiness: SteadinessState
 
 
 class SegmentsState(State, frozen=True):
@@ -52,20 +50,18 @@ class Report(NamedTuple):
     importance: Explanation
 
 
-class _Segment:
+class _Segment(NamedTuple):
     """``smoother`` has its arrays within those of all segments, at place ``at``."""
 
-    def __init__(self, estimator: IncrementalEstimator, columns: int, at: int) -> None:
-        self.smoother = estimator._new_smoother(columns)
-        self.steadiness = Steadiness(self.smoother, estimator._memory)
-        self.at = at
+    smoother: Smoother
+    at: int
 
 
 class Segments:
     """What ``estimator`` finds, apart for each of the first ``most`` values of ``feature``; None is all others and no value.
 
     A segment smooths over its own records as the estimator does over all; the bands are made alike. No prediction is made for it. Memory:
-    18 numbers for each of at most ``most`` + 1 segments, losses and columns. An estimator of ratios has its differences here.
+    63 numbers for each of at most ``most`` + 1 segments, losses and columns. An estimator of ratios has its differences here.
 
     ``rows`` are the places of the estimator's losses among those that ``add`` is given, in their order.
 
@@ -90,8 +86,8 @@ class Segments:
         self.newest: str | None = None
         """The segment of the record that was taken in last, where there was one."""
         self._segments: dict[str | None, _Segment] = {}
-        self._cells: Array = np.zeros((0, 5, len(estimator.losses), OWN))
-        self._sums: Array = np.zeros((0, 5, OWN))
+        self._cells: Array = np.zeros((0, ROWS, len(estimator.losses), OWN))
+        self._sums: Array = np.zeros((0, COLUMN_ROWS, OWN))
         self._counts: NDArray[np.int64] = np.zeros(0, np.int64)
         self._told: NDArray[np.int64] = np.zeros(0, np.int64)
         self._losses: Array = np.zeros((BATCH, OWN, 0))
@@ -148,12 +144,12 @@ class Segments:
                 begin += 1
             segment = segments[int(self._places[begin - 1])]
             if self._counts[segment.at] % BLOCK == 0:
-                segment.steadiness.end_block(segment.smoother)
+                segment.smoother.end_block()
 
     def _new(self, value: str | None) -> _Segment:
         self._settle()
         found = self._segments[value] = _Segment(
-            self._estimator, OWN + self._increments.shape[2], len(self._segments)
+            self._estimator._new_smoother(OWN + self._increments.shape[2]), len(self._segments)
         )
         self._counts, self._told = np.append(self._counts, 0), np.append(self._told, 0)
         self._gather()
@@ -167,7 +163,6 @@ class Segments:
         self._increments = np.zeros((*self._increments.shape[:2], players))
         for segment in self._segments.values():
             segment.smoother.grow(OWN + players)
-            segment.steadiness.grow(OWN + players, late=True)
         self._gather()
 
     def _gather(self) -> None:
@@ -178,12 +173,6 @@ class Segments:
             self._sums = np.stack([smoother.sums for smoother in smoothers])
         for at, smoother in enumerate(smoothers):
             smoother.cells, smoother.sums = self._cells[at], self._sums[at]
-
-    def changed(self, value: str | None, loss: int, player: int, distance: float, records: int) -> None:
-        """Take notice of an alarm on an importance in a segment, as the estimator does of one over all records."""
-        self._settle()
-        segment = self._segments[value]
-        segment.steadiness.changed(segment.smoother, loss, OWN + player, distance, records)
 
     @property
     def begun(self) -> bool:
@@ -211,26 +200,16 @@ class Segments:
     def _report(self, value: str | None) -> Report:
         segment, estimator = self._segments[value], self._estimator
         smoother = segment.smoother
-        n = smoother.sums[0]
-        std, width = segment.steadiness.bands(smoother, estimator._width)
-        std = std * estimator._rows_error(smoother)
-        importance = Explanation(
-            estimator=estimator.name,
-            features=tuple(player.name for player in estimator.players)[: len(n) - OWN],
-            losses=tuple(loss.name for loss in estimator.losses),
-            values=np.where(n > 0.0, smoother.value, np.nan)[:, OWN:],
-            std=std[:, OWN:],
-            n=int(self._counts[segment.at]),
-            width=width[:, OWN:],
-        )
-        return Report(value, int(self._counts[segment.at]), smoother.value[:, :OWN].copy(), importance)
+        records = int(self._counts[segment.at])
+        importance = estimator._explanation(smoother, smoother.value, smoother.spread, records, OWN)
+        return Report(value, records, smoother.value[:, :OWN].copy(), importance)
 
     def state(self) -> SegmentsState:
         self._settle()
         counts, new = self._counts.tolist(), (self._counts - self._told).tolist()
         return SegmentsState(
             [
-                SegmentState(value, counts[at], new[at], segment.smoother.state(), segment.steadiness.state())
+                SegmentState(value, counts[at], new[at], segment.smoother.state())
                 for at, (value, segment) in enumerate(self._segments.items())
             ]
         )
@@ -252,9 +231,8 @@ class Segments:
         )
         self._increments = np.zeros((*self._increments.shape[:2], columns - OWN))
         for at, stored in enumerate(state.segments):
-            segment = self._segments[stored.value] = _Segment(self._estimator, columns, at)
+            segment = self._segments[stored.value] = _Segment(self._estimator._new_smoother(columns), at)
             segment.smoother.restore(stored.values, columns)
-            segment.steadiness.restore(stored.steadiness, columns)
         self._counts = np.array([stored.records for stored in state.segments], np.int64)
         self._told = self._counts - np.array([stored.unread for stored in state.segments], np.int64)
         self._gather()

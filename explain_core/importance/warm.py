@@ -16,7 +16,6 @@ from explain_core.losses import Task
 from explain_core.models import Model
 from explain_core.models.empty import Performance
 from explain_core.smoothing import Smoother
-from explain_core.steadiness import Steadiness
 
 
 def warm(model: Model) -> None:
@@ -38,9 +37,6 @@ def warm_means(task: Task) -> None:
         performance.update(y, {0: 0.5, 1: 0.5} if task == "classification" else 0.5)
     smoother = Smoother((1, 1))
     smoother.update(np.zeros((1, 1)))
-    steadiness = Steadiness(smoother)
-    steadiness.end_block(smoother)
-    steadiness.bands(smoother, 1.0)
 
 
 def warm_model(model: Model) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from explain_core import kernels
+from explain_core.bands import Band
 from explain_core.compiling import AVAILABLE
 from explain_core.losses import Loss, Prediction
-from explain_core.smoothing import Array, decay
+from explain_core.smoothing import BLOCK, Array, Smoother, SmootherState, decay
 from explain_core.state import State, Value, check
 
 
@@ -151,6 +152,8 @@ class PerformanceState(State, frozen=True):
     empty: EmptyState
     frequencies: EmptyState
     means: list[tuple[float, float, float]]
+    values: SmootherState
+    """Of the loss and the gain."""
 
 
 class Performance:
@@ -173,6 +176,10 @@ class Performance:
         self._empty = EmptyModel(alpha)
         self._frequencies = EmptyModel(alpha)
         self._means: Array = np.zeros((len(self.losses), 3))
+        self._smoother = Smoother((len(self.losses), 2), alpha, prior=1.0)
+        self._n = 0
+        self.closed: Array | None = None
+        """Sums of the block that ended last, losses × (loss, gain), see ``Smoother.end_block``; who adds them up takes them away."""
         self.newest: Array = np.zeros((2, len(self.losses)))
         """The losses of the record taken in last: of the model, and of the labels' frequencies. The next record overwrites it."""
         self._labels: tuple[Any, ...] | None = None
@@ -187,9 +194,12 @@ class Performance:
             seen = self._seen.get(y if classes else None)
             if seen is not None:
                 self._pack(self._numbers.data, 8, *(values.values() if classes else (values,)))
+                smoother = self._smoother
                 kernels.perform(
-                    self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen
-                )
+                    self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen,
+                    smoother.cells, smoother.sums, smoother.rates,
+                )  # fmt: skip
+                self._count()
                 losses: list[float] = self.newest[0].tolist()
                 return losses
         after = self._empty.after(prediction)
@@ -206,9 +216,20 @@ class Performance:
             ]
         )
         self.newest = np.array([column[:2] for column in found]).T
+        self._smoother.update(np.stack([self.newest[0], self.newest[1] - self.newest[0]], axis=1))
+        self._count()
         self._empty, self._frequencies = after, self._frequencies.after({y: 1.0} if classes else float(y))
         self._lay_out(labels)
         return own
+
+    def _count(self) -> None:
+        self._n += 1
+        if self._n % BLOCK == 0:
+            self.closed = self._smoother.end_block()
+
+    def bands(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array, Array]:
+        """Value, low and high of each loss and of the gain, losses × 2; NaN where there are too few records for a band."""
+        return self._smoother.value, *self._smoother.band(confidence, band)
 
     def _lay_out(self, labels: tuple[Any, ...]) -> None:
         """Let compiled code take in the predictions of these labels that follow."""
@@ -234,7 +255,10 @@ class Performance:
 
     def state(self) -> PerformanceState:
         return PerformanceState(
-            self._empty.state(), self._frequencies.state(), [tuple(means) for means in self._means.tolist()]
+            self._empty.state(),
+            self._frequencies.state(),
+            [tuple(means) for means in self._means.tolist()],
+            self._smoother.state(),
         )
 
     def restore(self, state: PerformanceState) -> None:
@@ -247,6 +271,8 @@ class Performance:
             all(math.isfinite(mean) for means in state.means for mean in means),
             "performance: losses that are not finite",
         )
+        self._smoother.restore(state.values, 2)
+        self._n = self._smoother.n
         self._empty, self._means = self._empty.restored(state.empty), np.array(state.means)
         self._labels = None
         self._frequencies = self._frequencies.restored(state.frequencies)

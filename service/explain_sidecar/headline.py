@@ -13,7 +13,7 @@ LEVEL = 0.05
 Z = NormalDist().inv_cdf(0.975)
 """Half a band of 95 % in standard errors."""
 
-MARGIN = 1.5
+MARGIN = 1.8
 """Two values differ where their distance is beyond so many times the sum of both halves of their bands: many pairs are looked at."""
 
 Points = Sequence[float | None]
@@ -28,68 +28,32 @@ class Moved(NamedTuple):
     last: int
 
 
-class _Cell(NamedTuple):
-    value: float | None
-    std: float | None
-    settled: bool
+def differing(cells: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Of differences of importance, the features that matter more, and those that matter less, the largest difference first.
 
+    A difference is said where a band that is as wide as the number of features asks does not hold 0.
 
-def drivers(cells: Mapping[str, Any]) -> list[str]:
-    """The features that drive the model, the most important first: their band, as wide as the number of features asks, is above 0.
-
-    ``cells`` has value, std, settled and the band (low, high) of each feature, as attributes or as keys.
-
-    >>> cell = {"value": 0.03, "std": 0.01, "settled": True}
-    >>> drivers({"a": cell}), drivers({name: cell for name in "abcdefghijklmnopqrst"}), drivers({"a": cell | {"settled": False}})
-    (['a'], [], [])
+    >>> cell = {"value": -0.03, "low": -0.05, "high": -0.01}
+    >>> differing({"a": cell, "b": cell | {"value": 0.001, "low": -0.01}}), differing({name: cell for name in "abcdefghijklmnopqrst"})
+    (([], ['a']), ([], []))
     """
-    known = _known(cells)
-    width = NormalDist().inv_cdf(1.0 - LEVEL / 2.0 / max(len(known), 1))
-    found = [
-        name
-        for name, (value, std, settled) in known.items()
-        if settled and value is not None and std is not None and value > width * std
-    ]
-    return sorted(found, key=lambda name: -(known[name].value or 0.0))
-
-
-def _known(cells: Mapping[str, Any]) -> dict[str, _Cell]:
-    return {name: _cell(cell) for name, cell in cells.items()}
-
-
-def _cell(cell: Any) -> _Cell:
-    """Its error is that of the band, which knows of what the standard error does not: few informative records.
-
-    The band counts as one of 95 %, whatever ``confidence`` and ``band`` of the explainer are: a wider one makes sentences more cautious,
-    a narrower one leaves the standard error as it is.
-    """
-    value, std, settled, low, high = (
-        cell.get(key) if isinstance(cell, Mapping) else getattr(cell, key, None)
-        for key in ("value", "std", "settled", "low", "high")
-    )
-    if std is not None and low is not None and high is not None:
-        std = max(std, (high - low) / 2.0 / Z)
-    return _Cell(value, std, bool(settled))
-
-
-def differing(cells: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Of differences of importance, the features that matter more, and those that matter less, by ``drivers``.
-
-    >>> cell = {"value": -0.03, "std": 0.01, "settled": True}
-    >>> differing({"a": cell, "b": cell | {"value": 0.001}})
-    ([], ['a'])
-    """
-    less = {
-        name: _Cell(None if value is None else -value, std, settled)
-        for name, (value, std, settled) in _known(cells).items()
-    }
-    return drivers(cells), drivers(less)
+    factor = NormalDist().inv_cdf(1.0 - LEVEL / 2.0 / max(len(cells), 1)) / Z
+    more, less = {}, {}
+    for name, cell in cells.items():
+        value, low, high = cell["value"], cell["low"], cell["high"]
+        if value is None or low is None or high is None:
+            continue
+        if value > factor * (value - low):
+            more[name] = value
+        elif -value > factor * (high - value):
+            less[name] = -value
+    return sorted(more, key=lambda name: -more[name]), sorted(less, key=lambda name: -less[name])
 
 
 def moved(courses: Sequence[Sequence[Points]]) -> Moved | None:
     """The feature that clearly moved between two points, by the largest distance relative to the bands; None where none did.
 
-    ``courses`` has of each feature the values, and half of each one's band, which is None where it is not settled.
+    ``courses`` has of each feature the values, and half of each one's band, which is None where there is none.
 
     >>> course = [0.01, 0.108, 0.042]
     >>> moved([[course, [0.01] * 3]]), moved([[course, [0.04] * 3]])
@@ -122,6 +86,6 @@ def _clearest(values: Points, halves: Points, sign: float) -> tuple[int, int] | 
 
 
 def detectable(halves: Points) -> float:
-    """The change of a feature between its first and last settled point that would have been said; NaN where there are none."""
-    settled = [half for half in halves if half is not None]
-    return MARGIN * (settled[0] + settled[-1]) if len(settled) > 1 else math.nan
+    """The change of a feature between its first and last point with a band that would have been said; NaN where there are none."""
+    known = [half for half in halves if half is not None]
+    return MARGIN * (known[0] + known[-1]) if len(known) > 1 else math.nan

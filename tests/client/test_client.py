@@ -281,7 +281,7 @@ def test_the_frame_has_a_row_per_estimator_loss_and_feature():
     )
     row = frame[(frame.seq == 5) & (frame.estimator == "isage") & (frame.feature == "a")].iloc[0]
     cell = given[5].importance("isage")["a"]
-    assert (row.value, row["std"], row.settled) == (cell.value, cell.std, cell.settled)
+    assert (row.value, row["std"], row.steady) == (cell.value, cell.std, cell.steady)
     assert math.isnan(row.low) and cell.low is None  # of 60 records
     assert row.time.to_pydatetime() == given[5].time
     assert list(to_pandas([]).columns) == list(frame.columns)

@@ -205,7 +205,7 @@ def test_before_there_is_a_tree_the_marginal_reservoir_is_used():
 
 def follow(records, removal="conditional", **settings):
     sage = IncrementalSAGE(
-        lambda x: 2.0 * x["a"], task="regression", removal=removal, alpha=0.005, **settings
+        lambda x: 2.0 * x["a"], task="regression", removal=removal, alpha=0.005, empty="ema", **settings
     )
     for x in records:
         sage.explain_one(x, 2.0 * x["a"])

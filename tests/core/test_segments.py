@@ -7,8 +7,8 @@ import pytest
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.importance.segments import BATCH, OWN, Segments, key_of
+from explain_core.smoothing import BLOCK
 from explain_core.state import StateError
-from explain_core.steadiness import BLOCK, Steadiness
 
 PLANS = ("a", "b", "c", "d", None)
 
@@ -41,7 +41,7 @@ def make(kind=IncrementalPFI, most=3, **settings):
 @pytest.mark.parametrize("kind", [IncrementalPFI, IncrementalSAGE])
 def test_a_segment_is_the_smoothed_mean_of_its_own_increments(kind):
     estimator, segments = make(kind)
-    alone, steadiness, counts = {}, {}, {}
+    alone, counts = {}, {}
     for x, y, losses in rows(1_500):
         estimator.explain_one(x, y)
         if segments.add(x, losses):
@@ -49,11 +49,11 @@ def test_a_segment_is_the_smoothed_mean_of_its_own_increments(kind):
             values = np.hstack([losses.T, estimator.increments])
             if plan not in alone:
                 alone[plan] = estimator._new_smoother(values.shape[1])
-                steadiness[plan], counts[plan] = Steadiness(alone[plan], 10), 0
+                counts[plan] = 0
             alone[plan].update(values)
             counts[plan] += 1
             if counts[plan] % BLOCK == 0:
-                steadiness[plan].end_block(alone[plan])
+                alone[plan].end_block()
     reports = {report.value: report for report in segments}
     assert reports.keys() == alone.keys() and len(reports) == 4
     for plan, report in reports.items():
@@ -62,9 +62,7 @@ def test_a_segment_is_the_smoothed_mean_of_its_own_increments(kind):
         assert report.losses.tolist() == smoother.value[:, :OWN].tolist()
         assert report.importance.values.tolist() == smoother.value[:, OWN:].tolist()
         assert report.importance.std.tolist() == smoother.std[:, OWN:].tolist()
-        np.testing.assert_array_equal(
-            report.importance.width, steadiness[plan].widths(smoother, estimator._width)[:, OWN:]
-        )
+        np.testing.assert_array_equal(report.importance.low, smoother.band(0.95)[0][:, OWN:])
     assert (
         reports["a"].importance.importance()["n"].value > 2 * reports["b"].importance.importance()["n"].value
     )

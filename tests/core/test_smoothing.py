@@ -4,20 +4,22 @@ import math
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
+from explain_core.bands import half_width
 from explain_core.losses import get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
-from explain_core.smoothing import FEW, RARER, SLOWER, Smoother, _mixing, alpha_of, half_width
+from explain_core.smoothing import BLOCK, CUBES, Smoother, alpha_of
 
 RNG = np.random.Generator(np.random.PCG64(0))
 
 
-def smoothed(deltas, alpha, memory=None):
-    smoother = Smoother(deltas.shape[1:], alpha, memory)
+def smoothed(deltas, alpha):
+    smoother = Smoother(deltas.shape[1:], alpha)
     for delta in deltas:
         smoother.update(delta)
+        if smoother.n % BLOCK == 0:
+            smoother.end_block()
     return smoother
 
 
@@ -27,15 +29,16 @@ def weights(n, alpha):
 
 
 @pytest.mark.parametrize("alpha", [None, 0.01, 0.3, 1e-12])
-@pytest.mark.parametrize("n", [2, 3, 70])
+@pytest.mark.parametrize("n", [2, 3, 70, 230])
 def test_value_and_variance_are_those_of_the_weights_written_out(alpha, n):
+    """std² = F Σ_k (Σ w² in block k) v_k, v_k being the variance of a block about its own mean."""
     deltas = RNG.normal(5.0, 2.0, size=(n, 2, 3))
     smoother, w = smoothed(deltas, alpha), weights(n, alpha)
-    mean = np.einsum("t,tij->ij", w, deltas)
-    variance = np.einsum("t,tij->ij", w, (deltas - mean) ** 2) / (1.0 - (w * w).sum())
-    np.testing.assert_allclose(smoother.value, mean, rtol=1e-12)
-    np.testing.assert_allclose(smoother.variance, variance, rtol=1e-10)
-    np.testing.assert_allclose(smoother.std, np.sqrt(variance * (w * w).sum()), rtol=1e-10)
+    np.testing.assert_allclose(smoother.value, np.einsum("t,tij->ij", w, deltas), rtol=1e-12)
+    blocks = [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
+    variance = sum((w[k] ** 2).sum() * deltas[k].var(axis=0, ddof=1) for k in blocks)
+    factor, _ = smoother.dependence
+    np.testing.assert_allclose(smoother.std, np.sqrt(factor * variance), rtol=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.3, 1.0])
@@ -49,134 +52,48 @@ def test_raw_value_is_the_recursion_from_zero(alpha):
     np.testing.assert_allclose(smoother.value, raw / (1.0 - (1.0 - alpha) ** 40), rtol=1e-12)
 
 
-def test_static_setting_is_the_plain_mean_with_its_standard_error():
+def test_static_setting_is_the_plain_mean():
     deltas = RNG.normal(size=(50, 4))
     smoother = smoothed(deltas, None)
     np.testing.assert_allclose(smoother.value, deltas.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(smoother.raw, deltas.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(smoother.std, deltas.std(axis=0, ddof=1) / math.sqrt(50), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("alpha", "n"), [(0.1, 5), (0.1, 400), (0.01, 50)])
 def test_sum_of_squared_weights_has_the_closed_form_of_the_paper(alpha, n):
     """α/(2−α) · (1+q)/(1−q), which tends to the α/(2−α) of iPFI Thm 3 and iSAGE Thm 3.3."""
     smoother, q = smoothed(RNG.normal(size=(n, 1)), alpha), (1.0 - alpha) ** n
-    assert (smoother.std**2 / smoother.variance)[0] == pytest.approx(alpha / (2 - alpha) * (1 + q) / (1 - q))
+    assert smoother.shares[0] == pytest.approx(alpha / (2 - alpha) * (1 + q) / (1 - q))
 
 
 def test_the_mean_of_a_column_that_is_met_late_begins_with_its_first_observation():
     deltas = RNG.normal(size=(30, 1, 2))
-    late = Smoother((1, 1), 0.1, memory=5)
+    late = Smoother((1, 1), 0.1)
     for delta in deltas[:20]:
         late.update(delta[:, :1])
     late.grow(2)
     assert np.isnan(late.std[0, 1])
     for delta in deltas[20:]:
         late.update(delta)
-    always, own = smoothed(deltas[:, :, :1], 0.1, memory=5), smoothed(deltas[20:, :, 1:], 0.1, memory=5)
-    for name in ("value", "raw", "variance", "std"):
+    always, own = smoothed(deltas[:, :, :1], 0.1), smoothed(deltas[20:, :, 1:], 0.1)
+    for name in ("value", "raw", "std"):
         both = np.concatenate([getattr(always, name), getattr(own, name)], axis=1)
         np.testing.assert_array_equal(getattr(late, name), both)
     assert late.n == 30
 
 
-@pytest.mark.parametrize("alpha", [None, 0.01, 0.3])
-def test_the_third_moment_is_that_of_the_weights_written_out(alpha):
+def test_the_third_moment_of_a_block_is_that_written_out():
     deltas = np.random.Generator(np.random.PCG64(7)).exponential(size=(70, 2, 3))
-    w = weights(70, alpha)
-    mean = np.einsum("t,tij->ij", w, deltas)
-    third = np.einsum("t,tij->ij", w, (deltas - mean) ** 3)
-    np.testing.assert_allclose(smoothed(deltas, alpha).cells[4], third, rtol=1e-9)
+    third = ((deltas - deltas.mean(axis=0)) ** 3).sum(axis=0)
+    np.testing.assert_allclose(smoothed(deltas, 0.01).cells[CUBES], third, rtol=1e-9)
 
 
-def test_the_band_is_unknown_until_there_are_two_observations():
-    smoother = smoothed(np.ones((1, 2)), 0.1, memory=3)
+def test_the_error_is_unknown_until_there_are_two_observations():
+    smoother = smoothed(np.ones((1, 2)), 0.1)
     assert np.isnan(smoother.std).all()
     assert (smoother.value == 1.0).all()
     smoother.update(np.ones(2))
     assert (smoother.std == 0.0).all()
-
-
-def long_run_deviation(memory):
-    """Standard error as the smoother sees it / as it is, for Δ with autocovariance c (1 − 1/L)^k beside noise."""
-    size, alpha, n, repeats = 20, 0.004, 2_000, 400
-    rng = np.random.Generator(np.random.PCG64(1))
-    common, smoother = np.zeros(repeats), Smoother((repeats,), alpha, memory)
-    keep = 1.0 - 1.0 / size
-    for _ in range(n):
-        common = keep * common + math.sqrt(1.0 - keep * keep) * rng.normal(size=repeats)
-        smoother.update(0.4 * common + rng.normal(size=repeats))
-    return np.median(smoother.std) / smoother.value.std()
-
-
-def test_the_long_run_variance_widens_the_band_of_correlated_observations_to_what_it_is():
-    assert long_run_deviation(memory=20) == pytest.approx(1.0, abs=0.12)
-    assert long_run_deviation(memory=None) < 0.5
-
-
-def coverage_of_means(draws):
-    """How many bands hold 0, the truth, where Δ is a number of the record and the mean of one of ten rows drawn from the reservoir."""
-    size, alpha, n, streams, m = 100, 0.01, 800, 400, 10
-    rng = np.random.Generator(np.random.PCG64(2))
-    rows, every = rng.normal(size=(streams, size)), np.arange(streams)
-    smoother = Smoother((streams,), alpha, size, draws)
-    for _ in range(n):
-        drawn = rows[every[:, None], rng.integers(size, size=(streams, m))]
-        smoother.update(rng.normal(size=streams) ** 2 + (drawn**2).mean(axis=1) - 2.0)
-        rows[every, rng.integers(size, size=streams)] = rng.normal(size=streams)
-    return np.mean(np.abs(smoother.value) <= 1.96 * smoother.std)
-
-
-def test_the_band_knows_of_how_many_draws_an_increment_is_the_mean():
-    assert coverage_of_means(draws=10) >= 0.94
-    assert coverage_of_means(draws=1) <= 0.92
-
-
-def test_the_long_run_variance_is_that_of_the_formula():
-    """S ← (1 − 1/L) S + r, G its mean with r, r = Δ − φ_prev; V from G, then Σ w² (σ² − seen V + κ V)."""
-    deltas, alpha, size, n = RNG.normal(size=60), 0.05, 4, 60
-    deltas[1:] += 0.8 * deltas[:-1]
-    smoother = smoothed(deltas[:, None], alpha, memory=size)
-    slower, r = SLOWER * alpha, 1 - 1 / size
-    phi, s, products = deltas[0], 0.0, []
-    for t, delta in enumerate(deltas[1:], 2):
-        residual = delta - phi
-        products.append(residual * s)
-        phi, s = phi + residual * weights(t, alpha)[-1], r * s + residual
-    w, slow_w = weights(n, alpha), weights(n - 1, slower)
-    noise, slow, kappa, seen = _mixing(alpha, r)
-    plain, per_part = smoother.variance[0], slow - noise * seen
-    error = size * math.sqrt((slow_w * slow_w).sum() / (1 - r * r)) / per_part
-    share = size * (slow_w @ products / plain - noise) / per_part - error**2 * (1 + RARER)
-    part = (share + math.sqrt(share**2 + 4 * error**2)) / 2 * plain / size
-    assert 0 < part < plain / seen
-    few = 1 + FEW * (slow_w * slow_w).sum() * (1 + r * r) / (1 - r * r)
-    expected = (w * w).sum() * (plain - seen * part + few * kappa * part)
-    assert smoother.std[0] == pytest.approx(math.sqrt(expected))
-
-
-@pytest.mark.parametrize(("alpha", "size"), [(0.01, 100), (0.001, 100), (0.1, 10), (0.1, 50), (0.5, 2)])
-def test_what_is_hidden_of_a_slow_part_is_that_of_the_sums(alpha, size):
-    """``_mixing`` against sums over the responses to one impulse: of white noise, and of what drives the slow part."""
-    q, r, n = 1 - alpha, 1 - 1 / size, 60_000
-    impulse = np.zeros(n)
-    impulse[0] = 1.0
-
-    def filtered(x, decay):  # y_t = decay · y_{t−1} + x_t
-        return lfilter([1.0], [1.0, -decay], x)
-
-    slow_impulse = math.sqrt(1 - r * r) * filtered(impulse, r)
-    found = []
-    for x in (impulse, slow_impulse):
-        mean = alpha * filtered(x, q)
-        residual = x - np.concatenate([[0.0], mean[:-1]])
-        before = np.concatenate([[0.0], filtered(residual, r)[:-1]])
-        found.append((residual @ before, mean @ mean))
-    (noise, white), (slow, both) = found
-    squares = alpha / (2 - alpha)
-    assert white == pytest.approx(squares)
-    expected = (noise, slow, both / squares, (1 - both) / (1 - squares))
-    assert _mixing(alpha, r) == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 def test_normal_and_chebyshev_bands_have_the_stated_width():

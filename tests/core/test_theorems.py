@@ -11,8 +11,9 @@ import functools
 import numpy as np
 import pytest
 
+from explain_core.bands import half_width
 from explain_core.importance.ipfi import IncrementalPFI
-from explain_core.smoothing import Smoother, half_width
+from explain_core.smoothing import Smoother
 
 SEEDS, SIZE, STEPS = 800, 5, 40
 

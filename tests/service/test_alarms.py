@@ -111,23 +111,25 @@ def test_compiled_and_generic_evaluators_raise_the_same_alarms():
     assert found[0] and found[0] == found[1]
 
 
-def test_a_band_is_not_believed_between_the_alarm_and_its_own_recovery():
-    rows = stream(4_000, flips_at=3_000)
+def test_alarms_change_no_value_and_no_band_and_what_drives_the_model_is_then_said_of_the_records_since():
+    rows = stream(4_000, flips_at=2_000)
     known = {"model": STATIC, "explainers": [{**ONE[0], "alpha": 0.005}], "emit": {"every": 50}}
     told, untold = (
-        {
-            message["offset"]: message["importance"]["ipfi"]["cross_entropy"]["a"] | {"floor": None}
-            for message in messages(fold(new_state(**known, **alarmed), rows))
-        }
+        {message["offset"]: message for message in messages(fold(new_state(**known, **alarmed), rows))}
         for alarmed in ({"alarms": EARLY}, {})
     )
     assert told.keys() == untold.keys()
-    differing = [offset for offset in told if told[offset] != untold[offset]]
-    assert differing, "no alarm was told of"
-    assert min(differing) >= 3_000
-    for offset in differing:
-        assert told[offset]["value"] == untold[offset]["value"]
-        assert told[offset]["low"] is None or told[offset]["low"] < untold[offset]["low"]
+    cells = [
+        {
+            offset: message["importance"]["ipfi"]["cross_entropy"]["a"] | {"floor": None}
+            for offset, message in of.items()
+        }
+        for of in (told, untold)
+    ]
+    assert cells[0] == cells[1]
+    driven = told[3_999]["drivers"]["ipfi"]["cross_entropy"]
+    assert driven["since_alarm"] and driven["records"] < 2_000
+    assert not untold[3_999]["drivers"]["ipfi"]["cross_entropy"]["since_alarm"]
 
 
 def test_each_message_says_the_smallest_change_that_could_be_noticed():

@@ -15,6 +15,7 @@ from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import foreign_code, labels_of, load_challenger, record_settings
 from explain_sidecar.fold.partition import FoldError, PartitionState
+from explain_sidecar.fold.sizes import CELL
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.views import Page, Selection
 from explain_sidecar.settings import load_settings
@@ -338,7 +339,8 @@ def test_no_message_is_larger_than_stated(monkeypatch):
     size = state._vocabulary._size
     assert len(next(o.value for o in outputs[::-1] if o.value)) < size.of(state.kinds)
     alone = PartitionState(settings(), 3)._vocabulary._size
-    assert size.of(state.kinds) - size.of(()) == 3 * (alone.of(state.kinds) - alone.of(()))
+    cells = 2 * sum(len(json.dumps(name)) + CELL for name in state.kinds)
+    assert size.of(state.kinds) - size.of(()) == alone.of(state.kinds) - alone.of(()) + 2 * cells
 
 
 def test_the_dashboard_says_which_one_is_better():

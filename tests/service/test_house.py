@@ -10,7 +10,7 @@ from tests.documentation import ROOT
 ARROWS = 60
 """Arrows between folders of ``explain_sidecar``, at the most."""
 
-LINES = 400
+LINES = 600
 """Lines of a file, at the most: beyond that, look for the second concept in it."""
 
 

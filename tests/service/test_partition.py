@@ -227,7 +227,7 @@ def test_a_message_says_what_was_folded_and_has_every_number(task):
         for features in estimator.values():
             assert set(features) == {"a", "b", "colour", "flag", "late"}
             for cell in features.values():
-                assert (cell["low"], cell["high"], cell["settled"]) == (None, None, False)  # of 50 records
+                assert (cell["low"], cell["high"], cell["steady"]) == (None, None, None)  # of 50 records
                 assert math.isfinite(cell["value"]) and cell["std"] >= 0
 
 
@@ -236,8 +236,7 @@ def test_it_is_warming_until_the_reservoir_is_full_and_then_ready():
     assert [message["status"] for message in found] == ["warming", "warming", "ready", "ready"]
     assert [message["explained"] for message in found] == [0, 0, 10, 20]
     cold = found[0]["importance"]["ipfi"]["cross_entropy"]["a"]
-    assert cold.pop("settled") is False
-    assert set(cold) == {"value", "std", "low", "high", "floor"} and set(cold.values()) == {None}
+    assert set(cold) == {"value", "std", "low", "high", "steady", "floor"} and set(cold.values()) == {None}
 
 
 def test_warm_up_may_be_shorter_and_the_slowest_explainer_decides():
@@ -306,9 +305,13 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
         labels_before.append(y)
         model.learn(x, y)
     last = messages(fold(new_state(task=task), given))[-1]["performance"][loss.name]
-    assert {name for name, value in last.items() if value is None} == {"floor", "gain_floor", "served"}
+    assert {name for name, value in last.items() if value is None} == {
+        *("floor", "gain_floor", "served"),
+        *("low", "high", "gain_low", "gain_high"),  # of 200 records
+    }
     known = {name: value for name, value in last.items() if value is not None}
-    assert known == pytest.approx({"model": own, "empty": frequencies, "mean_prediction": empty}, rel=1e-9)
+    expected = {"model": own, "empty": frequencies, "mean_prediction": empty, "gain": frequencies - own}
+    assert known == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_the_feature_that_decides_the_label_comes_first():

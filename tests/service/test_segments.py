@@ -121,9 +121,6 @@ def test_an_alarm_names_the_segment_in_which_an_importance_changed():
     told = [m["segments"]["ipfi"] for m in messages(outputs)[10:]]
     floors = [one["importance"]["cross_entropy"]["a"]["floor"] for one in told if one["value"] != "B"]
     assert any(floor is not None and floor > 0 for floor in floors)
-    # The band of the importance that changed is not believed at once, those elsewhere are.
-    reports = {report.value: report.importance.importance() for report in state.explained.segments["ipfi"]}
-    assert not reports["B"]["a"].settled
 
 
 def test_a_stored_alarm_about_a_segment_that_is_none_is_refused():

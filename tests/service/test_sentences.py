@@ -13,7 +13,8 @@ from tests.feeds import IMPORTANCE, fed, newest
 def headline_of(
     courses: dict[str, list[float]],
     half: float = 0.01,
-    settled: bool = True,
+    driven: dict[str, Any] | None = None,
+    banded: bool = True,
     rejected: int = 0,
     floor: float | None = None,
     alarms: list[dict[str, Any]] | None = None,
@@ -22,10 +23,10 @@ def headline_of(
     body = newest()
     shown = ShownVersion(0, Explanation.from_json(json.dumps(body).encode()))
     for i, values in enumerate(zip(*courses.values(), strict=True)):
-        band = {"std": half / 1.96, "settled": settled, "floor": floor}
+        band = {"std": half / 1.96, "steady": True, "floor": floor}
         cells = {
             name: {"value": v, **band}
-            | ({"low": v - half, "high": v + half} if settled else {"low": None, "high": None})
+            | ({"low": v - half, "high": v + half} if banded else {"low": None, "high": None})
             for name, v in zip(courses, values, strict=True)
         }
         body |= {
@@ -33,10 +34,24 @@ def headline_of(
             "rejected_recently": rejected,
             "timestamp": 1_700_000_000_000 + i * 86_400_000,
             "importance": {"ipfi": {"cross_entropy": cells}},
+            "drivers": {"ipfi": {"cross_entropy": driven}},
         }
         shown.newest = Explanation.from_json(json.dumps(body).encode())
         shown.history.add(shown.newest)
     return sentence(shown, ("ipfi", "cross_entropy"), alarms)
+
+
+def driven(*drivers: tuple[str, float, float, float], gain: float = 0.3) -> dict[str, Any]:
+    """What drives the model over 5,000 records, with a gain ± .1."""
+    names = ("feature", "value", "low", "high")
+    return {
+        "records": 5_000,
+        "since_alarm": False,
+        "gain": gain,
+        "gain_low": gain - 0.1,
+        "gain_high": gain + 0.1,
+        "drivers": [dict(zip(names, driver, strict=True)) | {"lasting": True} for driver in drivers],
+    }
 
 
 def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or_what_would_raise_one() -> (
@@ -75,13 +90,15 @@ def test_the_sentence_begins_with_the_records_that_could_not_be_used_if_they_are
 
 
 def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
-    performance = newest()["performance"]["cross_entropy"]
-    gain = performance["empty"] - performance["model"]
-    worth = f"; log loss {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than no model; "
-    steady = headline_of({"a": [0.1] * 3, "b": [0.0] * 3})
+    over = "over the last 5,000 records, in which it is better than no model by 0.300 [0.200, 0.400] of log loss; "
+    steady = headline_of({"a": [0.1] * 3, "b": [0.0] * 3}, driven=driven(("a", 0.1, 0.09, 0.11)))
     assert steady == (
-        f"a drives the model, 0.100 ± 0.010{worth}"
-        "no change detected since 14 November 2023 22:13 UTC; one of a by 0.030 would have been."
+        f"a drives the model: 0.100 [0.090, 0.110], {over}"
+        "no change detected since 14 November 2023 22:13 UTC; one of a by 0.036 would have been."
+    )
+    two = headline_of({"a": [0.1] * 3}, driven=driven(("a", 0.1, 0.09, 0.11), ("b", 0.05, 0.04, 0.06)))
+    assert two.startswith(
+        "a 0.100 [0.090, 0.110], b 0.050 [0.040, 0.060] drive the model, over the last 5,000"
     )
     rose = headline_of({"a": [0.1] * 3, "b": [0.0, 0.0, 0.05]})
     assert rose.endswith("b rose from 0.000 to 0.050 since 14 November 2023 22:13 UTC.")
@@ -95,12 +112,18 @@ def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
     assert "No explanation yet" in Page(fed(0), Selection()).next()["sentence"]
 
 
-def test_nothing_drives_the_model_while_its_band_holds_0_or_is_not_settled() -> None:
-    assert headline_of({"a": [0.009] * 2, "b": [0.0] * 2}).startswith("No feature stands out from chance; ")
-    many = {f"f{i}": [0.011] * 2 for i in range(10)}  # beyond 1.96 standard errors, which one of ten often is
-    assert headline_of(many).startswith("No feature stands out from chance; ")
-    early = headline_of({"a": [0.5] * 2}, settled=False)
-    assert early.startswith("Too few informative records to say what drives the model; ")
+def test_what_does_not_drive_the_model_is_said_with_its_reason() -> None:
+    course = {"a": [0.009] * 2, "b": [0.0] * 2}
+    assert headline_of(course, driven=driven()).startswith(
+        "No feature stands out: over the last 5,000 records "
+    )
+    worthless = headline_of(course, driven=driven(gain=0.05))
+    assert worthless.startswith(
+        "The model is worth nothing for certain, so nothing drives it: over the last 5,000"
+    )
+    assert "by 0.050 [-0.050, 0.150] of log loss; give it better features" in worthless
+    early = headline_of({"a": [0.5] * 2}, banded=False)
+    assert early.startswith("It is too early to say what drives the model; log loss ")
     assert early.endswith("it is too early to say what changed.")
     assert headline_of({"a": [0.5]}).endswith("it is too early to say what changed.")
 

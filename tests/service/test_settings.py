@@ -143,7 +143,7 @@ def test_every_problem_is_listed_at_once_with_name_value_source_and_meaning(tmp_
             "record: {features: [a]}\nexplainers: [{kind: ipfi, groups: {g: [b]}}]",
             ["explainers.0.groups.g", "'b'", "record.features"],
         ),
-        ("explainers: [{kind: ipfi, empty: reservoir}]", ["explainers.0.empty", "isage"]),
+        ("explainers: [{kind: ipfi, empty: ema}]", ["explainers.0.empty", "isage"]),
         ("explainers: [{kind: ipfi, removal: conditional}]", ["explainers.0.removal", "isage"]),
         (
             "explainers: [{kind: isage, removal: joint}]",

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from explain_core.bands import Array, Band, half_width
 from explain_core.explanation import Explanation
 from explain_core.importance.base import AnyLoss
 from explain_core.importance.base import _losses as checked_losses
@@ -16,7 +17,6 @@ from explain_core.losses import Task
 from explain_core.models import Model, Row, wrap
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
-from explain_core.smoothing import Array, Band, half_width
 
 
 class WindowedEstimator:

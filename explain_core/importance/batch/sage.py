@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explain_core.bands import Array, Band, half_width
 from explain_core.explanation import Explanation
 from explain_core.importance.base import AnyLoss, at_least_one
 from explain_core.importance.base import _losses as checked_losses
@@ -18,7 +19,6 @@ from explain_core.models.empty import mean_prediction
 from explain_core.players import Players
 from explain_core.progress import track
 from explain_core.random import Generator, derive_seed
-from explain_core.smoothing import Array, Band, Smoother, half_width
 from explain_core.tables import labels, records, transfer
 
 BATCH = 50
@@ -107,7 +107,8 @@ class SAGE:
         empty = mean_prediction(predictions if background is None else self.model.checked_predictions(others))
         rng = Generator(derive_seed(self.seed, "sage"))
         limit = n_outer or (len(rows) if tolerance is None else 100 * len(rows))
-        smoother = Smoother((len(self.losses), len(players)))
+        n, mean, squares = 0, *np.zeros((2, len(self.losses), len(players)))
+        std = np.full_like(mean, np.nan)
         converged = False
         for batch in track(_batches(len(rows), limit, rng), "SAGE", -(-limit // BATCH), progress):
             draws = [
@@ -124,13 +125,17 @@ class SAGE:
                 empty,
                 rng,
             ):
-                smoother.update(delta)
-            if tolerance is not None and _converged(smoother, tolerance):
+                n += 1
+                off = delta - mean
+                mean = mean + off / n
+                squares = squares + off * (delta - mean)
+            std = np.sqrt(squares / (n - 1) / n) if n > 1 else std
+            if tolerance is not None and _converged(mean, std, tolerance):
                 converged = True
                 break
         if tolerance is not None and not converged:
             warnings.warn(
-                f"SAGE has not converged to {tolerance} after {smoother.n} records; raise n_outer or tolerance",
+                f"SAGE has not converged to {tolerance} after {n} records; raise n_outer or tolerance",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -138,9 +143,9 @@ class SAGE:
             estimator="sage",
             features=tuple(player.name for player in players),
             losses=tuple(loss.name for loss in self.losses),
-            values=smoother.value,
-            std=smoother.std,
-            n=smoother.n,
+            values=mean,
+            std=std,
+            n=n,
             width=self._width,
             metadata={"n_samples": self.n_samples, "tolerance": tolerance, "converged": converged},
         )
@@ -253,7 +258,6 @@ def _batches(n: int, limit: int, rng: Generator) -> Iterator[list[int]]:
         yield batch
 
 
-def _converged(smoother: Smoother, tolerance: float) -> bool:
+def _converged(values: Array, std: Array, tolerance: float) -> bool:
     """The package ``sage``'s criterion: the standard error is small beside the range of the values."""
-    values = smoother.value[0]
-    return bool(np.max(smoother.std[0], initial=0.0) <= tolerance * np.ptp(values))
+    return bool(np.max(std[0], initial=0.0) <= tolerance * np.ptp(values[0]))

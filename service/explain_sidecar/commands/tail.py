@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from explain_client.periods import driven_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import differing
@@ -125,6 +126,9 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more", style="dim"))
     yield table
+    driven = driven_of(message.get("drivers") or {}).get(first, {}).get(loss)
+    if driven is not None:
+        yield Text(f"{first}: {driven.sentence(loss=loss.replace('_', ' '))}")
     if message.get("challenger"):
         yield Text(_compared(message["challenger"], first, loss))
 
@@ -179,5 +183,5 @@ def ranking(message: dict[str, Any], estimator: str) -> list[str]:
 def _cell(cell: dict[str, float | None] | None) -> str:
     if cell is None or cell["value"] is None:
         return "–"
-    band = " [not settled]" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
+    band = "" if cell["low"] is None else f" [{cell['low']:+.4f}, {cell['high']:+.4f}]"
     return f"{cell['value']:+.4f}{band}"

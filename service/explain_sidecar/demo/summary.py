@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from explain_client.periods import Driven, Period, merge_periods, period_of
 from explain_core.drift import RiskChange
 from explain_sidecar.fold.alarm_words import figures, what
 from explain_sidecar.fold.attribution import ignoring
-from explain_sidecar.headline import drivers
 
 NAMES = {
     "dep_hour": "departure hour",
@@ -25,7 +24,8 @@ NAMES = {
     "pressure": "air pressure",
     "visib": "visibility",
 }
-ESTIMATOR, LOSS = "isage", "cross_entropy"
+ESTIMATOR, LOSS, PERIOD = "isage", "cross_entropy", "1000"
+SEASONS = ("winter", "spring", "summer", "autumn")
 
 
 def summary(
@@ -50,27 +50,46 @@ def summary(
 def _partition(
     airport: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
 ) -> str:
-    last = messages[-1]
-    performance = last["performance"][LOSS]
-    cells = last["importance"][ESTIMATOR][LOSS]
-    top = drivers(cells)[:3]
-    named = (
-        ", ".join(f"{NAMES.get(name, name)} ({_band(cells[name])})" for name in top)
-        or f"no feature for certain. The largest values are {_largest(cells)}"
-    )
-    gain = performance["empty"] - performance["model"]
-    worth = f"log loss {performance['model']:.3f}, {abs(gain):.3f} {'better' if gain > 0 else 'worse'} than the {performance['empty']:.3f} of no model"
-    return (
-        f"{airport}: what drives the model: {named}. {worth[0].upper()}{worth[1:]}. {_year(messages)} "
-        f"{_alarms(alarms)}{_risk(changes)}"
-    )
+    periods = [
+        period_of(period) for message in messages for period in message["periods"] if period["name"] == PERIOD
+    ]
+    return f"{airport}: {_drivers(periods)}. {_seasons(periods)}{_year(messages)} {_alarms(alarms)}{_risk(changes)}"
 
 
-def _largest(cells: dict[str, Any]) -> str:
-    """The values, without bands, of the features that seem to matter most."""
-    values = {name: cell["value"] for name, cell in cells.items() if cell["value"] is not None}
-    top = sorted(values, key=lambda name: -values[name])[:3]
-    return ", ".join(f"{NAMES.get(name, name)} {values[name]:.3f}" for name in top)
+def _drivers(periods: Sequence[Period]) -> str:
+    """What drove the model over the year."""
+    driven = merge_periods(periods).driven(ESTIMATOR, LOSS) if periods else None
+    if driven is None:
+        return "too few flights to say what drives the model"
+    return driven.sentence(_name, "flights", 5, "log loss", f"the {driven.records:,} flights of the year")
+
+
+def _seasons(periods: Sequence[Period]) -> str:
+    """What drove it most in each season of the year."""
+    seasons: dict[str, list[Period]] = {}
+    for period in periods:
+        month = time.gmtime((period.begin + period.until) / 2000).tm_mon
+        seasons.setdefault(SEASONS[month % 12 // 3], []).append(period)
+    found: dict[str, Driven] = {}
+    for season, of in seasons.items():
+        driven = merge_periods(of).driven(ESTIMATOR, LOSS)
+        if driven is not None:
+            found[season] = driven
+    if len(found) < 2:
+        return ""
+    words = [
+        f"in {season} "
+        + (
+            ", ".join(f"{_name(one.feature)} {one.value:.3f}" for one in driven.drivers[:3])
+            or "nothing for certain"
+        )
+        for season, driven in found.items()
+    ]
+    return f"By season, {'; '.join(words)}. "
+
+
+def _name(feature: str) -> str:
+    return NAMES.get(feature, feature)
 
 
 def _year(messages: list[dict[str, Any]]) -> str:
@@ -107,10 +126,6 @@ def _cause(alarms: list[dict[str, Any]]) -> str:
     return f"since {_day(strongest[0]['onset']['timestamp'])} {', '.join(words)}"
 
 
-def _half(cell: dict[str, Any] | None) -> float:
-    return math.nan if cell is None or cell["low"] is None else (float(cell["high"]) - float(cell["low"])) / 2
-
-
 def _risk(changes: list[dict[str, Any]]) -> str:
     """The largest change of the error rate that is explained, in words; or the largest, and that it is not."""
     found = [(RiskChange.from_dict(change["change"]), change) for change in changes if change["change"]]
@@ -129,8 +144,3 @@ def _days(window: dict[str, Any]) -> str:
 
 def _day(milliseconds: int) -> str:
     return time.strftime("%-d %B", time.gmtime(milliseconds / 1000))
-
-
-def _band(cell: dict[str, Any]) -> str:
-    half = _half(cell)
-    return f"{cell['value']:.3f}" if math.isnan(half) else f"{cell['value']:.3f} ± {half:.3f}"

@@ -20,7 +20,6 @@ from explain_core.importance.segments import Segments
 from explain_core.models import Row
 from explain_core.models.empty import Performance
 from explain_core.state import State, check
-from explain_core.steadiness import TURNOVER
 from explain_sidecar.fold.alarm_words import sentence
 from explain_sidecar.settings import Settings
 
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
 
 MEMORY = 100
 """The assumed length of dependence, in records, of values that no reservoir makes dependent."""
+
+
+TURNOVER = 4
+"""Reservoir sizes after which 98 % of a geometric reservoir's rows are new."""
 
 
 class AlarmsData(State, frozen=True):
@@ -280,13 +283,6 @@ class Alarms:
     def _alarm(self, watched: _Watched, change: Change) -> dict[str, Any]:
         """The content of the message, without the fields that identify its source."""
         subject = self._subject(watched, change.subject)
-        if watched.estimator is not None:
-            where = watched.row, change.subject
-            moved = change.after.value - change.before.value, change.after.records
-            if watched.segment is None:
-                watched.estimator.changed(*where, *moved)
-            elif watched.name is not None:
-                self._apart[watched.name].changed(watched.segment[1], *where, *moved)
         alarm = {
             "subject": subject.kind,
             "feature": subject.feature,

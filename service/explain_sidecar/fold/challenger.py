@@ -47,7 +47,7 @@ class Challenger:
         explainers = [explainer.model_copy(update={"by": None}) for explainer in settings.explainers]
         reduced = settings.model_copy(update={"record": record, "explain": explain, "explainers": explainers})
         self.explained = ExplainedModel(
-            reduced, model, model_settings.static, seed, own.reservoirs, stored=shared is None
+            reduced, model, model_settings.static, seed, own.reservoirs, stored=shared is None, periods=False
         )
         self._differences = PairedDifferences(
             own.performance.losses,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from explain_core import losses as known_losses
+from explain_core.alarms.detector import Position
 from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
 from explain_core.importance.group import grouped
@@ -14,6 +15,7 @@ from explain_core.importance.segments import Report, Segments, SegmentsState
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
+from explain_core.periods import Period, Periods, PeriodsState, Sums
 from explain_core.reservoirs import ReservoirState
 from explain_core.state import Count, Pack, State, Unpack, check
 from explain_sidecar.errors import UserError
@@ -21,6 +23,9 @@ from explain_sidecar.fold.explainers import Reservoirs, alpha_from, make_evaluat
 from explain_sidecar.fold.models import ModelData, model_data, restored_model
 from explain_sidecar.fold.served import Served, ServedData
 from explain_sidecar.settings import Settings
+
+PERFORMANCE = ""
+"""Source of the losses and gains in periods; no explainer has this name."""
 
 
 class ExplainedModelData(State, frozen=True):
@@ -33,6 +38,7 @@ class ExplainedModelData(State, frozen=True):
     records: Count
     served: ServedData | None = None
     segments: dict[str, SegmentsState] = msgspec.field(default_factory=dict)
+    periods: PeriodsState | None = None
 
 
 class ExplainedModel:
@@ -50,6 +56,7 @@ class ExplainedModel:
         seed: int,
         reservoirs: Reservoirs | None = None,
         stored: bool = True,
+        periods: bool = True,
     ) -> None:
         if settings.record.weight is not None and not static and not model.takes_weight:
             raise UserError(
@@ -87,6 +94,7 @@ class ExplainedModel:
         self._settings = settings
         self._static, self._stored = static, stored and not static
         self._every = settings.explain.every
+        self.periods = Periods(list(map(str, settings.emit.periods))) if periods else None
         self.records = 0
         """That it has taken in."""
 
@@ -122,6 +130,14 @@ class ExplainedModel:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         losses = self.performance.update(y, prediction)
+        if self.periods is not None:
+            for name, explainer in self.explainers.items():
+                if explainer.closed is not None:
+                    self.periods.add(name, explainer.closed)
+                    explainer.closed = None
+            if self.performance.closed is not None:
+                self.periods.add(PERFORMANCE, self.performance.closed)
+                self.performance.closed = None
         if self.segments and self.explains:
             for segments in self.segments.values():
                 segments.add(x, self.performance.newest)
@@ -130,11 +146,13 @@ class ExplainedModel:
             self.served.add(y, served, prediction)
         return losses
 
-    def content(self) -> dict[str, Any]:
-        """What an explanation message says about the model: explained, warming, performance, skew, importance, estimators, segments.
+    def content(self, position: Position | None = None) -> dict[str, Any]:
+        """What an explanation message says about the model: explained, warming, performance, skew, importance, estimators, segments,
+        drivers, and the periods that end with the record at ``position``.
 
         The floors are for alarms to fill in. Of the segments it is the turn of one of each explainer, which is noted.
         """
+        bands = (of.tolist() for of in self.performance.bands())
         served = self.served if self.records else None
         explanations = {name: explainer.explanation for name, explainer in self.explainers.items()}
         return {
@@ -150,8 +168,15 @@ class ExplainedModel:
                     "floor": None,
                     "gain_floor": None,
                     "served": None if served is None else served.performance.of(loss.name)[0],
+                    "low": low,
+                    "high": high,
+                    "gain": gain,
+                    "gain_low": gain_low,
+                    "gain_high": gain_high,
                 }
-                for loss in self.performance.losses
+                for loss, (_, gain), (low, gain_low), (high, gain_high) in zip(
+                    self.performance.losses, *bands, strict=True
+                )
             },
             "skew": None if served is None else served.skew(),
             "importance": {name: importance_of(explanation) for name, explanation in explanations.items()},
@@ -161,7 +186,51 @@ class ExplainedModel:
                 for name, segments in self.segments.items()
                 if (report := segments.due()) is not None
             },
+            "drivers": {
+                name: {loss.name: self._driven(name, loss.name) for loss in explainer.losses}
+                for name, explainer in self.explainers.items()
+            },
+            "periods": []
+            if position is None or self.periods is None
+            else self._closed(self.periods, position),
         }
+
+    def _driven(self, name: str, loss: str) -> dict[str, Any] | None:
+        explainer = self.explainers[name]
+        features = [player.name for player in explainer.players]
+        rows = ([known.name for known in of.losses].index(loss) for of in (explainer, self.performance))
+        row, gain_row = rows
+        found = (
+            None if self.periods is None else self.periods.driven(name, features, row, PERFORMANCE, gain_row)
+        )
+        return found and {**found._asdict(), "drivers": [driver._asdict() for driver in found.drivers]}
+
+    def _closed(self, periods: Periods, position: Position) -> list[dict[str, Any]]:
+        """The periods that end with the record, as their message has them."""
+        return [
+            {
+                "name": period.name,
+                "records": self.records - period.records,
+                "first_offset": period.offset + 1,
+                "last_offset": position.offset,
+                "from": period.timestamp,
+                "until": position.timestamp,
+                "performance": {
+                    loss.name: dict(zip(("loss", "gain"), cells, strict=True))
+                    for loss, cells in zip(self.performance.losses, _means(period, PERFORMANCE), strict=False)
+                },
+                "importance": {
+                    name: {
+                        loss.name: dict(
+                            zip((player.name for player in explainer.players), cells, strict=False)
+                        )
+                        for loss, cells in zip(explainer.losses, _means(period, name), strict=False)
+                    }
+                    for name, explainer in self.explainers.items()
+                },
+            }
+            for period in periods.close(self.records, *position)
+        ]
 
     def state(self, pack: Pack) -> ExplainedModelData:
         """The state as data; ``pack`` stores what only foreign code understands."""
@@ -173,6 +242,7 @@ class ExplainedModel:
             records=self.records,
             served=None if self.served is None else self.served.state(),
             segments={name: segments.state() for name, segments in self.segments.items()},
+            periods=None if self.periods is None else self.periods.state(),
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -194,6 +264,13 @@ class ExplainedModel:
         for name, segments in self.segments.items():
             segments.restore(data.segments[name])
         self.records = data.records
+        check((data.periods is None) == (self.periods is None), "periods: with them, or without")
+        if self.periods is not None and data.periods is not None:
+            shapes = {
+                name: (len(explainer.losses), len(explainer.players))
+                for name, explainer in self.explainers.items()
+            }
+            self.periods.restore(data.periods, {**shapes, PERFORMANCE: (len(self.performance.losses), 2)})
         if self.served is not None and data.served is not None:
             self.served.restore(data.served)
         self._estimator_groups = grouped(self.explainers.values())
@@ -209,6 +286,20 @@ def _segment(feature: str, report: Report) -> dict[str, Any]:
         "performance": {loss: {"model": own, "empty": empty, "floor": None} for loss, (own, empty) in losses},
         "importance": importance_of(report.importance),
     }
+
+
+def _means(period: Period, source: str) -> list[list[dict[str, float | None]]]:
+    """By loss and column: the mean with its band, and the sums that it is made from."""
+    if source not in period.sums:
+        return []
+    sums = Sums(period.sums[source])
+    low, high = sums.band()
+    columns = (sums.array[0], sums.value, low, high, *sums.array[1:])
+    names = ("n", "value", "low", "high", "sum", "var", "third", "var2")
+    return [
+        [dict(zip(names, cells, strict=True)) for cells in zip(*(of.tolist() for of in row), strict=True)]
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def importance_of(explanation: Explanation) -> dict[str, dict[str, dict[str, float | bool | None]]]:

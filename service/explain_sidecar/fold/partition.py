@@ -230,7 +230,9 @@ class PartitionState:
     ) -> list[Content]:
         """Returns why the risk changed, for each drift window that the record ends, the alarms, and what these ask for: mostly none."""
         windows, model = self.windows, self.explained.model
-        explained = self.explained.explains
+        explained, periods = self.explained.explains, self.explained.periods
+        if self.explained.records == 0 and periods is not None:
+            periods.begin(offset, sample.timestamp)
         if self.challenger is not None:
             self.challenger.align()
         prediction = self.explained.explain(x, y)
@@ -253,6 +255,8 @@ class PartitionState:
             self.versions.seen(version, self.records)
             if self.versions.kept:
                 self.versions.keep(windows.named if windows else ())
+        if alarms and periods is not None:
+            periods.alarmed(self.explained.records, *position)
         self.fold_digest = hashlib.blake2b(self.fold_digest + traced, digest_size=16).digest()
         contents: list[Content] = [("drift", "drift/1", change) for change in changes]
         contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
@@ -286,7 +290,7 @@ class PartitionState:
         return key_text(self._key)
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
-        about = self.explained.content()
+        about = self.explained.content(Position(record.offset, sample.timestamp))
         alarms = self.watches.get(sample.version or "")
         if alarms is not None:
             alarms.fill_in(about)
@@ -304,6 +308,8 @@ class PartitionState:
             "estimators": about["estimators"],
             "challenger": self.challenger.content() if self.challenger else None,
             "segments": about["segments"],
+            "drivers": about["drivers"],
+            "periods": about["periods"],
             "notices": self.notices,
         }
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)

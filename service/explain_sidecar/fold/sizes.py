@@ -15,9 +15,15 @@ from explain_sidecar.settings import Settings
 HEADROOM = 16_384
 """Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
 
-CELL = len('"":{"value":,"std":,"low":,"high":,"settled":false,"floor":},') - 2 + 5 * 24
+CELL = len('"":{"value":,"std":,"low":,"high":,"steady":false,"floor":},') - 2 + 5 * 24
 """Bytes of a feature's importance under a loss beside its name; no number takes more than 24."""
 
+
+MEAN = len('"":{"n":,"value":,"low":,"high":,"sum":,"var":,"third":,"var2":},') - 2 + 8 * 24
+"""The same of its mean over a period."""
+
+DRIVER = len('{"feature":"","value":,"low":,"high":,"lasting":false},') + 3 * 24
+"""The same of a driver."""
 
 ESTIMATOR = 2_048
 """Bytes of an estimator in an explanation beside its features: settings, names of losses; and of a loss's difference between two models."""
@@ -47,10 +53,14 @@ class ExplanationSize:
         segments = sum(
             ESTIMATOR + 6 * (len(by) + record.max_string) + count * 2 * CELL for by, count in segmented
         )
+        # Drivers, and the means over the period that ends.
+        periods = min(len(settings.emit.periods), 1)
+        about += (256 + 2 * MEAN * periods) * (1 + sum(losses))
+        self._means = sum(losses), DRIVER + periods * MEAN, 1 + periods
         groups = sum(
             (times + (explainer.by is not None)) * count * _cells(explainer.groups)
             for count, explainer in zip(losses, explainers, strict=True)
-        )
+        ) + self._averaged([name for explainer in explainers for name in explainer.groups])
         self._rest = HEADROOM + about + identity + groups + segments
         self._named = record.features or []
         if self.of(()) > settings.emit.max_bytes:
@@ -61,7 +71,13 @@ class ExplanationSize:
 
     def of(self, names: Iterable[str]) -> int:
         """With features of these names, beside those of ``record.features``."""
-        return self._rest + self._columns * _cells(dict.fromkeys([*self._named, *names]))
+        known = dict.fromkeys([*self._named, *names])
+        return self._rest + self._columns * _cells(known) + self._averaged(known)
+
+    def _averaged(self, names: Iterable[str]) -> int:
+        """Drivers and means over periods of features."""
+        rows, size, times = self._means
+        return rows * sum(times * len(orjson.dumps(name)) + size for name in names)
 
 
 def _cells(names: Iterable[str]) -> int:

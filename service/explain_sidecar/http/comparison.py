@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from explain_client.merge import merge
-from explain_sidecar.headline import drivers
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.history import START, Column, History, column_of, half_of, losses_of, rounded
 from explain_sidecar.http.partition import Partition, ShownVersion
@@ -41,7 +40,8 @@ def _summary(partition: Partition, chosen: ShownVersion, column: Column) -> dict
     estimator, loss = column
     cells = newest.importances.get(estimator, {}).get(loss, {})
     model, empty = losses_of(newest.performance.get(loss))
-    sure = drivers(cells)
+    driven = newest.drivers.get(estimator, {}).get(loss)
+    sure = [driver.feature for driver in driven.drivers if driver.feature in cells] if driven else []
     likely = sorted((name for name in cells if cells[name].value is not None and name not in sure), key=lambda name: -(cells[name].value or 0.0))  # fmt: skip
     return {
         "partition": partition.number,

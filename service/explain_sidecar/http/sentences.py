@@ -10,7 +10,7 @@ from typing import Any
 from explain_client.messages import Explanation, utc
 from explain_sidecar.fold.alarm_words import what
 from explain_sidecar.fold.rejections import LAST, MANY
-from explain_sidecar.headline import detectable, drivers, moved
+from explain_sidecar.headline import detectable, moved
 from explain_sidecar.http.history import Column, History, ranking
 from explain_sidecar.http.partition import Partition, ShownVersion
 
@@ -21,23 +21,20 @@ def sentence(chosen: ShownVersion, column: Column, alarms: Sequence[Mapping[str,
     ``alarms`` are those of the partition, oldest first; None where there can be none. Then points are compared by their bands.
     """
     newest, history = chosen.newest, chosen.history
-    cells = newest.importances.get(column[0], {}).get(column[1], {})
-    first = next(iter(drivers(cells)), None)
-    if first is not None:
-        half = ((cells[first].high or 0.0) - (cells[first].low or 0.0)) / 2
-        driver = f"{first} drives the model, {_band(cells[first].value or 0.0, half)}"
-    elif any(cell.settled for cell in cells.values()):
-        driver = "No feature stands out from chance"
-    else:
-        driver = "Too few informative records to say what drives the model"
-    worth = _worth(newest, column)
+    driven = newest.drivers.get(column[0], {}).get(column[1])
+    driver = (
+        f"It is too early to say what drives the model{_worth(newest, column)}"
+        if driven is None
+        else driven.sentence(most=3, loss=_words(column[1]))
+    )
+    driver = driver[0].upper() + driver[1:] if driven is None or not driven.drivers else driver
     rejecting = ""
     if newest.rejected_recently > MANY:
         rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
     if newest.status == "warming":
-        return f"{rejecting}Warming up. {driver}{worth}."
+        return f"{rejecting}Warming up. {driver}."
     changed = _moved(history, column) if alarms is None else _alarmed(newest, column, alarms)
-    return f"{rejecting}{driver}{worth}; {changed}."
+    return f"{rejecting}{driver}; {changed}."
 
 
 def _worth(newest: Explanation, column: Column) -> str:
@@ -69,14 +66,14 @@ def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, 
 def _moved(history: History, column: Column) -> str:
     """What clearly changed between any two points; or what would have been seen."""
     courses = history.courses(column, history.features, range(len(history.positions)))
-    settled = [[point for point, half in enumerate(halves) if half is not None] for _, halves in courses]
-    if max(map(len, settled), default=0) < 2:
+    banded = [[point for point, half in enumerate(halves) if half is not None] for _, halves in courses]
+    if max(map(len, banded), default=0) < 2:
         return "it is too early to say what changed"
     found = moved(courses)
     if found is None:
-        feature = next(i for i in ranking(history.newest(column)) if len(settled[i]) > 1)
+        feature = next(i for i in ranking(history.newest(column)) if len(banded[i]) > 1)
         least = detectable(courses[feature][1])
-        since = _moment(history.timestamps[settled[feature][0]])
+        since = _moment(history.timestamps[banded[feature][0]])
         return f"no change detected since {since}; one of {history.features[feature]} by {_figure(least)} would have been"
     values = courses[found.feature][0]
     was, value, now = (values[point] or 0.0 for point in (found.first, found.last, -1))

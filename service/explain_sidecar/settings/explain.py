@@ -81,7 +81,7 @@ class ExplainerSettings(Section):
     band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
     confidence: float = Field(0.95, gt=0, lt=1, description="Confidence level of the band.")
     empty: Literal["ema", "reservoir"] = Field(
-        "ema", description="isage: how the prediction without any feature is estimated."
+        "reservoir", description="isage: how the prediction without any feature is estimated."
     )
     removal: Literal["marginal", "conditional"] = Field(
         "marginal",
@@ -144,6 +144,11 @@ class EmitSettings(Section):
     """When to publish."""
 
     every: int = Field(100, ge=1, description="Records per explanation message.")
+    periods: list[Literal["hour", "day", "week"] | Annotated[int, Field(ge=100)]] = Field(
+        [1_000, "day", "week"],
+        max_length=8,
+        description="Lengths of the periods whose means are published as each ends: hour, day or week of event time (UTC), or a number of records. A period ends with a message.",
+    )
     max_bytes: int = Field(
         1_048_588,
         ge=50_000,

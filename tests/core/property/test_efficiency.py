@@ -70,7 +70,7 @@ def tied(prediction):
 def test_the_values_sum_to_the_smoothed_gain_over_the_empty_model_at_every_step(case):
     task, arguments, stream = case
     model, size = model_for(task), 4
-    sage = IncrementalSAGE(model, task=task, size=size, **arguments)
+    sage = IncrementalSAGE(model, task=task, size=size, empty="ema", **arguments)
     predictions, gains = [], []
     for n, (x, y) in enumerate(stream, start=1 - size):
         sage.explain_one(x, y)

@@ -70,7 +70,7 @@ def test_missing_and_new_features_groups_and_several_losses_are_explained_at_onc
     assert np.isfinite(explanation.values).all()
     assert (explanation.std >= 0).all()
     assert (explanation.status, explanation.n) == ("ready", N - 10)
-    assert not explanation.settled.any() and np.isnan(explanation.low).all()  # of so few records
+    assert np.isnan(explanation.steady).all() and np.isnan(explanation.low).all()  # of so few records
 
 
 @every_estimator

@@ -1,11 +1,11 @@
-"""Does a band that is shown hold the truth for iSAGE too, and for records of real data?
+"""Does a band hold the mean of the truths for iSAGE too, and for records of real data?
 
 A decision tree of depth 6 with smoothed leaf probabilities learns from a third of elec2, adult, bank and agrawal (for bike,
 whose label is a number, from its upper half as class 1); the streams are random records of the rest, so that the truth is known. iPFI has one draw;
 iSAGE ten, or two in product form under the squared error of the probability. A linear regression is explained by iSAGE too.
 "drift": elec2 in order of time, of which the first half of a stream takes records from the first half, then from the second.
 
-Looks, columns and goal are those of ``experiments.settled``; features that the model does not use are left out.
+Looks and columns are those of ``experiments.bands``; features that the model does not use are left out.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from pathlib import Path
 
 import click
 import numpy as np
+from rich.console import Console
+from rich.table import Table as Report
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments.coverage import SIZE as MEMORY
+from experiments.bands import Tally
 from experiments.coverage import (
     Game,
     Tree,
     cross_entropy,
     increments,
     linear_game,
-    smoother_of,
     squared,
     truth,
 )
 from experiments.data import Table, agrawal, load
 from experiments.options import quick_option
-from experiments.settled import Look, look_at, shown, summary
-from explain_core.steadiness import BLOCK, Steadiness
+from explain_core.bands import LEAST
+from explain_core.smoothing import BLOCK, Smoother
 
 SETS = ("agrawal", "elec2", "adult", "bank", "bike")
 
@@ -70,8 +71,8 @@ def make_game(name: str, data: Path | None, estimator: str, quadratic: bool, ord
 
 def looks(
     game: Game, estimator: str, alpha: float, streams: int, n: int, draws: int, switch: int | None
-) -> list[Look]:
-    """Bands at the end of each block of streams of n records, as those of ``experiments.settled.looks``."""
+) -> Tally:
+    """Bands at the end of each block of streams of n records, from ``LEAST`` records on, beside the weighted mean of the truths."""
     halves = [slice(None)] if switch is None else [slice(0, len(game.X) // 2), slice(len(game.X) // 2, None)]
     parts = [
         truth(
@@ -81,18 +82,19 @@ def looks(
         for half in halves
     ]  # fmt: skip
     varies = np.all([sigma > 0.0 for _, sigma in parts], axis=0)
-    smoother = smoother_of(game, estimator, alpha, streams)
-    steadiness = Steadiness(smoother, MEMORY)
-    found = []
+    smoother = Smoother((streams, len(game.features)), alpha)
+    tally, weight, target = Tally(), 0.0, np.zeros(len(game.features))
     for t, delta in enumerate(increments(game, estimator, alpha, n, range(streams), True, switch), start=1):
         smoother.update(delta)
+        weight = 1.0 + (1.0 - alpha) * weight
+        target = (1.0 - alpha) * target + parts[-1 if switch is not None and t > switch else 0][0]
         if t % BLOCK == 0:
-            steadiness.end_block(smoother)
-            mean, _ = parts[-1 if switch is not None and t > switch else 0]
-            found.append(
-                look_at(t, smoother, steadiness, np.broadcast_to(mean, smoother.value.shape), varies)
-            )
-    return found
+            smoother.end_block()
+            if t >= LEAST:
+                low, high = smoother.band(0.95)
+                mean = np.broadcast_to(target / weight, low.shape)
+                tally.add(*(of[:, varies] for of in (low, high, smoother.value, mean)))
+    return tally
 
 
 @click.command(help=__doc__)
@@ -120,13 +122,19 @@ def main(data: Path | None, streams: int, draws: int, sets: tuple[str, ...], qui
         made.append(
             (Game("linear, isage, squared", linear.features, linear.X, linear.y, linear.predict, squared, 2, pairs=True), "isage", False)
         )  # fmt: skip
-    found = {}
+    report = Report("game", "α", "all", "worst", "low", "high", "width", "≥ .93")
+    missed = 0
     for game, estimator, drifts in made:
         for alpha, n in ((0.01, 2_500),) if quick else ((0.01, 2_500), (0.001, 7_000)):
-            of = looks(game, estimator, alpha, streams, n, draws, n // 2 if drifts else None)
-            found[game.name, alpha] = of
-            print(" | ".join([game.name, str(alpha), *summary(of)[0]]), flush=True)
-    raise SystemExit(1 if shown(found) and not quick else 0)
+            tally = looks(game, estimator, alpha, streams, n, draws, n // 2 if drifts else None)
+            coverage = float(np.mean(tally.coverage))
+            missed += coverage < 0.93
+            report.add_row(
+                game.name, str(alpha), f"{coverage:.3f}", f"{min(tally.coverage):.3f}", f"{np.mean(tally.low):.3f}",
+                f"{np.mean(tally.high):.3f}", f"× {tally.width:.2f}", "NO" if coverage < 0.93 else "yes",
+            )  # fmt: skip
+    Console(width=110).print(report)
+    raise SystemExit(1 if missed and not quick else 0)
 
 
 if __name__ == "__main__":

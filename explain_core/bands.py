@@ -1,0 +1,169 @@
+"""Bands of means from sums over blocks of records: standard error, skewness, degrees of freedom, and what follows.
+
+What a mean estimates is Σ w_t μ_t: the mean, over the records of a period or with the weights of a smoother, of what was to be expected at
+each of them. That is defined while things change, so that every mean has a band. Whether it also describes the moment is another question,
+see ``Smoother.steady``.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+Array = NDArray[np.float64]
+Band = Literal["normal", "chebyshev"]
+
+LEAST = 500
+"""Records that a mean needs before it has a band."""
+
+SKEW, FEW, UNSURE, MOST = 0.5, 4.0, 1.0, 1.5
+"""The band is wider, on the side of the skew, by the share (½ γ² (1 + 1/√blocks)² + 4)/n, at most 1.5: extremes that come seldom may not have come."""
+
+
+class Spread(NamedTuple):
+    """How a mean errs, in arrays of one shape: its standard error and skewness, the degrees of freedom of the former, and the widening.
+
+    ``wider`` is the share by which the band is wider on the side of the skew.
+    """
+
+    std: Array
+    skewness: Array
+    freedom: Array
+    wider: Array
+
+
+def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal") -> tuple[Array, Array]:
+    """Low and high end of a two-sided band; NaN where the standard error is.
+
+    Student's quantile, or that of Chebyshev's inequality if it is larger, transformed for skewness by the inverse of Hall's cubic
+    (P. Hall, J. R. Statist. Soc. B 54, 1992).
+
+    >>> none = np.zeros(1)
+    >>> low, high = ends(np.ones(1), Spread(np.ones(1), none, np.full(1, 1e6), none), 0.95)
+    >>> round(float(low[0]), 2), round(float(high[0]), 2)
+    (-0.96, 2.96)
+    """
+    t = stdtrit(spread.freedom, 0.5 + 0.5 * confidence)
+    if band == "chebyshev":
+        t = np.maximum(t, half_width(band, confidence))
+    skewness = spread.skewness
+    below, above = spread.std * _hall(t, skewness), -spread.std * _hall(-t, skewness)
+    below = below * np.where(skewness < 0.0, 1.0 + spread.wider, 1.0)
+    above = above * np.where(skewness > 0.0, 1.0 + spread.wider, 1.0)
+    return value - below, value + above
+
+
+def p_value(value: Array, spread: Spread) -> Array:
+    """Of the hypothesis that the mean is at most 0: by the band's own transformation. 1 where nothing is known, 0 where nothing varies.
+
+    >>> none = np.zeros(2)
+    >>> p = p_value(np.array([1.96, -1.0]), Spread(np.ones(2), none, np.full(2, 1e6), none))
+    >>> np.round(p, 3).tolist()
+    [0.025, 0.841]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = value / spread.std
+        g = spread.skewness
+        # A mean below 0 by more than the widening is none the less above 0 if the side of the skew is the lower one.
+        t = t / np.where((g < 0.0) & (t > 0.0), 1.0 + spread.wider, 1.0)
+        y = t + g * t * t / 3.0 + g * g * t * t * t / 27.0 + g / 6.0
+        found = stdtr(spread.freedom, -y)
+    found = np.where(spread.std > 0.0, found, np.where(value > 0.0, 0.0, 1.0))
+    result: Array = np.where(np.isfinite(spread.std), found, 1.0)
+    return result
+
+
+def holm(p: Array, level: float) -> NDArray[np.bool_]:
+    """Which hypotheses are rejected, so that a true one is among them with at most the probability ``level`` (Holm, Scand. J. Statist. 6, 1979).
+
+    >>> holm(np.array([0.001, 0.02, 0.04]), 0.05).tolist()
+    [True, True, True]
+    >>> holm(np.array([0.03, 0.02, 0.04]), 0.05).tolist()
+    [False, False, False]
+    """
+    order = np.argsort(p, kind="stable")
+    passed = np.logical_and.accumulate(p[order] <= level / (len(p) - np.arange(len(p))))
+    result = np.zeros(len(p), bool)
+    result[order] = passed
+    return result
+
+
+def spread_of(
+    variance: Array, third: Array, fourth: Array, effective: Array, factor: Array, batches: Array, wider: Array, smallest: float
+) -> Spread:  # fmt: skip
+    """A mean's ``Spread`` from sums over blocks: w are the shares of the weight, v and c variance and third moment of a record of the block.
+
+    Parameters
+    ----------
+    variance, third, fourth
+        Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block.
+    effective
+        (Σ w²)²/Σ (Σ w²)²: how many blocks of equal weight there are.
+    factor, batches
+        F ≥ 1, by what dependence raises the variance, and from how many batches that is known.
+    wider
+        See ``Spread``.
+    smallest
+        The least squared coefficient of variation of a block's variance, 2/(b − 1) for normal records.
+
+    Few blocks that hold most of the variance say little of it: the degrees of freedom are Satterthwaite's.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        uneven = effective * fourth / (variance * variance) - 1.0
+        freedom = 2.0 * effective / np.maximum(np.where(variance > 0.0, uneven, 0.0), smallest)
+        freedom = 1.0 / (1.0 / freedom + 0.5 / (batches + 4.0))
+        skewness = np.where(variance > 0.0, third / (variance * np.sqrt(variance)), 0.0)
+    std = np.sqrt(factor * variance)
+    return Spread(np.where(std >= 0.0, std, np.nan), skewness, np.maximum(freedom, 1.0), wider)
+
+
+def widening(skewness: Array, unsure: Array, size: Array) -> Array:
+    """The share by which a band is wider on the side of the skew: ``skewness`` is that of one record, ``size`` the number of independent ones."""
+    gamma = skewness * (1.0 + UNSURE * unsure)
+    with np.errstate(divide="ignore", over="ignore"):
+        result: Array = np.minimum((SKEW * gamma * gamma + FEW) / size, MOST)
+    return result
+
+
+def _hall(t: Array, skewness: Array) -> Array:
+    """The distance, in standard errors, at which a mean of this skewness has the studentised quantile t."""
+    g = np.where(np.abs(skewness) < 1e-9, 1e-9, skewness)
+    result: Array = 3.0 / g * (np.cbrt(1.0 + g * (t - g / 6.0)) - 1.0)
+    return result
+
+
+def half_width(band: Band, confidence: float) -> float:
+    """Half the width of a two-sided band in standard errors.
+
+    ``normal``: the quantile of the normal distribution. ``chebyshev``: 1/√(1 − confidence), which holds for every
+    distribution (iPFI Thm 3, iSAGE Thm 3.3) whose standard error is known. Raises ``ValueError`` for another band or a confidence outside (0, 1).
+
+    >>> half_width("normal", 0.95), half_width("chebyshev", 0.95)
+    (1.96, 4.47)
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence: {confidence} is outside (0, 1); 0.95 is usual")
+    if band == "normal":
+        return NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    if band == "chebyshev":
+        return float((1.0 - confidence) ** -0.5)
+    raise ValueError(f"band: {band!r} is not one of normal, chebyshev")
+
+
+def anytime(n: Array, level: float, tuned: float = 5_000.0) -> Array:
+    """Half the width, in standard errors, of a confidence sequence for a mean of n records since a fixed start; it is narrowest at ``tuned``.
+
+    Asymptotic: the probability that it ever fails to hold its mean is ``level`` (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, Ann. Statist. 2024).
+
+    >>> anytime(np.array([1_000.0, 5_000.0, 20_000.0]), 0.05).round(2).tolist()
+    [3.36, 3.04, 3.13]
+    """
+    rho = (-2.0 * np.log(level) + np.log(-2.0 * np.log(level) + 1.0)) / tuned
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weighed = n * rho + 1.0
+        result: Array = np.sqrt(2.0 * weighed / (n * rho) * np.log(np.sqrt(weighed) / level))
+    return result

@@ -1,0 +1,289 @@
+"""Means over periods, from sums that add up over time, partitions and versions; and what drives the model in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from explain_core import bands
+from explain_core.bands import Array, Band, Spread
+from explain_core.smoothing import BLOCK
+from explain_core.state import Block, Count, State, array, block, check, finite
+
+LEVEL, SHARE = 0.025, 0.05
+"""A feature drives the model where its mean is above 0, one-sided at this level over all features, and at least this share of the gain."""
+
+NEWEST, THOUSAND, ENOUGH = 4, 1_000, 1_000
+"""What drives the model is said of the records since the last alarm if these are enough, else of the newest 4 thousands and the open one."""
+
+ALARM, ALL = "alarm", "all"
+"""The periods that no clock ends: since the last alarm, and all records."""
+
+CALENDAR = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+"""Milliseconds of event time."""
+
+MONDAY = 345_600_000
+"""Weeks begin with a Monday; 1970-01-01 was a Thursday."""
+
+
+class Sums:
+    """Means of cells over a period, with their bands.
+
+    ``array`` has, for each cell, n, Σ Δ, and of that sum the variance, the third moment, and the sum of the blocks' squared variances: what
+    ``Smoother.end_block`` returns, added up. F is in the variance: whoever adds up need not know of dependence.
+
+    >>> sums = Sums(np.array([[1_000.0], [500.0], [250.0], [0.0], [6_250.0]]))
+    >>> low, high = sums.band(0.95)
+    >>> float(sums.value[0]), round(float(low[0]), 2), round(float(high[0]), 2)
+    (0.5, 0.47, 0.53)
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    @property
+    def n(self) -> Array:
+        """The records of each cell."""
+        result: Array = self.array[0]
+        return result
+
+    @property
+    def value(self) -> Array:
+        """The mean; NaN where there is no record."""
+        n, total = self.array[:2]
+        result: Array = np.where(n > 0.0, total / np.where(n > 0.0, n, 1.0), np.nan)
+        return result
+
+    @property
+    def spread(self) -> Spread:
+        """How ``value`` errs; NaN below ``bands.LEAST`` records."""
+        n, _, variance, third, squares = self.array
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            n = np.where(n >= bands.LEAST, n, np.nan)
+            one = variance / n
+            gamma = np.where(one > 0.0, third / n / (one * np.sqrt(one)), 0.0)
+            unsure = np.where(variance > 0.0, np.sqrt(squares) / variance, 0.0)
+            return bands.spread_of(
+                variance / (n * n),
+                third / n**3,
+                squares / n**4,
+                n / BLOCK,
+                np.ones_like(n),
+                np.maximum(n / (3.0 * BLOCK), 16.0),
+                bands.widening(gamma, unsure, n),
+                2.0 / (BLOCK - 1.0),
+            )
+
+    def band(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array]:
+        """Low and high end of the two-sided band; NaN below ``bands.LEAST`` records."""
+        return bands.ends(self.value, self.spread, confidence, band)
+
+
+class Driver(NamedTuple):
+    """A feature that drives the model: its mean importance over the period, and the band.
+
+    ``lasting``: its importance since the last alarm, or since the beginning, is above 0 by a bound that holds however often you look.
+    """
+
+    feature: str
+    value: float
+    low: float
+    high: float
+    lasting: bool
+
+
+class Driven(NamedTuple):
+    """What drives a model over a period, the most important feature first.
+
+    Nothing does where the gain over no model is not above 0 for certain; None while there are too few records to say so.
+    """
+
+    records: int
+    since_alarm: bool
+    gain: float
+    gain_low: float
+    gain_high: float
+    drivers: list[Driver]
+
+
+class PeriodState(State, frozen=True):
+    """A period that is open or closed: its name, the records folded, offset and event time before it, and its sums by source."""
+
+    name: str
+    records: Count
+    offset: int
+    timestamp: int
+    sums: dict[str, Block]
+
+
+class PeriodsState(State, frozen=True):
+    """The open periods, and the newest thousands that are closed, the oldest first."""
+
+    open: list[PeriodState]
+    newest: list[dict[str, Block]]
+
+
+class Period:
+    """Sums by source since ``records`` were folded, the last of them at ``offset`` and ``timestamp``."""
+
+    def __init__(self, name: str, records: int = 0, offset: int = -1, timestamp: int = 0) -> None:
+        self.name, self.records, self.offset, self.timestamp = name, records, offset, timestamp
+        self.sums: dict[str, Array] = {}
+
+    def ends(self, records: int, timestamp: int) -> bool:
+        """Whether it ends with a record of this event time, when so many were folded."""
+        if self.name in (ALARM, ALL):
+            return False
+        length = CALENDAR.get(self.name)
+        if length is None:
+            return records - self.records >= int(self.name)
+        shift = MONDAY if self.name == "week" else 0
+        return (timestamp - shift) // length > (self.timestamp - shift) // length
+
+    def state(self) -> PeriodState:
+        sums = {source: block(of) for source, of in self.sums.items()}
+        return PeriodState(self.name, self.records, self.offset, self.timestamp, sums)
+
+
+class Periods:
+    """Sums of importances, losses and gains over periods: what a block adds is added to every open period.
+
+    Parameters
+    ----------
+    lengths
+        What ends periods: "hour", "day", "week" of event time, or a number of records.
+
+    A period ends with the first message at or after its end that no other one ends with: each has whole blocks, and a message has one period at most.
+
+    >>> periods = Periods(["1000"])
+    >>> periods.begin(0, 0)
+    >>> for i in range(1, 21):
+    ...     periods.add("ipfi", np.full((5, 1, 1), [[[100.0]], [[50.0]], [[25.0]], [[0.0]], [[625.0]]]))
+    ...     closed = periods.close(100 * i, 100 * i - 1, 0)
+    >>> closed[0].name, closed[0].records, closed[0].sums["ipfi"][0].tolist()
+    ('1000', 1000, [[1000.0]])
+    """
+
+    def __init__(self, lengths: Sequence[str]) -> None:
+        self._open = [Period(name) for name in dict.fromkeys([str(THOUSAND), *lengths, ALARM, ALL])]
+        self._newest: list[dict[str, Array]] = []
+        self._shown = set(lengths)
+
+    def begin(self, offset: int, timestamp: int) -> None:
+        """Note the first record's position."""
+        for period in self._open:
+            period.offset, period.timestamp = offset - 1, timestamp
+
+    def add(self, source: str, closed: Array) -> None:
+        """Add a block of a source, see ``Smoother.end_block``."""
+        for period in self._open:
+            period.sums[source] = _sum(period.sums.get(source), closed)
+
+    def alarmed(self, records: int, offset: int, timestamp: int) -> None:
+        """Note an alarm: what is said of the records since then begins anew."""
+        place = next(i for i, period in enumerate(self._open) if period.name == ALARM)
+        self._open[place] = Period(ALARM, records, offset, timestamp)
+
+    def close(self, records: int, offset: int, timestamp: int) -> list[Period]:
+        """End what ends with the record at this position; returns the closed period that was asked for, one at most."""
+        closed = []
+        for place, period in enumerate(self._open):
+            shown = period.name in self._shown
+            if period.ends(records, timestamp) and not (shown and closed):
+                self._open[place] = Period(period.name, records, offset, timestamp)
+                if period.name == str(THOUSAND):
+                    self._newest = [*self._newest[1 - NEWEST :], period.sums]
+                if shown:
+                    closed.append(period)
+        return closed
+
+    def driven(
+        self, source: str, features: Sequence[str], row: int, gains: str, gain_row: int
+    ) -> Driven | None:
+        """What drives the model by a source's row (its loss), the gain being the second column of the source ``gains``; None where it is too early."""
+        alarm, all_ = ({period.name: period for period in self._open}[name] for name in (ALARM, ALL))
+        since = alarm if alarm.offset >= all_.offset and alarm.records > 0 else all_
+        recent = (
+            alarm.records > 0 and source in alarm.sums and alarm.sums[source][0].max(initial=0.0) >= ENOUGH
+        )
+        chosen = alarm.sums if recent else self._last(source, gains)
+        if source not in chosen or gains not in chosen or not features:
+            return None
+        sums, gain = Sums(chosen[source][:, row]), Sums(chosen[gains][:, gain_row, 1:2])
+        low, high = sums.band()
+        gain_low, gain_high = gain.band()
+        if not np.isfinite(gain_low[0]) or not np.isfinite(low).any():
+            return None
+        values = sums.value
+        found = np.zeros(len(values), bool)
+        if gain_low[0] > 0.0:
+            tests = bands.p_value(values, sums.spread)
+            found = bands.holm(tests, LEVEL) & (values >= SHARE * gain.value[0])
+        whole = Sums(since.sums[source][:, row]) if source in since.sums else sums
+        lasting = whole.value - bands.anytime(whole.n, 0.05 / len(values)) * whole.spread.std > 0.0
+        drivers = [
+            Driver(features[j], float(values[j]), float(low[j]), float(high[j]), bool(lasting[j]))
+            for j in np.argsort(-values, kind="stable")
+            if found[j]
+        ]
+        n = int(sums.n.max(initial=0.0))
+        return Driven(n, bool(recent), float(gain.value[0]), float(gain_low[0]), float(gain_high[0]), drivers)
+
+    def _last(self, *sources: str) -> dict[str, Array]:
+        """The sums over the newest thousands and the open one."""
+        opened = next(period for period in self._open if period.name == str(THOUSAND)).sums
+        found: dict[str, Array] = {}
+        for sums in (*self._newest, opened):
+            for source in sources:
+                if source in sums:
+                    found[source] = _sum(found.get(source), sums[source])
+        return found
+
+    def state(self) -> PeriodsState:
+        newest = [{source: block(of) for source, of in sums.items()} for sums in self._newest]
+        return PeriodsState([period.state() for period in self._open], newest)
+
+    def restore(self, state: PeriodsState, shapes: Mapping[str, tuple[int, int]]) -> None:
+        """Restore a stored state; ``shapes`` are the losses and columns of each source. Raises ``StateError`` where it is invalid."""
+        check(
+            [period.name for period in state.open] == [period.name for period in self._open],
+            "periods: others",
+        )
+        check(len(state.newest) <= NEWEST, "periods: too many that are closed")
+        for period, stored in zip(self._open, state.open, strict=True):
+            check(
+                max(stored.records, abs(stored.offset), abs(stored.timestamp)) < 2**63,
+                "periods: a position that is none",
+            )
+            period.records, period.offset, period.timestamp = stored.records, stored.offset, stored.timestamp
+            period.sums = _restored(stored.sums, shapes)
+        self._newest = [_restored(sums, shapes) for sums in state.newest]
+
+
+def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int]]) -> dict[str, Array]:
+    found = {}
+    for source, stored in sums.items():
+        check(source in shapes, "periods: of a source that is none")
+        losses, most = shapes[source]
+        columns = stored.shape[-1] if stored.shape else 0
+        check(0 <= columns <= most, "periods: columns of no feature")
+        found[source] = array("periods", stored, "<f8", (5, losses, columns))
+        finite("periods", found[source])
+        check(
+            bool((found[source][0] >= 0.0).all() and (found[source][0] < 2.0**53).all()),
+            "periods: records that are none",
+        )
+    return found
+
+
+def _sum(before: Array | None, added: Array) -> Array:
+    """Of two arrays, the one before of at most as many columns."""
+    if before is None:
+        return added.copy()
+    missing = added.shape[-1] - before.shape[-1]
+    if missing > 0:
+        before = np.pad(before, [(0, 0), (0, 0), (0, missing)])
+    before[..., : added.shape[-1]] += added
+    return before

@@ -1,0 +1,244 @@
+"""Bands hold the mean of the truths, at every look and over every period; and the rules that name drivers."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from experiments.bands import tallies
+from explain_core import bands
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.periods import Periods, Sums
+from explain_core.smoothing import BLOCK, Smoother
+from explain_core.state import StateError
+
+
+def coverage(tally):
+    return float(np.mean(tally.coverage))
+
+
+@pytest.mark.parametrize(
+    ("game", "widest"),
+    [
+        ("additive", 1.2),
+        ("seasonal", 1.2),
+        ("learning model", 1.25),
+        ("abrupt switch", 1.7),
+        ("clustered inputs", 1.2),
+    ],
+)
+def test_every_band_is_shown_and_holds_the_mean_of_the_truths_while_things_change_too(game, widest):
+    """120 streams of 6,000 records, 360 bands a look: the standard error of a look's coverage is .011."""
+    found = tallies(game, 120, 6_000)
+    assert len(found["smoothed"].low) == 56  # each look from 500 records on
+    for name, tally in found.items():
+        assert coverage(tally) >= 0.92, name
+        assert min(tally.coverage) >= 0.87, name
+    assert found["smoothed"].width < widest and found["5000"].width < widest
+
+
+def test_the_lower_end_is_right_where_informative_records_are_few():
+    """What names a driver; on the side of the skew what did not come yet is made up for by a wider band."""
+    found = tallies("1 % labels, confident", 120, 6_000)["smoothed"]
+    assert np.mean(found.low) <= 0.025 and coverage(found) >= 0.95
+    assert np.mean(tallies("lognormal inputs, 1.5", 120, 6_000)["smoothed"].low) <= 0.03
+
+
+def test_without_the_factor_for_dependence_bands_of_clustered_records_are_wrong(monkeypatch):
+    monkeypatch.setattr(
+        Smoother, "dependence", property(lambda self: (np.ones_like(self.cells[0]), self.cells[0]))
+    )
+    assert coverage(tallies("clustered inputs", 60, 4_000)["smoothed"]) < 0.7
+
+
+def follow(steps, alpha=0.001):
+    smoother, seen = Smoother((1, 1), alpha), []
+    for delta in steps:
+        smoother.update(np.full((1, 1), delta))
+        if smoother.n % BLOCK == 0:
+            smoother.end_block()
+            seen.append(float(smoother.steady[0, 0]))
+    return smoother, seen
+
+
+def test_a_mean_is_steady_until_it_changes_and_again_when_it_has_forgotten():
+    rng = np.random.Generator(np.random.PCG64(0))
+    _, seen = follow(rng.normal(size=12_000) + (np.arange(12_000) >= 5_000))
+    assert np.isnan(seen[:8]).all()
+    assert seen[8:50] == [1.0] * 42
+    assert seen[52:70] == [0.0] * 18  # 90 % of the weight are newer after ln 10 / α = 2,300 records
+    assert seen[-10:] == [1.0] * 10
+
+
+def test_an_observation_out_of_all_proportion_leaves_a_state_of_numbers():
+    smoother, _ = follow([1.0] * 250 + [1e300] + [1.0] * 349)
+    assert np.isfinite(smoother.cells).all() and np.isfinite(smoother.sums).all()
+    assert np.isfinite(smoother.std).all()
+
+
+def test_the_band_is_wider_on_the_side_of_the_skew_alone():
+    rng = np.random.Generator(np.random.PCG64(0))
+    smoother, _ = follow(np.exp(1.5 * rng.normal(size=3_000)))
+    low, high = smoother.band(0.95)
+    value = smoother.value
+    assert (high - value)[0, 0] > 1.5 * (value - low)[0, 0]
+
+
+def test_no_band_below_500_observations_and_one_from_then_on():
+    rng = np.random.Generator(np.random.PCG64(0))
+    early, _ = follow(rng.normal(size=499))
+    later, _ = follow(rng.normal(size=500))
+    assert np.isnan(early.band(0.95)[0]).all() and np.isfinite(later.band(0.95)[0]).all()
+
+
+def of_few_rows(seed, n, alpha):
+    """The importance of ``a``, truth 2, by a uniform reservoir of 20 rows."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    pfi = IncrementalPFI(
+        lambda x: x["a"], task="regression", alpha=alpha, reservoir="uniform", size=20, seed=seed
+    )
+    for a, e in rng.normal(size=(n, 2)).tolist():
+        pfi.explain_one({"a": a}, a + 0.5 * e)
+    return pfi.explanation.importance()["a"], float(pfi._smoother.std[0, 0])
+
+
+def test_the_band_of_a_uniform_reservoir_knows_that_its_rows_are_few():
+    found = [of_few_rows(seed, 1_000, None) for seed in range(60)]
+    assert sum(abs(cell.value - 2.0) <= 1.96 * cell.std for cell, _ in found) >= 55
+    assert sum(abs(cell.value - 2.0) <= 1.96 * alone for cell, alone in found) < 50
+
+
+def record(estimator, n, start=0):
+    rng = np.random.Generator(np.random.PCG64(3))
+    rows = rng.normal(size=(start + n, 2)).tolist()[start:]
+    for i, (a, b) in enumerate(rows, start):
+        x = {"a": a} if i < 400 else {"a": a, "b": b}
+        estimator.explain_one(x, a + 2.0 * b)
+    return estimator
+
+
+def make():
+    return IncrementalPFI(lambda x: x["a"] + 2.0 * x.get("b", 0.0), task="regression", alpha=0.01, size=50)
+
+
+def test_a_late_feature_has_a_band_from_its_own_500th_record_on():
+    late = record(make(), 400 + 499)
+    cell = late.explanation.importance()["b"]
+    assert late._smoother.sums[0].tolist() == [849.0, 499.0] and np.isnan(cell.low)
+    cell = record(late, 1, 899).explanation.importance()["b"]
+    assert cell.low < cell.value < cell.high
+
+
+def test_a_state_that_is_restored_goes_on_to_the_same_bits():
+    whole, part = record(make(), 1_730), record(make(), 930)
+    restored = make()
+    restored.restore(part.state())
+    restored.reservoir = part.reservoir
+    restored = record(restored, 800, 930)
+    for name in ("cells", "sums"):
+        assert np.array_equal(getattr(restored._smoother, name), getattr(whole._smoother, name)), name
+    assert restored.explanation.to_json() == whole.explanation.to_json()
+    state = part.state()
+    wrong = msgspec.structs.replace(state.values, sums=state.values.cells)
+    with pytest.raises(StateError, match="smoother"):
+        make().restore(msgspec.structs.replace(state, values=wrong))
+
+
+def test_the_confidence_sequence_keeps_its_level_however_often_one_looks():
+    """Of 200 streams without importance, how many ever have one above 0 for certain?"""
+    rng, ever = np.random.Generator(np.random.PCG64(1)), np.zeros(200, bool)
+    smoother, total = Smoother((200, 1), None, prior=1.0), np.zeros((5, 200, 1))
+    pointwise = ever.copy()
+    for t in range(1, 8_001):
+        smoother.update(rng.normal(size=(200, 1)))
+        if t % BLOCK == 0:
+            total = total + smoother.end_block()
+            if t >= 500:
+                sums = Sums(total)
+                std = sums.spread.std
+                ever |= (sums.value > bands.anytime(sums.n, 0.05) * std)[:, 0]
+                pointwise |= (sums.value > 1.96 * std)[:, 0]
+    assert ever.mean() <= 0.05 and ever.sum() < pointwise.sum()
+
+
+def block_of(means, spread=1.0):
+    """A closed block of 100 records whose cells have these means."""
+    means = np.atleast_2d(means)
+    variance = np.full_like(means, 100.0 * spread**2)
+    return np.stack([np.full_like(means, 100.0), 100.0 * means, variance, np.zeros_like(means), variance**2])
+
+
+def periods_of(importances, gain, blocks=20, **at):
+    periods = Periods(["1000", "day"])
+    periods.begin(0, 0)
+    for i in range(1, blocks + 1):
+        periods.add("ipfi", block_of(importances))
+        periods.add("", block_of([[0.5, gain]]))
+        periods.close(100 * i, 100 * i - 1, at.get("day", 0) * i)
+    return periods
+
+
+def named(periods):
+    driven = periods.driven("ipfi", ["a", "b", "c"], 0, "", 0)
+    return None if driven is None else [driver.feature for driver in driven.drivers]
+
+
+def test_drivers_are_above_0_over_all_features_and_have_a_share_of_the_gain():
+    assert named(periods_of([0.5, 0.0, 0.3], 1.0)) == ["a", "c"]
+    assert named(periods_of([0.5, 0.04, 0.3], 1.0, blocks=40)) == ["a", "c"]  # less than 5 % of the gain
+    assert named(periods_of([0.5, 0.0, 0.3], 1.0, blocks=4)) is None  # too early
+    assert named(periods_of([0.5, 0.0, 0.3], -0.1)) == []  # the model is worse than none
+    assert named(periods_of([0.5, 0.0, 0.3], 0.01)) == []  # or not better for certain
+
+
+def test_after_an_alarm_drivers_are_those_since_then_once_they_are_known():
+    periods = periods_of([1.0, 0.0, 0.0], 1.0)
+    periods.alarmed(2_000, 1_999, 0)
+    for i in range(21, 51):
+        periods.add("ipfi", block_of([0.0, 1.0, 0.0]))
+        periods.add("", block_of([[0.5, 1.0]]))
+        periods.close(100 * i, 100 * i - 1, 0)
+        if i == 29:
+            assert (
+                named(periods)[0] == "a" and not periods.driven("ipfi", ["a", "b", "c"], 0, "", 0).since_alarm
+            )
+    driven = periods.driven("ipfi", ["a", "b", "c"], 0, "", 0)
+    assert (
+        named(periods) == ["b"]
+        and driven.since_alarm
+        and driven.records == 3_000
+        and driven.drivers[0].lasting
+    )
+
+
+def test_days_end_with_the_first_message_of_the_next_and_thousands_with_their_records():
+    day = 86_400_000
+    periods = Periods(["1000", "day"])
+    periods.begin(7, day // 2)
+    ended = []
+    for i in range(1, 31):
+        periods.add("ipfi", block_of([1.0]))
+        ended += [
+            (i, period.name, period.offset)
+            for period in periods.close(100 * i, 100 * i + 6, day // 2 + i * day // 12)
+        ]
+    assert ended == [
+        (6, "day", 6),
+        (10, "1000", 6),
+        (18, "day", 606),
+        (20, "1000", 1_006),
+        (30, "1000", 2_006),
+        (30, "day", 1_806),
+    ]
+
+
+def test_periods_are_restored_to_the_same_bits_and_only_such_of_these_sources():
+    periods = periods_of([0.5, 0.0, 0.3], 1.0, blocks=37)
+    shapes = {"ipfi": (1, 3), "": (1, 2)}
+    restored = Periods(["1000", "day"])
+    restored.restore(periods.state(), shapes)
+    assert restored.state() == periods.state()
+    for wrong in ({"ipfi": (1, 2), "": (1, 2)}, {"ipfi": (1, 3)}):
+        with pytest.raises(StateError, match="periods"):
+            Periods(["1000", "day"]).restore(periods.state(), wrong)
+    with pytest.raises(StateError, match="periods: others"):
+        Periods(["1000"]).restore(periods.state(), shapes)
