@@ -188,7 +188,7 @@ class Periods:
 
     def close(self, records: int, offset: int, timestamp: int) -> list[Period]:
         """End what ends with the record at this position; returns the closed period that was asked for, one at most."""
-        closed = []
+        closed: list[Period] = []
         for place, period in enumerate(self._open):
             shown = period.name in self._shown
             if period.ends(records, timestamp) and not (shown and closed):
@@ -211,25 +211,26 @@ class Periods:
         chosen = alarm.sums if recent else self._last(source, gains)
         if source not in chosen or gains not in chosen or not features:
             return None
-        sums, gain = Sums(chosen[source][:, row]), Sums(chosen[gains][:, gain_row, 1:2])
-        low, high = sums.band()
-        gain_low, gain_high = gain.band()
-        if not np.isfinite(gain_low[0]) or not np.isfinite(low).any():
+        of, gain = chosen[source][:, row], chosen[gains][:, gain_row, 1:2]
+        d = of.shape[1]
+        whole = since.sums[source][:, row, :d] if source in since.sums else of
+        every = Sums(np.concatenate([of, gain, whole], axis=1))
+        values, spread = every.value, every.spread
+        low, high = bands.ends(values, spread, 0.95)
+        if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
             return None
-        values = sums.value
-        found = np.zeros(len(values), bool)
-        if gain_low[0] > 0.0:
-            tests = bands.p_value(values, sums.spread)
-            found = bands.holm(tests, LEVEL) & (values >= SHARE * gain.value[0])
-        whole = Sums(since.sums[source][:, row]) if source in since.sums else sums
-        lasting = whole.value - bands.anytime(whole.n, 0.05 / len(values)) * whole.spread.std > 0.0
+        found = np.zeros(d, bool)
+        if low[d] > 0.0:
+            p = bands.p_value(values[:d], Spread(*(part[:d] for part in spread)))
+            found = bands.holm(p, LEVEL) & (values[:d] >= SHARE * values[d])
+        always = values - bands.anytime(every.n, 0.05 / d) * spread.std > 0.0
         drivers = [
-            Driver(features[j], float(values[j]), float(low[j]), float(high[j]), bool(lasting[j]))
-            for j in np.argsort(-values, kind="stable")
+            Driver(features[j], float(values[j]), float(low[j]), float(high[j]), bool(always[d + 1 + j]))
+            for j in np.argsort(-values[:d], kind="stable")
             if found[j]
         ]
-        n = int(sums.n.max(initial=0.0))
-        return Driven(n, bool(recent), float(gain.value[0]), float(gain_low[0]), float(gain_high[0]), drivers)
+        n = int(of[0].max(initial=0.0))
+        return Driven(n, bool(recent), float(values[d]), float(low[d]), float(high[d]), drivers)
 
     def _last(self, *sources: str) -> dict[str, Array]:
         """The sums over the newest thousands and the open one."""

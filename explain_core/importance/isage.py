@@ -173,6 +173,8 @@ class IncrementalSAGE(IncrementalEstimator):
         return losses
 
     def _explained(self, y: Any, base: Prediction, entry: PlanEntry | None, delta: Array) -> None:
+        if self.empty == "reservoir":
+            return
         if entry is None or entry.empty is None:
             self._y0, self._after = self._after or self._y0.after(base), None
         else:

@@ -221,14 +221,16 @@ def test_days_end_with_the_first_message_of_the_next_and_thousands_with_their_re
             (i, period.name, period.offset)
             for period in periods.close(100 * i, 100 * i + 6, day // 2 + i * day // 12)
         ]
+    # The third day ends with the next message: one has a period at most.
     assert ended == [
         (6, "day", 6),
         (10, "1000", 6),
         (18, "day", 606),
         (20, "1000", 1_006),
         (30, "1000", 2_006),
-        (30, "day", 1_806),
     ]
+    (last,) = periods.close(3_100, 3_106, day // 2 + 31 * day // 12)
+    assert (last.name, last.offset) == ("day", 1_806)
 
 
 def test_periods_are_restored_to_the_same_bits_and_only_such_of_these_sources():

@@ -11,6 +11,7 @@ COMMANDS = {
     "approximation": 2,
     "challenger": 13,
     "coverage": 4,
+    "drivers": 2,
     "flights": 3,
     "ground_truth": 1,
     "headlines": 13,
@@ -18,8 +19,8 @@ COMMANDS = {
     "incremental_reasons": 32,
     "markers": 4,
     "removal": 9,
-    "settled": 10,
-    "settled_real": 4,
+    "bands": 8,
+    "bands_real": 4,
     "small_print": 18,
     "two_draws": 4,
 }
