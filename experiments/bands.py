@@ -21,7 +21,8 @@ from experiments.options import quick_option
 from explain_core.bands import LEAST
 from explain_core.periods import Sums
 from explain_core.progress import track
-from explain_core.smoothing import BLOCK, Smoother
+from explain_core.smoothing import Smoother
+from explain_core.smoothing_kernels import BLOCK
 
 ALPHA = 0.001
 LENGTHS = (1_000, 2_000, 5_000, 20_000)

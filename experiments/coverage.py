@@ -26,7 +26,8 @@ from experiments.data import agrawal
 from explain_core.losses import EPSILON
 from explain_core.progress import track
 from explain_core.random import derive_seed
-from explain_core.smoothing import BLOCK, Smoother
+from explain_core.smoothing import Smoother
+from explain_core.smoothing_kernels import BLOCK
 
 Array = np.ndarray[Any, Any]
 

@@ -92,41 +92,30 @@ def holm(p: Array, level: float) -> NDArray[np.bool_]:
     return result
 
 
-def spread_of(
-    variance: Array, third: Array, fourth: Array, effective: Array, factor: Array, batches: Array, wider: Array, smallest: float
-) -> Spread:  # fmt: skip
+def spread_of(inputs: Array, smallest: float) -> Spread:
     """A mean's ``Spread`` from sums over blocks: w are the shares of the weight, v and c variance and third moment of a record of the block.
 
     Parameters
     ----------
-    variance, third, fourth
-        Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block.
-    effective
-        (Σ w²)²/Σ (Σ w²)²: how many blocks of equal weight there are.
-    factor, batches
-        F ≥ 1, by what dependence raises the variance, and from how many batches that is known.
-    wider
-        See ``Spread``.
+    inputs
+        Rows of ``explain_core.smoothing_kernels``: Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block;
+        (Σ w²)²/Σ (Σ w²)², how many blocks of equal weight there are; F ≥ 1, by what dependence raises the variance, and from how many
+        batches that is known; the skewness γ of one record, 1/√ of the blocks that contribute to it, and the number of independent records.
     smallest
         The least squared coefficient of variation of a block's variance, 2/(b − 1) for normal records.
 
     Few blocks that hold most of the variance say little of it: the degrees of freedom are Satterthwaite's.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    variance, third, fourth, effective, factor, batches, gamma, unsure, n = inputs
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         uneven = effective * fourth / (variance * variance) - 1.0
-        freedom = 2.0 * effective / np.maximum(np.where(variance > 0.0, uneven, 0.0), smallest)
-        freedom = 1.0 / (1.0 / freedom + 0.5 / (batches + 4.0))
+        freedom = 2.0 * effective / np.fmax(uneven, smallest)
+        freedom = np.fmax(1.0 / (1.0 / freedom + 0.5 / (batches + 4.0)), 1.0)
         skewness = np.where(variance > 0.0, third / (variance * np.sqrt(variance)), 0.0)
-    std = np.sqrt(factor * variance)
-    return Spread(np.where(std >= 0.0, std, np.nan), skewness, np.maximum(freedom, 1.0), wider)
-
-
-def widening(skewness: Array, unsure: Array, size: Array) -> Array:
-    """The share by which a band is wider on the side of the skew: ``skewness`` is that of one record, ``size`` the number of independent ones."""
-    gamma = skewness * (1.0 + UNSURE * unsure)
-    with np.errstate(divide="ignore", over="ignore"):
-        result: Array = np.minimum((SKEW * gamma * gamma + FEW) / size, MOST)
-    return result
+        gamma = gamma * (1.0 + UNSURE * unsure)
+        wider = np.fmin((SKEW * gamma * gamma + FEW) / n, MOST)
+        std = np.sqrt(factor * variance)
+    return Spread(np.where(std >= 0.0, std, np.nan), skewness, freedom, wider)
 
 
 def _hall(t: Array, skewness: Array) -> Array:

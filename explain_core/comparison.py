@@ -17,7 +17,8 @@ from explain_core.models import Row, check_prediction, wrap
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
-from explain_core.smoothing import BLOCK, SmootherState
+from explain_core.smoothing import SmootherState
+from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import State, check
 
 Better = Literal["model", "challenger"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from explain_core import bands
 from explain_core.bands import Array, Band, Spread
-from explain_core.smoothing import BLOCK
+from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import Block, Count, State, array, block, check, finite
 
 LEVEL, SHARE = 0.025, 0.05
@@ -65,16 +65,19 @@ class Sums:
             one = variance / n
             gamma = np.where(one > 0.0, third / n / (one * np.sqrt(one)), 0.0)
             unsure = np.where(variance > 0.0, np.sqrt(squares) / variance, 0.0)
-            return bands.spread_of(
+            independent, batches = np.ones_like(n), np.maximum(n / (3.0 * BLOCK), 16.0)
+            inputs = [
                 variance / (n * n),
                 third / n**3,
                 squares / n**4,
                 n / BLOCK,
-                np.ones_like(n),
-                np.maximum(n / (3.0 * BLOCK), 16.0),
-                bands.widening(gamma, unsure, n),
-                2.0 / (BLOCK - 1.0),
-            )
+                independent,
+                batches,
+                gamma,
+                unsure,
+                n,
+            ]
+            return bands.spread_of(np.stack(inputs), 2.0 / (BLOCK - 1.0))
 
     def band(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array]:
         """Low and high end of the two-sided band; NaN below ``bands.LEAST`` records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,48 +11,39 @@ from explain_core import bands, kernels
 from explain_core.bands import Band, Spread
 from explain_core.compiling import AVAILABLE
 from explain_core.kernels import LIMIT
+from explain_core.smoothing_kernels import (
+    BLOCK,
+    BLOCKS,
+    COLUMN_ROWS,
+    COUNT,
+    CUBES,
+    FACTOR,
+    INPUTS,
+    KEPT,
+    LEFT,
+    MEAN,
+    OLD,
+    OPEN,
+    OPEN_2,
+    OPEN_3,
+    QUARTER,
+    ROWS,
+    SCALES,
+    SIZE,
+    SQUARES,
+    VALUE,
+    VARIANCE,
+    N,
+    W,
+    close_block,
+    inputs_of,
+)  # fmt: skip
 from explain_core.state import Block, State, array, block, check, finite
 
 Array = NDArray[np.float64]
 
-BLOCK = 100
-"""Observations of a block."""
-
-FAR = 3
-"""Blocks of a batch; third differences of four batches tell of dependence, as a parabola cancels in them."""
-
-SEEN, SEEN_NEAR = 0.46, 0.17
-"""The shares of the covariance of a geometric reservoir's rows that the two scales show, for L = 100."""
-
-GROWS = 2.0, 1.6
-"""By how much the ratio of blocks is expected to exceed what the rows add for each 1 that the ratio of their quarters does, and that of batches
-for each 1 of blocks: where records come in clusters."""
-
-PRIOR, WEIGHT = 1.5, 4.0
-"""F before anything is known, where records share the rows of a reservoir, and how many batches that counts as."""
-
-JUMP = 9.0
-"""One ratio counts for at most so many times their mean: a jump of the mean is no dependence."""
-
-REMEMBERED, SELDOM = 200, 1_000
-"""Blocks over which dependence and skewness are remembered."""
-
-SCALES, CAUTION, LEFT = (4, 12), 4.0, 0.1
-"""A mean is steady unless that of its newest 4 or 12 blocks is off by 4 standard errors, until 90 % of its weight is newer than that."""
-
-RING = 4 * FAR
-VALUE, MEAN, SQUARES, CUBES, QUARTER, _, _, Q2, Q3, Q4, FINE, FINES, NEAR, NEARS, FARS, BATCHES = range(16)
-ALL_SQUARES, ALL_CUBES, SIZES, SIZES_2, OLD, NEWEST = range(16, 22)
-ROWS = NEWEST + 2 * RING
-"""Rows of ``Smoother.cells``: φ; mean and central sums of the open block; its mean after 25, 50 and 75 observations; Σ w² v, Σ w³ c, Σ (w² v)² of the closed ones, decayed as
-φ's weights are; sums and counts of the ratios for F of quarters of blocks, blocks, and batches; pooled central sums, and of the sizes and squared sizes of the
-cubes; the share of the weight from before the last change; then the means and the v/b of the newest blocks, the newest first."""
-
-N, W, SIZE, OPEN, OPEN_2, OPEN_3, KEPT, T, R2, R3, R4, BLOCKS, POOLED = range(13)
-COLUMN_ROWS = POOLED + 1
-"""Rows of ``Smoother.sums``: of each column the observations and their weight; those of the open block, their weights, squared weights and
-cubed ones, and what it leaves of the weight before; at the end of the last block the weight, the squared and cubed weights, the blocks' squares of
-squared ones, the number of blocks, and the observations that the pooled sums are of."""
+PRIOR = 1.5
+"""F before anything is known, where records share the rows of a reservoir."""
 
 
 class SmootherState(State, frozen=True):
@@ -143,171 +134,50 @@ class Smoother:
         Returns of the closed block n, Σ Δ, the variance and the third moment of that sum, and the square of the variance: 5 × the
         shape, to be added up over blocks, periods, partitions.
         """
-        cells, sums = self.cells, self.sums
-        size = sums[SIZE]
-        there = size >= 2.0
-        b = np.where(there, size, 2.0)
-        before = np.where(there, sums[KEPT], 1.0) * sums[T]
-        own, cubes = self._open
-        sums[T : R4 + 1], cells[Q2 : Q4 + 1] = self._with_open(own, cubes)
-        sums[BLOCKS] += there
-        seldom = 1.0 - 1.0 / SELDOM
-        sums[POOLED] = seldom * sums[POOLED] + np.where(there, size, 0.0)
-        tail = np.minimum(np.abs(np.where(there, cells[CUBES], 0.0)), 1e150)
-        for row, value in (
-            (ALL_SQUARES, np.where(there, cells[SQUARES], 0.0)),
-            (ALL_CUBES, np.where(there, cells[CUBES], 0.0)),
-            (SIZES, tail),
-            (SIZES_2, tail * tail),
-        ):
-            cells[row] = seldom * cells[row] + value
-        means, owns = cells[NEWEST : NEWEST + RING], cells[NEWEST + RING :]
-        for ring, newest in ((means, cells[MEAN]), (owns, own)):
-            ring[1:] = np.where(there, ring[:-1], ring[1:])
-            ring[0] = np.where(there, newest, ring[0])
-        self._depend(means, owns, size == BLOCK)
-        factor, _ = self.dependence
-        self._compare(means, owns, factor, before)
-        n = np.where(there, size, 0.0) + np.zeros_like(own)
-        variance = np.where(there, factor * own * b * b, 0.0)
-        late = self._skewness * (own * b) ** 1.5  # of one record, as ``cubes``
-        third = np.where(np.abs(late) > np.abs(cubes), late, cubes) * b * factor**1.5
-        closed: Array = np.stack(
-            [n, n * cells[MEAN], variance, np.where(there, third, 0.0), variance * variance]
-        )
-        cells[MEAN : CUBES + 1] = np.where(there, 0.0, cells[MEAN : CUBES + 1])
-        sums[SIZE : KEPT + 1] = np.where(there, [[0.0]] * 4 + [[1.0]], sums[SIZE : KEPT + 1])
+        closed = np.zeros((5, *self.cells.shape[1:]))
+        close_block(*self._flat, float(self.rates[0]), self._prior, self._in_two(closed))
         return closed
 
     @property
-    def _open(self) -> tuple[Array, Array]:
-        """Of the open block the variance of its mean, and the third central moment of a record; 0 where it has none."""
-        size, cells = self.sums[SIZE], self.cells
-        b = np.maximum(size, 2.0)
-        there = size >= 2.0
-        return np.where(there, cells[SQUARES] / (b - 1.0) / b, 0.0), np.where(there, cells[CUBES] / b, 0.0)
+    def _flat(self) -> tuple[Array, Array]:
+        """``cells`` and ``sums`` with one axis of losses and one of columns, however many there are: views."""
+        return self._in_two(self.cells), self.sums.reshape(COLUMN_ROWS, -1)
 
-    def _with_open(self, own: Array, cubes: Array) -> tuple[Array, Array]:
-        """The weight and the sums of its powers (T to R4), and those of the cells (Q2 to Q4), with the open block."""
-        cells, sums = self.cells, self.sums
-        there = sums[SIZE] >= 2.0
-        kept = np.where(there, sums[KEPT], 1.0)
-        weight, squares, third = np.where(there, sums[OPEN : OPEN_3 + 1], 0.0)
-        k2, part = kept * kept, squares * own * sums[SIZE]
-        columns = [
-            kept * sums[T] + weight,
-            k2 * sums[R2] + squares,
-            k2 * kept * sums[R3] + third,
-            k2 * k2 * sums[R4] + squares * squares,
-        ]
-        of_cells = [
-            k2 * cells[Q2] + part,
-            k2 * kept * cells[Q3] + third * cubes,
-            k2 * k2 * cells[Q4] + part * part,
-        ]
-        return np.stack(columns), np.stack(of_cells)
-
-    def _depend(self, means: Array, owns: Array, whole: NDArray[np.bool_]) -> None:
-        """Take the newest ratios in, for F."""
-        cells, known = self.cells, self.sums[BLOCKS]
-        after = [1.0 * cells[QUARTER], 2.0 * cells[QUARTER + 1], 3.0 * cells[QUARTER + 2], 4.0 * means[0]]
-        quarters = [after[0], *(late - early for early, late in pairwise(after))]
-        batches, own = (ring.reshape(4, FAR, *ring.shape[1:]).sum(1) for ring in (means, owns))
-        third = (batches[0] - 3.0 * batches[1] + 3.0 * batches[2] - batches[3]) / FAR
-        noise = (own[0] + 9.0 * own[1] + 9.0 * own[2] + own[3]) / (FAR * FAR)
-        fine, near, far = self._ratios
-        for row, squares, variance, usable, counts, most in (
-            (FINE, sum((b - a) ** 2 for a, b in pairwise(quarters)), 24.0 * owns[0], whole, 3.0, fine),
-            (NEAR, (means[0] - means[1]) ** 2, owns[0] + owns[1], whole & (known >= 2.0), 1.0, near),
-            (FARS, third * third, noise, whole & (known >= RING), 1.0 / FAR, far),
-        ):
-            usable = usable & (variance > 0.0)
-            ratio = np.minimum(squares / np.where(usable, variance, 1.0), JUMP * most)
-            keep = np.where(whole, 1.0 - 1.0 / REMEMBERED, 1.0)
-            cells[row] = keep * cells[row] + np.where(usable, counts * ratio, 0.0)
-            cells[row + 1] = keep * cells[row + 1] + np.where(usable, counts, 0.0)
+    def _in_two(self, of: Array) -> Array:
+        shape = self.cells.shape[1:]
+        return of.reshape(len(of), math.prod(shape[:-1]), shape[-1] if shape else 1)
 
     @property
-    def _ratios(self) -> list[Array]:
-        """(Differences)² over what independent records give, of quarters of blocks, blocks, and batches."""
-        cells, found = self.cells, []
-        expected: Array = np.ones_like(cells[FINE])
-        for row, weight, grows, seen in (
-            (FINE, 0.5 * WEIGHT, GROWS[0], SEEN_NEAR),
-            (NEAR, 0.5 * WEIGHT, GROWS[1], SEEN),
-            (FARS, WEIGHT, 0.0, 0.0),
-        ):
-            ratio = (cells[row] + weight * expected) / (cells[row + 1] + weight)
-            found.append(ratio)
-            base = 1.0 if row == FINE else self._expected(SEEN_NEAR)
-            expected = self._expected(seen) + grows * np.maximum(ratio - base, 0.0)
-        return found
-
-    def _expected(self, seen: float) -> float:
-        """The ratio that is expected at a scale that shows this share of the covariance."""
-        return 1.0 + (self._prior - 1.0) * seen
+    def _inputs(self) -> Array:
+        """What ``bands.spread_of`` takes."""
+        inputs = np.empty((INPUTS, *self.cells.shape[1:]))
+        inputs_of(*self._flat, self._prior, self._in_two(inputs))
+        return inputs
 
     @property
-    def dependence(self) -> tuple[Array, Array]:
-        """F, and the batches that it is known from."""
-        _, near, far = self._ratios
-        beyond = (1.0 - SEEN) / (SEEN - SEEN_NEAR)
-        factor = np.maximum(far, near) + beyond * np.maximum(far - near, 0.0)
-        return np.maximum(factor, 1.0), self.cells[BATCHES, ...]
-
-    def _compare(self, means: Array, owns: Array, factor: Array, before: Array) -> None:
-        """Note where the newest blocks are off from what the mean was before them."""
-        cells, sums = self.cells, self.sums
-        kept = float(self.rates[0]) ** BLOCK
-        weight = float(BLOCK) if kept == 1.0 else (1.0 - kept) / (1.0 - float(self.rates[0]))
-        cells[OLD] *= before / np.maximum(sums[T], 1.0)
-        for scale in SCALES:
-            powers = weight * kept ** np.arange(scale).reshape(-1, *([1] * (means.ndim - 1)))
-            rest = sums[T] - powers.sum()
-            with np.errstate(divide="ignore", invalid="ignore"):
-                past = (cells[VALUE] * sums[T] - (powers * means[:scale]).sum(0)) / rest
-                noise = (cells[Q2] - (powers * powers * owns[:scale]).sum(0)) / (rest * rest)
-            noise = np.maximum(noise, 0.0) + owns[:scale].sum(0) / (scale * scale)
-            off = means[:scale].mean(0) - past
-            known = sums[BLOCKS] >= scale + 5
-            changed = (
-                known
-                & (off * off > CAUTION * CAUTION * factor * noise)
-                & (np.abs(off) > 1e-12 * np.abs(past))
-            )
-            cells[OLD] = np.where(changed & (cells[OLD] < LEFT), 1.0, cells[OLD])
+    def dependence(self) -> Array:
+        """F."""
+        inputs = self._inputs
+        result: Array = inputs[FACTOR]
+        return result
 
     @property
-    def _skewness(self) -> Array:
-        """γ of one observation, over the last 100,000."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = self.cells[ALL_SQUARES] / self.sums[POOLED]
-            gamma = self.cells[ALL_CUBES] / self.sums[POOLED] / (variance * np.sqrt(variance))
-        result: Array = np.where(variance > 0.0, gamma, 0.0)
+    def variance(self) -> Array:
+        """What ``std`` squared would be if records were independent: Σ w² v."""
+        result: Array = self._inputs[VARIANCE]
+        return result
+
+    @property
+    def shares(self) -> Array:
+        """Σ w² of each cell; NaN until there are two observations."""
+        inputs = self._inputs
+        result: Array = 1.0 / (inputs[COUNT] * inputs[FACTOR])
         return result
 
     @property
     def spread(self) -> Spread:
         """How ``value`` errs; NaN until there are two observations."""
-        cells = self.cells
-        (weight, r2, r3, r4), (q2, q3, q4) = self._with_open(*self._open)
-        factor, batches = self.dependence
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weight = np.where(weight > 0.0, weight, np.nan)
-            squares = weight * weight
-            third = q3 / (squares * weight)
-            late = self._skewness * r3 / (squares * weight) * (q2 / r2) ** 1.5
-            unsure = np.sqrt(cells[SIZES_2]) / np.where(cells[SIZES] > 0.0, cells[SIZES], 1.0)
-            return bands.spread_of(
-                q2 / squares,
-                np.where(np.abs(late) > np.abs(third), late, third),
-                q4 / (squares * squares),
-                r2 * r2 / r4,
-                factor,
-                batches,
-                bands.widening(self._skewness, unsure, squares / r2 / factor),
-                2.0 / (BLOCK - 1.0),
-            )
+        return bands.spread_of(self._inputs, 2.0 / (BLOCK - 1.0))
 
     @property
     def std(self) -> Array:
@@ -324,22 +194,6 @@ class Smoother:
     def old_enough(self) -> NDArray[np.bool_]:
         """The columns that have a band."""
         result: NDArray[np.bool_] = self.sums[N] >= bands.LEAST
-        return result
-
-    @property
-    def variance(self) -> Array:
-        """What ``std`` squared would be if records were independent: Σ w² v."""
-        (weight, *_), (q2, _, _) = self._with_open(*self._open)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result: Array = q2 / (weight * weight)
-        return result
-
-    @property
-    def shares(self) -> Array:
-        """Σ w² of each column, blocks by blocks, with the weights of the mean; NaN until there are two observations."""
-        (weight, r2, _, _), _ = self._with_open(*self._open)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result: Array = r2 / (weight * weight)
         return result
 
     @property

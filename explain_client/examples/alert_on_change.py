@@ -21,7 +21,7 @@ def leader(explanation: Explanation, look: int) -> str | None:
 
     Look k may err with the probability LEVEL / k(k + 1), which adds up to LEVEL, over all ordered pairs of features. The errors
     of two features may depend on each other in any way: that of a difference is at most the sum of theirs. An error is that of the band,
-    which allows for what the standard error does not know: few informative records, and what is left of an earlier mean.
+    which allows for what the standard error does not know: dependence of neighbouring records, and extremes that come seldom.
     """
     cells = explanation.importance()
     known = [

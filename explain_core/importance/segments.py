@@ -15,7 +15,8 @@ from explain_core.explanation import Explanation
 from explain_core.importance.base import IncrementalEstimator
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.models import Row
-from explain_core.smoothing import BLOCK, COLUMN_ROWS, ROWS, Array, Smoother, SmootherState
+from explain_core.smoothing import Array, Smoother, SmootherState
+from explain_core.smoothing_kernels import BLOCK, COLUMN_ROWS, ROWS
 from explain_core.state import Count, State, check
 
 OWN = 2

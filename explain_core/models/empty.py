@@ -13,7 +13,8 @@ from explain_core import kernels
 from explain_core.bands import Band
 from explain_core.compiling import AVAILABLE
 from explain_core.losses import Loss, Prediction
-from explain_core.smoothing import BLOCK, Array, Smoother, SmootherState, decay
+from explain_core.smoothing import Array, Smoother, SmootherState, decay
+from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import State, Value, check
 
 

@@ -80,11 +80,7 @@ def test_the_page_shows_what_the_topic_says_follows_it_and_survives_a_restart_of
 
     line.wait_for(same)
     first = page.locator("#features").inner_text()
-    assert (
-        page.locator("#sentence")
-        .inner_text()
-        .startswith("Too few informative records to say what drives the model")
-    )
+    assert page.locator("#sentence").inner_text().startswith("It is too early to say what drives the model")
     page.wait_for_selector("#importance-chart canvas")
     assert page.title() != "owned" and page.locator("img").count() == 0
 

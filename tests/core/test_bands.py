@@ -8,7 +8,8 @@ from experiments.bands import tallies
 from explain_core import bands
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.periods import Periods, Sums
-from explain_core.smoothing import BLOCK, Smoother
+from explain_core.smoothing import Smoother
+from explain_core.smoothing_kernels import BLOCK, FACTOR
 from explain_core.state import StateError
 
 
@@ -44,9 +45,14 @@ def test_the_lower_end_is_right_where_informative_records_are_few():
 
 
 def test_without_the_factor_for_dependence_bands_of_clustered_records_are_wrong(monkeypatch):
-    monkeypatch.setattr(
-        Smoother, "dependence", property(lambda self: (np.ones_like(self.cells[0]), self.cells[0]))
-    )
+    inputs_of = Smoother._inputs.fget
+
+    def independent(smoother):
+        inputs = inputs_of(smoother)
+        inputs[FACTOR] = 1.0
+        return inputs
+
+    monkeypatch.setattr(Smoother, "_inputs", property(independent))
     assert coverage(tallies("clustered inputs", 60, 4_000)["smoothed"]) < 0.7
 
 

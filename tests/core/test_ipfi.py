@@ -181,7 +181,7 @@ def test_the_ratio_is_that_of_the_smoothed_losses_with_the_band_of_the_delta_met
     w = np.ones(80) if alpha is None else (1 - alpha) ** np.arange(80)[::-1]
     w /= w.sum()
     ratio, mean = w @ total / (w @ base), w @ base
-    factor, _ = pfi._smoother.dependence
+    factor = pfi._smoother.dependence
     variance = factor[0, 0] * (w @ w) * (total - ratio * base).var(ddof=1) / mean**2
     explanation = pfi.explanation
     assert explanation.values[0, 0] == pytest.approx(ratio)

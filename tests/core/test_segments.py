@@ -7,7 +7,7 @@ import pytest
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.importance.segments import BATCH, OWN, Segments, key_of
-from explain_core.smoothing import BLOCK
+from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import StateError
 
 PLANS = ("a", "b", "c", "d", None)

@@ -19,7 +19,7 @@ COMMANDS = {
     "incremental_reasons": 32,
     "markers": 4,
     "removal": 9,
-    "bands": 8,
+    "bands": 10,
     "bands_real": 4,
     "small_print": 18,
     "two_draws": 4,
