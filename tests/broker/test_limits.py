@@ -107,7 +107,7 @@ def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pip
         return 0, json.dumps({**dict.fromkeys(names, 1), "label": rng.randrange(2)}).encode()
 
     few = list(mixed_records(1, 50))
-    line.feed([*few, named(800), *few, *(named(40) for _ in range(20)), *few, named(1), *few])
+    line.feed([*few, named(300), *few, *(named(13) for _ in range(20)), *few, named(1), *few])
     process = line.worker()
     line.wait_for(lambda: line.committed()[0].offset > 60)
     process.kill()
@@ -116,9 +116,11 @@ def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pip
     published = line.published()
     letters = [dict(headers) for _, _, headers in published["dead_letters"][0]]
     assert {letter["__explain.errors.class"] for letter in letters} == {b"names_too_long"}
-    assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 15
+    assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 15, len(letters)
     largest = max(len(value or b"") for _, value, _ in published["explanations"][0])
-    assert 850_000 < largest < 1_048_588  # room is left for the longest numbers
+    assert (
+        550_000 < largest < 1_048_588
+    )  # room is left for the longest numbers, and for each feature as a driver
 
 
 def test_times_that_kafka_refuses_stop_the_worker_and_point_to_its_clock(pipeline: Factory) -> None:

@@ -98,6 +98,10 @@ def no_check_of_outputs() -> None:
     Past.visible = lambda self, *since: {}  # type: ignore[method-assign]
 
 
+def no_repair_of_outputs() -> None:
+    OwnedPartition._is_visible = lambda self, *message: True  # type: ignore[method-assign]
+
+
 def no_watch_of_topics() -> None:
     def broken(self: TopicWatch, asked: object = None) -> None:
         pass
@@ -117,6 +121,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
         aborted_outputs_not_sent_again,
         earliest_with_deleted_records,
         no_check_of_outputs,
+        no_repair_of_outputs,
         no_watch_of_topics,
     )
 }

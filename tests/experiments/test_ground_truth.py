@@ -43,7 +43,7 @@ def test_its_isage_is_the_library_s_while_models_take_turns():
     stream = switching(GAMES, 180, 0.05, seed=2)
     (found,) = incremental(GAMES, stream, [0.05], seed=7)
     model = Turns()
-    own = IncrementalSAGE(model, features=TABLE.features, alpha=0.05, n_samples=M, seed=7)
+    own = IncrementalSAGE(model, features=TABLE.features, alpha=0.05, n_samples=M, seed=7, empty="ema")
     for t, (x, y, game) in enumerate(records(stream)):
         model.game = game
         own.explain_one(x, y)

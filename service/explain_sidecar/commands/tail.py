@@ -112,7 +112,8 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         title += f", alarms from a change of {performance['floor']:.4f}"
     if message["rejected_recently"] > MANY:
         title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    yield Text(title, style="bold")
+    table = Table(box=None, pad_edge=False)
     table.add_column("feature", max_width=30)
     names = list(message["importance"])
     for name in names:
