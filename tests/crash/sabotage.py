@@ -99,6 +99,8 @@ def no_check_of_outputs() -> None:
 
 
 def no_repair_of_outputs() -> None:
+    """Nobody looks at the outputs: what was committed counts as published."""
+    no_check_of_outputs()
     OwnedPartition._is_visible = lambda self, *message: True  # type: ignore[method-assign]
 
 

@@ -27,6 +27,7 @@ TOUCHED: list[tuple[Any, str]] = [
     (Transaction, "__init__"),
     (Transaction, "abort"),
     (OwnedPartition, "_diverged"),
+    (OwnedPartition, "_is_visible"),
     (OwnedPartition, "_after_replay"),
     (Target, "differences"),
     (Past, "visible"),
@@ -160,6 +161,9 @@ SCENARIOS: dict[str, Scenario] = {
     "aborted_outputs_not_sent_again": at_each(faults.refuse_message, "produce"),
     "earliest_with_deleted_records": deleted_under_way,
     "no_check_of_outputs": moved_back,
+    "no_repair_of_outputs": at_each(
+        faults.both(faults.late_end, faults.kill), "commit_transaction", two=True
+    ),
     "no_watch_of_topics": created_again,
 }
 
