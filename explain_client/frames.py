@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from explain_client.errors import ClientError
+from explain_client.fields import utc
 from explain_client.messages import Explanation
+from explain_client.periods import Mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +30,10 @@ COLUMNS = (
     ),
     *("estimator", "loss", "feature", "value", "std", "low", "high", "steady"),
 )
+
+PERIOD = ("app_id", "topic", "partition", "epoch", "version", "name", "begin", "until", "records")
+PERIOD_COLUMNS = (*PERIOD, "estimator", "loss", "feature", *(one.name for one in fields(Mean)))
+"""Of ``period_rows``."""
 
 
 def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
@@ -53,8 +60,30 @@ def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
                 yield common | names | cells | {"steady": cell.steady}
 
 
-def to_pandas(explanations: Iterable[Explanation]) -> pd.DataFrame:
-    """A data frame of all rows of the explanations; give it a stream with ``follow=False``, or a list.
+def period_rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """The means over the periods that ended with an explanation, one row per estimator, loss and feature, as a table in SQL has them.
+
+    The model's loss and its gain over no model have the ``estimator`` ``performance``, and ``feature`` is ``loss`` or ``gain``.
+    ``begin`` and ``until`` are event times in UTC.
+    """
+    version = explanation.version.name if explanation.version else None
+    where = (explanation.app_id, explanation.topic, explanation.partition, explanation.epoch, version)
+    for period in explanation.periods:
+        times = (utc(at) for at in (period.begin, period.until))
+        common = dict(zip(PERIOD, (*where, period.name, *times, period.records), strict=True))
+        for estimator, by_loss in {"performance": period.performance, **period.importances}.items():
+            for loss, means in by_loss.items():
+                for feature, mean in means.items():
+                    yield common | {
+                        "estimator": estimator,
+                        "loss": loss,
+                        "feature": feature,
+                        **asdict(mean),
+                    }
+
+
+def to_pandas(explanations: Iterable[Explanation], *, periods: bool = False) -> pd.DataFrame:
+    """A data frame of all rows of the explanations, or of the periods that ended with them; give it a stream with ``follow=False``, or a list.
 
     Raises ``ClientError`` where pandas is missing.
     """
@@ -62,7 +91,9 @@ def to_pandas(explanations: Iterable[Explanation]) -> pd.DataFrame:
         import pandas as pd
     except ImportError:
         raise ClientError("to_pandas needs pandas: pip install 'explain-client[pandas]'") from None
+    rows_of, columns = (period_rows, PERIOD_COLUMNS) if periods else (rows, COLUMNS)
     frame = pd.DataFrame(
-        [row for explanation in explanations for row in rows(explanation)], columns=list(COLUMNS)
+        [row for explanation in explanations for row in rows_of(explanation)], columns=list(columns)
     )
-    return frame.astype(dict.fromkeys(("value", "std", "low", "high"), "float64"))
+    numbers = ("value", "low", "high", "sum" if periods else "std")
+    return frame.astype(dict.fromkeys(numbers, "float64"))

@@ -1,6 +1,7 @@
 """explain_client without a broker: decoding, the chain, merging, tables, positions."""
 
 import math
+import sqlite3
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from explain_client import (
     Position,
     SchemaError,
     merge,
+    merge_periods,
     to_pandas,
 )
 from explain_client.chain import Link, next_link
@@ -286,3 +288,36 @@ def test_the_frame_has_a_row_per_estimator_loss_and_feature():
     assert row.time.to_pydatetime() == given[5].time
     assert list(to_pandas([]).columns) == list(frame.columns)
     assert frame.value.dtype == "float64"
+
+
+def with_periods(partition, n):
+    chosen = settings(emit={"every": 100, "periods": [1000]})
+    outputs = fold(PartitionState(chosen, partition), values(n, seed=partition + 1))
+    return [Explanation.from_json(output.value) for output in outputs if output.destination == "explanations"]
+
+
+def test_the_rows_of_periods_add_up_in_sql_as_in_python():
+    given = [one for partition in (0, 1) for one in with_periods(partition, 2_400)]
+    frame = to_pandas(given, periods=True)
+    periods = [period for one in given for period in one.periods]
+    assert [period.records for period in periods] == [1000] * 4
+    assert len(frame) == sum(
+        len(means)
+        for period in periods
+        for by_loss in (period.performance, *period.importances.values())
+        for means in by_loss.values()
+    )
+    frame["version"] = frame["version"].astype(str)
+    database = sqlite3.connect(":memory:")
+    frame.to_sql("periods", database, index=False)
+    found = database.execute(
+        "SELECT feature, SUM(sum)/SUM(n), SUM(n), 1.96*SQRT(SUM(var))/SUM(n) FROM periods "
+        "WHERE estimator = 'ipfi' AND name = '1000' GROUP BY feature"
+    ).fetchall()
+    merged = merge_periods(periods)
+    means = merged.importances["ipfi"]["cross_entropy"]
+    assert {feature for feature, *_ in found} == set(means) and merged.records == 4_000
+    for feature, value, n, half in found:
+        mean = means[feature]
+        assert (value, n) == (pytest.approx(mean.value, rel=1e-12), mean.n)
+        assert mean.high - mean.low == pytest.approx(2 * half, rel=0.1)  # Hall's correction moves the ends

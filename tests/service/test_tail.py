@@ -4,10 +4,14 @@ import io
 import json
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from explain_client import Explanation
 from explain_sidecar.commands import tail
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.partition import PartitionState
+from tests import folds
 from tests.feeds import newest, settings
 
 
@@ -36,3 +40,29 @@ def test_tail_names_the_version_what_was_served_and_the_skew() -> None:
     shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     assert shown.startswith("records k, version 7: 686 records") and ", served 0.1234" in shown
     assert "12 of 1,000 served predictions are not the model's, by up to 0.25" in shown
+
+
+def test_tail_says_what_drove_the_model_over_each_period(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = folds.settings(emit={"every": 100, "periods": [1000, "day"]})
+    outputs = folds.fold(PartitionState(chosen, 0), folds.values(2_100))
+    stream = [output.value for output in outputs if output.destination == "explanations"]
+    for value in stream:
+        tail._periods(chosen, Explanation.from_json(value), "1000", as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and all(" UTC, " in line and "over 1,000 records" in line for line in lines)
+    assert [line.split(" UTC, ")[1].split(":")[0] for line in lines] == ["ipfi", "isage"] * 2
+    for value in stream:
+        tail._periods(chosen, Explanation.from_json(value), "1000", as_json=True)
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["name"] for row in rows} == {"1000"} and {row["estimator"] for row in rows} == {
+        "performance",
+        "ipfi",
+        "isage",
+    }
+
+
+def test_a_period_that_is_not_kept_is_refused_in_words() -> None:
+    with pytest.raises(
+        UserError, match=r"--periods month: emit\.periods has 1000, day, week; choose one of them"
+    ):
+        tail.tail(settings(), periods="month")

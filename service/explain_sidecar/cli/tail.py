@@ -18,6 +18,11 @@ from explain_sidecar.cli.root import cli, load
 @click.option(
     "--alarms", is_flag=True, help="Follow the alarms topic instead: what changed since when, in words."
 )
+@click.option(
+    "--periods",
+    help="What drove the model over each period of this length that ended (1000, day, week or what emit.periods says), in words; "
+    "with --json its means, one row per feature, as a table in SQL has them.",
+)
 @click.pass_context
 def tail(
     context: click.Context,
@@ -26,6 +31,7 @@ def tail(
     from_beginning: bool,
     drift: bool,
     alarms: bool,
+    periods: str | None,
 ) -> None:
     """Follow the explanations as they are published.
 
@@ -33,12 +39,13 @@ def tail(
     """
     from explain_sidecar.commands.tail import tail
 
-    if drift and alarms:
-        raise click.UsageError("--drift and --alarms are two topics; choose one of them")
+    if drift + alarms + (periods is not None) > 1:
+        raise click.UsageError("--drift, --alarms and --periods show different things; choose one of them")
     tail(
         load(context),
         as_json=as_json,
         until_caught_up=until_caught_up,
         from_beginning=from_beginning,
+        periods=periods,
         output="drift" if drift else "alarms" if alarms else "explanations",
     )

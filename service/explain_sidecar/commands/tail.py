@@ -13,6 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from explain_client import Explanation
+from explain_client.fields import utc
+from explain_client.frames import period_rows
 from explain_client.periods import driven_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
@@ -34,15 +37,26 @@ def tail(
     until_caught_up: bool = False,
     from_beginning: bool = False,
     output: str = "explanations",
+    periods: str | None = None,
 ) -> None:
     """Follow an output, by its topic's setting: one JSON message a line, else a table that refreshes, for the others a sentence a line.
 
-    Raises ``UserError`` for alarms where they are off.
+    With ``periods``, a name of ``emit.periods``, what drove the model over each that ended: a sentence a line, or a row of JSON for each mean.
+    Raises ``UserError`` for alarms where they are off, and for a period that the setting does not have.
     """
+    if periods is not None and periods not in (known := [str(period) for period in settings.emit.periods]):
+        raise UserError(
+            f"--periods {periods}: emit.periods has {', '.join(known) or 'none'}; choose one of them"
+        )
     if output not in settings.outputs:
         raise UserError(f"{output}.enabled is false: no {output} are published; set it to true")
     start: Start = "beginning" if from_beginning or until_caught_up else "end"
     stream = messages(settings, getattr(settings.topics, output), start, until_caught_up)
+    if periods is not None:
+        for message in stream:
+            if message is not None and b'"periods":[{' in (value := message.value() or b""):
+                _periods(settings, Explanation.from_json(value), periods, as_json)
+        return
     if as_json:
         for message in stream:
             if message is not None:
@@ -71,6 +85,29 @@ def tail(
                 live.update(view(settings, latest, segments), refresh=True)
                 drawn = time.monotonic()
         live.update(view(settings, latest, segments), refresh=True)
+
+
+def _periods(settings: Settings, explanation: Explanation, name: str, as_json: bool) -> None:
+    if as_json:
+        for row in period_rows(explanation):
+            if row["name"] == name:
+                sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
+        sys.stdout.buffer.flush()
+        return
+    for period in explanation.periods:
+        if period.name != name:
+            continue
+        begin, until = (f"{utc(at):%Y-%m-%d %H:%M}" for at in (period.begin, period.until))
+        where = f"{explanation.topic} {settings.name_of(explanation.partition, explanation.keys)}"
+        for estimator, by_loss in period.importances.items():
+            loss = next(iter(by_loss))
+            driven = period.driven(estimator, loss)
+            said = (
+                driven.sentence(loss=loss.replace("_", " "), over=f"{driven.records:,} records")
+                if driven
+                else f"{period.records:,} records are too few to say what drives the model"
+            )
+            Console().print(Text(f"{where} {begin} to {until} UTC, {estimator}: {said}"), soft_wrap=True)
 
 
 def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segments | None = None) -> Group:
