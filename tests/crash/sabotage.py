@@ -31,9 +31,11 @@ def offsets_outside_the_transaction() -> None:
 def metadata_of_a_consumer_that_never_joined() -> None:
     commit, initialise = Transaction.commit, Transaction.__init__
 
-    def starting(self: Any, settings: Settings, *others: Any) -> None:
-        initialise(self, settings, *others)
-        self.stranger = clients.reading_consumer(settings, group=settings.app_id, kafka=others[-1])
+    def starting(
+        self: Any, settings: Settings, name: str, errors: Any, alive: Any, kafka: clients.Kafka, *others: Any
+    ) -> None:
+        initialise(self, settings, name, errors, alive, kafka, *others)
+        self.stranger = clients.reading_consumer(settings, group=settings.app_id, kafka=kafka)
 
     def broken(self: Any, offsets: list[TopicPartition], group: Consumer, **others: Any) -> None:
         commit(self, offsets, self.stranger)

@@ -18,6 +18,10 @@ PRODUCER = ("init_transactions", "send_offsets_to_transaction", "commit_transact
 Kind = Callable[[Driver], Fault]
 
 
+def nothing(driver: Driver) -> Fault:
+    return lambda client: None
+
+
 def kill(driver: Driver) -> Fault:
     """SIGKILL. The state before a call is that after the call before: what a worker did not hear of is among it."""
     return lambda client: driver.kill(_slot(driver, client))
@@ -153,6 +157,9 @@ FAULTS = {
     "not delivered": refuse_message,
     "offset unknown": forget_offset,
     "expired": transaction_expires,
+    "late end": late_end,
+    "late end and killed": both(late_end, kill),
+    "late end and not delivered": both(late_end, refuse_message),
 }
 
 

@@ -10,7 +10,6 @@ from tests.driver.faults import PRODUCER, Kind
 
 RECORDS = 24
 FENCED = "duplicate instance id"
-LATE_AND_KILLED = faults.both(faults.late_end, faults.kill)
 
 
 def began(two: bool = False) -> Driver:
@@ -53,8 +52,19 @@ def calls(two: bool) -> list[str]:
         pytest.param(faults.refuse_message, ("produce",), False, (), id="a message is not delivered"),
         pytest.param(faults.forget_offset, ("produce",), False, (), id="an offset is not known"),
         pytest.param(faults.another_joins, (), False, (), id="another joins"),
-        pytest.param(LATE_AND_KILLED, (), False, (), id="a late end, and killed"),
-        pytest.param(LATE_AND_KILLED, (), True, (), id="a late end, and killed beside another"),
+        *(
+            pytest.param(faults.both(faults.late_end, kind), (), two, (), id=f"a late end, and {what}")
+            for kind, two, what in [
+                (faults.nothing, False, "nothing else"),
+                (faults.nothing, True, "nothing else beside another"),
+                (faults.kill, False, "killed"),
+                (faults.kill, True, "killed beside another"),
+                (faults.refuse_message, False, "a message is not delivered"),
+                (faults.lose_answer, False, "the answer is lost"),
+                (faults.another_joins, False, "another joins"),
+                (faults.another_leaves, True, "another leaves"),
+            ]
+        ),
         pytest.param(faults.another_leaves, (), True, (), id="another leaves"),
         pytest.param(faults.transaction_expires, (), False, (FENCED,), id="the transaction expires"),
         pytest.param(faults.another_takes_over, (), True, (FENCED,), id="another takes over"),

@@ -25,6 +25,9 @@ STEPS = st.one_of(
     st.tuples(st.just("not delivered"), SLOTS, NEXT),
     st.tuples(st.just("offset unknown"), SLOTS, NEXT),
     st.tuples(st.just("expired"), SLOTS, NEXT),
+    st.tuples(st.just("late end"), SLOTS, NEXT),
+    st.tuples(st.just("late end and killed"), SLOTS, NEXT),
+    st.tuples(st.just("late end and not delivered"), SLOTS, NEXT),
 )
 
 

@@ -95,7 +95,8 @@ def replay(
     group = reading_consumer(settings, group=f"{settings.app_id}.dead-letters")
     try:
         # Before anything is read: of two replays at the same time, one fences the other.
-        transaction = Transaction(settings, f"{settings.app_id}-dead-letters", ErrorLog()) if yes else None
+        name = f"{settings.app_id}-dead-letters"
+        transaction = Transaction(settings, name, ErrorLog(), renews=False) if yes else None
         letters = list(
             _unreplayed(settings, group, topics[settings.topics.dead_letters].partitions, from_beginning)
         )

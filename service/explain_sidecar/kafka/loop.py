@@ -16,6 +16,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import foreign_code
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.formats.source import schema_source
+from explain_sidecar.kafka.checkpoints import Undecided
 from explain_sidecar.kafka.clients import (
     CONNECT_SECONDS,
     KAFKA,
@@ -26,11 +27,14 @@ from explain_sidecar.kafka.clients import (
     worker_name,
 )
 from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
+from explain_sidecar.kafka.past import Past, Seen
 from explain_sidecar.kafka.recovery import Cluster
 from explain_sidecar.kafka.report import Report, make_report
+from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.spans import spans_of
 from explain_sidecar.kafka.topics import Topics, retention_warning
 from explain_sidecar.kafka.totals import Totals
@@ -91,7 +95,13 @@ class Worker(Member[OwnedPartition]):
             VersionSource(settings, kafka.clock.monotonic).find,
             kafka.clock,
         )
-        transaction = Transaction(settings, worker_name(settings, slot), self._errors, alive, kafka)
+        # Not the reader, which a restore may be under way with.
+        self._other = cache(
+            partial(reading_consumer, settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
+        )
+        self._looks: dict[int, Past] = {}
+        name = worker_name(settings, slot)
+        transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
         commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
         self._publish = commits.publish
@@ -106,8 +116,41 @@ class Worker(Member[OwnedPartition]):
         )
 
     def _gone(self, owned: OwnedPartition) -> None:
+        self._looks.pop(owned.partition, None)
         if owned.phase == "restoring":
             self._reader.unassign()
+
+    def _unseen(self, kept: list[Sent]) -> list[Sent]:
+        """Those of an aborted transaction's messages that readers do not see: Kafka may have committed a part of it. Raises ``Aborted``."""
+        cluster, settings = self._cluster, self._settings
+        names = {getattr(settings.topics, name): name for name in settings.outputs}
+        seen: dict[tuple[str, int], Seen | None] = {}
+        left = []
+        try:
+            for sent in kept:
+                name, place = names[sent.topic], (sent.topic, sent.partition)
+                past = self._looks.setdefault(
+                    sent.partition,
+                    Past(self._other(), cluster.uncommitted, settings, sent.partition, cluster.read),
+                )
+                if place not in seen:
+                    location = self._owned[sent.partition].location
+                    seen[place] = past.last(name, location.ends.get(name, 0) if location else 0)
+                last, here = seen[place], past.message(name, sent.value, sent.headers)
+                if last is None or here is None or here[:2] > last[:2]:
+                    left.append(sent)
+        except KafkaException as error:
+            raise Aborted(error.args[0].str()) from None
+        except Undecided as error:
+            raise Aborted(str(error)) from None
+        self._looks = {}
+        if len(left) < len(kept):
+            log.warning(
+                "readers see %d of the %d messages of an aborted transaction; it sends the others",
+                len(kept) - len(left),
+                len(kept),
+            )
+        return left
 
     def _look(self) -> None:
         self._watch.look()

@@ -91,13 +91,17 @@ class Past:
         known, found = pointer.ends if pointer else {}, {}
         for name in self._settings.outputs:
             since = known.get(name, 0)
-            seen = self._last(name, partial(self._ours, name), since)
+            seen = self.last(name, since)
             if seen is not None and (pointer is None or seen.epoch >= pointer.epoch):
                 found[name] = seen
             elif pointer is not None and name in pointer.chains and self._bounds(name)[0] > since:
                 seq, digest = pointer.chains[name]
                 found[name] = Seen(pointer.epoch, seq - 1, -1, digest)
         return found
+
+    def last(self, name: str, since: int = 0) -> Seen | None:
+        """The last message of this sidecar on an output topic, from an offset on."""
+        return self._last(name, partial(self._ours, name), since)
 
     def newest_manifest(self, since: int, keys: Keys) -> Manifest | None:
         """The newest manifest that is whole and signed, from an offset of the checkpoints topic on."""

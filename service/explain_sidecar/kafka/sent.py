@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from confluent_kafka import KafkaError, Message
+
 
 class Sent(NamedTuple):
     """A message of the open transaction.
@@ -38,3 +40,9 @@ def size_of(sent: Sent) -> int:
     for _, value in sent.headers:
         size += len(value or b"")
     return size
+
+
+def stored_at(error: KafkaError | None, message: Message) -> int:
+    """−1 also where a message was stored at an offset that Kafka no longer knows, as after the retry of a batch before the last."""
+    offset = message.offset()
+    return -1 if error is not None or offset is None else offset

@@ -20,7 +20,7 @@ from explain_sidecar.crash_points import reach
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.kafka.clients import KAFKA, Connections, ErrorLog, Kafka, transactional_producer
 from explain_sidecar.kafka.errors import REMEDIES, Aborted, Fatal, Fenced
-from explain_sidecar.kafka.sent import Ends, Keyed, Sent, size_of
+from explain_sidecar.kafka.sent import Ends, Keyed, Sent, size_of, stored_at
 from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 CALL_SECONDS = 5.0
@@ -44,16 +44,12 @@ log = logging.getLogger(__name__)
 Delivered = Callable[[KafkaError | None, Message], None]
 
 
-def _stored_at(error: KafkaError | None, message: Message) -> int:
-    """−1 also where a message was stored at an offset that Kafka no longer knows, as after the retry of a batch before the last."""
-    offset = message.offset()
-    return -1 if error is not None or offset is None else offset
-
-
 class Transaction:
     """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort.
 
-    ``name`` is the transactional id, of the producer and of another where the first one hangs. ``alive`` is told that the caller waits.
+    ``name`` is the transactional id, of the producer and of those that replace it. ``alive`` is told that the caller waits. ``unseen`` gives
+    those of the kept messages that readers do not see after an abort; it raises ``Aborted`` while that cannot be known. ``renews``: whether
+    a producer may be replaced; what others under the same name did meanwhile must not matter then.
     """
 
     def __init__(
@@ -63,7 +59,11 @@ class Transaction:
         errors: ErrorLog,
         alive: Callable[[], None] = lambda: None,
         kafka: Kafka = KAFKA,
+        unseen: Callable[[list[Sent]], list[Sent]] = lambda kept: kept,
+        renews: bool = True,
     ) -> None:
+        self._unseen, self._unsure = unseen, False
+        self._renews = renews
         self._connections = Connections()
         self._connect = partial(transactional_producer, settings, name, errors, kafka, self._connections)
         self._clock = kafka.clock
@@ -95,6 +95,8 @@ class Transaction:
         """
         self._producer.poll(0.0)  # what librdkafka has to say of its connections
         if self._connections.broken:
+            if not self._renews:
+                raise Aborted("the connection to Kafka broke")
             log.info("the connection of the producer broke; another producer goes on")
             self._init()
 
@@ -126,6 +128,10 @@ class Transaction:
         if not self.open:
             self._ends, self._undelivered = [], False
             self._renew()
+            if self._unsure:
+                self.kept = self._unseen(self.kept)
+                self.kept_bytes = sum(map(size_of, self.kept))
+                self._unsure = False
             self._call("begin_transaction", lambda _: self._producer.begin_transaction())
             self.open = True
             for sent in self.kept:
@@ -173,11 +179,11 @@ class Transaction:
 
         def first(error: KafkaError | None, message: Message) -> None:
             self._delivered(error, message)
-            ends.first = _stored_at(error, message)
+            ends.first = stored_at(error, message)
 
         def last(error: KafkaError | None, message: Message) -> None:
             self._delivered(error, message)
-            ends.last = _stored_at(error, message)
+            ends.last = stored_at(error, message)
 
         def only(error: KafkaError | None, message: Message) -> None:
             first(error, message)
@@ -288,8 +294,8 @@ class Transaction:
                 seconds + GRACE_SECONDS,
                 len(self.kept),
             )
-            self.open, self._replaced = False, True
-            self.outcomes["aborted"] += 1
+            self._replaced = True
+            self._ended()
             self._init()
             raise Aborted("the producer hung, and was replaced") from None
 
@@ -306,9 +312,14 @@ class Transaction:
 
     def abort(self) -> None:
         if self.open:
-            self.open = False
-            self.outcomes["aborted"] += 1
-            self._call("abort_transaction", self._producer.abort_transaction)
+            self._ended()
+            with suppress(Aborted):
+                self._call("abort_transaction", self._producer.abort_transaction)
+
+    def _ended(self) -> None:
+        """The open transaction ends without a commit of this producer's."""
+        self.open, self._unsure = False, True
+        self.outcomes["aborted"] += 1
 
     def discard(self, partition: int) -> None:
         """Forget the outputs of a revoked partition; the transaction must not be open."""
@@ -368,6 +379,13 @@ class Transaction:
             )
             self.open = True
             self.abort()
+            raise Aborted(cause.str()) from None
+        if cause.code() == KafkaError.INVALID_TXN_STATE and self._renews:
+            # Kafka took an earlier request, which came late, for the end of this transaction.
+            log.warning("%s: %s; another producer sends again what readers do not see", name, cause.str())
+            if self.open:
+                self._ended()
+            self._init()
             raise Aborted(cause.str()) from None
         if cause.code() in (
             KafkaError._FENCED,
