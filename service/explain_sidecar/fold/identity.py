@@ -7,6 +7,7 @@ from typing import Any
 from explain_core.artefacts.artefact import Artefact
 from explain_sidecar.fold.models import artefact, challenger_artefact
 from explain_sidecar.formats import files
+from explain_sidecar.formats.json_nodes import MAX_STEPS
 from explain_sidecar.settings import Settings
 
 
@@ -43,6 +44,8 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
         # Where a version is does not count, and what it is counts in the state.
         found["models"] = settings.models.model_dump(mode="json", include={"close_after", "max_open"})
         found["model"] |= settings.model.model_dump(mode="json", include={"features", "classes"})
+    if settings.record.format == "json_schema":
+        found["record"]["max_steps"] = MAX_STEPS
     if settings.record.schema_file is not None:
         found["record"]["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
     return found

@@ -8,11 +8,13 @@ from typing import Any
 import orjson
 
 from explain_sidecar.formats.errors import BadRecord, SchemaProblem
+from explain_sidecar.formats.json_compiler import compiled
+from explain_sidecar.formats.json_nodes import Run
 
 Read = Callable[[bytes], dict[str, Any]]
 
 MAX_TEXT = 300
-"""Longest message of a validator, in characters: it quotes the value."""
+"""Longest complaint about a schema, in characters."""
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -35,50 +37,30 @@ def json_type(value: Any) -> str:
 
 
 class JsonSchema:
-    """A JSON Schema, ready to validate by."""
+    """A JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, ready to validate by; ``format`` and unknown keywords mean nothing."""
 
     def __init__(self, source: bytes) -> None:
         """``source``: a JSON object of schemas by name, the one of the records under the empty name.
 
         Nothing is ever fetched: they include all referenced schemas. Raises ``SchemaProblem``.
         """
-        import jsonschema
-        import referencing
-        from jsonschema.validators import validator_for
-        from referencing.jsonschema import DRAFT7
-
         try:
             schemas = orjson.loads(source)
-            main = schemas.pop("")
-            resources = [
-                (name, referencing.Resource.from_contents(schema, default_specification=DRAFT7))
-                for name, schema in schemas.items()
-            ]
-            kind = validator_for(main, default=jsonschema.Draft7Validator)
-            kind.check_schema(main)
+            main = schemas[""]
             title = main.get("title") if isinstance(main, dict) else None
             self.title = title if isinstance(title, str) else None
-            self._validator = kind(main, registry=referencing.Registry().with_resources(resources))
-        except (
-            jsonschema.SchemaError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-        ) as error:
-            complaint = getattr(error, "message", None) or str(error)
-            raise SchemaProblem(f"it is no JSON Schema: {complaint[:MAX_TEXT]}") from None
+            self._node = compiled(schemas)
+        except BadRecord as costly:
+            raise SchemaProblem(str(costly)) from None
+        except SchemaProblem:
+            raise
+        # Keywords have values of the wrong types in as many ways as there are keywords.
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SchemaProblem(f"it is no JSON Schema that can be used: {error}"[:MAX_TEXT]) from None
 
     def read(self, body: bytes) -> dict[str, Any]:
         data = read_json(body)
-        try:
-            error = next(self._validator.iter_errors(data), None)
-        except RecursionError:
-            raise BadRecord("not_valid", "the value has too many levels to be validated") from None
-        # A dangling reference is found where it is used, by an exception of the underlying library.
-        except Exception as problem:
-            raise BadRecord("not_valid", f"the schema cannot be used: {problem}"[:MAX_TEXT]) from None
-        if error is not None:
-            raise BadRecord("not_valid", f"{error.json_path}: {error.message[:MAX_TEXT]}")
+        problem = self._node.apply(data, Run())
+        if problem is not None:
+            raise BadRecord("not_valid", str(problem))
         return data
