@@ -37,6 +37,8 @@ def warm_means(task: Task) -> None:
         performance.update(y, {0: 0.5, 1: 0.5} if task == "classification" else 0.5)
     smoother = Smoother((1, 1))
     smoother.update(np.zeros((1, 1)))
+    smoother.end_block()
+    smoother.band(0.95)
 
 
 def warm_model(model: Model) -> None:
@@ -53,6 +55,7 @@ def warm_model(model: Model) -> None:
             both.explain_one(dict.fromkeys(numeric, float(y)), model.classes[y % len(model.classes)])
         return
     for y in (0, 1, 0):
+        model.predict({"a": float(y), "b": 1.0 - y})
         both.explain_one({"a": float(y), "b": 1.0 - y}, y)
         model.learn({"a": float(y), "b": 1.0 - y}, y)
     model.restore(model.state())

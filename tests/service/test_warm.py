@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -82,3 +84,38 @@ def test_whoever_has_no_home_directory_compiles_everything_itself(monkeypatch: p
     monkeypatch.setattr(warm, "_parts", lambda _: [("a", lambda: compiled.append("a"))])
     warm.warm_up(Settings())
     assert compiled == ["a"]
+
+
+FOLD = """
+import gc, orjson
+from numba.core.dispatcher import Dispatcher
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
+from explain_sidecar.warm import warm_up
+
+def compiled():
+    ours = (f for f in gc.get_objects() if isinstance(f, Dispatcher) and f.py_func.__module__.startswith("explain_core"))
+    return {(f.py_func.__module__, f.__name__, str(signature)) for f in ours for signature in f.overloads}
+
+tree = {"factory": "river.tree:HoeffdingAdaptiveTreeClassifier"}
+by_segment = {"kind": "ipfi", "by": "c", "name": "segments"}
+for settings in (
+    Settings(),
+    Settings(challenger=tree, alarms={"enabled": True}, explainers=[{"kind": "ipfi"}, {"kind": "isage"}, by_segment]),
+    Settings(model={"task": "regression"}),
+):
+    warm_up(settings)
+    warmed, state, sent = compiled(), PartitionState(settings, 0), 0
+    for i in range(1_000):
+        x = {"a": i * 7 % 11, "b": i * 13 % 17, "c": "xyz"[i % 3], "label": i % 11 > 5}
+        sent += len(state.step(InputRecord(i, i, None, orjson.dumps(x))))
+    assert warmed and sent, (len(warmed), sent)
+    assert compiled() == warmed, compiled() - warmed
+"""
+
+
+def test_what_is_compiled_before_the_first_record_is_all_that_records_take() -> None:
+    """Else the first explanation waits for a compiler, and an image on a read-only file system compiles at each start."""
+    run = subprocess.run([sys.executable, "-c", FOLD], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
