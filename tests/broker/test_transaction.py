@@ -1,14 +1,16 @@
 """Client calls that never come to an end, brought about on a real broker that lacks what they need."""
 
+from contextlib import suppress
+
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.kafka import transaction as transaction_module
 from explain_sidecar.kafka.clients import ErrorLog
-from explain_sidecar.kafka.errors import Aborted, Fatal
+from explain_sidecar.kafka.errors import Aborted, Fatal, Fenced
 from explain_sidecar.kafka.transaction import Transaction
 from tests.broker.harness import Pipeline
 from tests.brokers import LONG_SESSION
@@ -97,6 +99,20 @@ def test_a_commit_that_has_no_outcome_ends_the_worker_and_the_next_one_begins_an
         group.close()
         assert published(pipeline) == [b"once"]
         proxy.close()
+
+
+def test_a_producer_that_learns_of_another_one_between_two_messages_says_so() -> None:
+    with Broker(config=LONG_SESSION) as alone:
+        pipeline = pipeline_on(alone, "fenced")
+        first = opened(pipeline)
+        opened(pipeline)
+        first._producer.produce(pipeline.topics["explanations"], b"refused", partition=0)
+        with suppress(
+            KafkaException, SystemError
+        ):  # here the client learns it, and every call fails from now on
+            first._producer.flush(10)
+        with pytest.raises(Fenced, match="another worker runs under instance_id"):
+            first.publish(0, [Output("explanations", b"key", b"twice", ())])
 
 
 def test_an_end_that_arrives_after_its_repetition_is_refused() -> None:

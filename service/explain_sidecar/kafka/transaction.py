@@ -362,7 +362,7 @@ class Transaction:
 
     def _failed(self, name: str, error: KafkaException) -> NoReturn:
         cause = error.args[0]
-        if name == "produce" and cause.code() == KafkaError._STATE:
+        if name == "produce" and cause.code() in (KafkaError._STATE, KafkaError._FATAL):
             cause = self._failure() or cause
         with suppress(KafkaException):
             self._producer.poll(0.0)  # what Kafka has answered to the messages
