@@ -18,7 +18,7 @@ from rich.table import Table as Report
 
 from experiments.options import quick_option
 from explain_core.confidence import ConfidenceSequence
-from explain_core.losses import get
+from explain_core.losses import EPSILON, get
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 def losses(probability: Array, label: NDArray[np.bool_]) -> dict[str, Array]:
     own = np.where(label, probability, 1.0 - probability)
     return {
-        "cross_entropy": -np.log(np.maximum(own, 1e-15)),
+        "cross_entropy": -np.log(np.maximum(own, EPSILON)),
         "brier": 2.0 * np.square(1.0 - own),
         "zero_one": (own < 0.5).astype(float),
     }

@@ -47,7 +47,7 @@ def records(name: str, data: Path | None, most: int) -> tuple[list[Record], str]
         from explain_sidecar.demo.flights import flights
 
         own = [record for record in flights(5) if record.pop("origin") == name and record.pop("scheduled")]
-        return [{**record, "label": record.pop("late")} for record in own[:most]], "binary"
+        return [{"label": record.pop("late"), **record} for record in own[:most]], "binary"
     if name in ("Phishing", "Bananas", "CreditCard"):
         from river import datasets
 

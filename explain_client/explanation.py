@@ -100,6 +100,7 @@ class Explanation(Message):
                 "gain": 0.053,
                 "gain_low": 0.044,
                 "gain_high": 0.062,
+                "clipped": 0,
             }
         },
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explain_client.fields import described, figures
@@ -86,6 +86,13 @@ class Losses:
         default=None,
     )
     gain_high: float | None = described("Upper end of that band.", 0.062, unit="loss", default=None)
+    clipped: int | None = described(
+        "Records so far of which the model's loss counts as less than it is: a cross-entropy is 16.1 at most, that of a probability of 1e-7. "
+        "Null for a loss that is not clipped.",
+        0,
+        unit="records",
+        default=None,
+    )
 
 
 class Importances(dict[str, Importance]):
@@ -109,12 +116,9 @@ _LATER = ("mean_prediction", "floor", "gain_floor", "served", "low", "high", "ga
 
 def losses_of(data: Mapping[str, Any]) -> dict[str, Losses]:
     return {
-        loss: Losses(
-            *figures(
-                performance["model"],
-                performance["empty"],
-                *map(performance.get, _LATER),
-            )
+        loss: replace(
+            Losses(*figures(performance["model"], performance["empty"], *map(performance.get, _LATER))),
+            clipped=performance.get("clipped"),
         )
         for loss, performance in data.items()
     }

@@ -20,7 +20,7 @@ from explain_core.sums import total
 _STEP, _MIX_1, _MIX_2 = np.uint64(GAMMA), np.uint64(MIX_1), np.uint64(MIX_2)
 _30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
-EPSILON = losses.EPSILON
+EPSILON, CLIPPED = losses.EPSILON, losses.CLIPPED
 LARGEST = losses.LARGEST
 LIMIT = 1e70
 """An increment counts for at most so much: the squares of a block's variance are still numbers."""
@@ -71,14 +71,11 @@ def loss(code: int, y: float, p: Any) -> Any:
         mass = 0.0
         for i in range(n):
             value = p[i]
-            mass += EPSILON if value < EPSILON else (1.0 if value > 1.0 else value)
+            mass += 0.0 if value < 0.0 else (1.0 if value > 1.0 else value)
         mine = p[own] if own >= 0 else 0.0
-        if mine < EPSILON:
-            mine = EPSILON
-        elif mine > 1.0:
-            mine = 1.0
-        if own < 0:
-            mass += EPSILON
+        mine = 1.0 if mine > 1.0 else mine
+        if mine <= EPSILON * mass:
+            return CLIPPED
         return (math.log(mass) if mass != 1.0 else 0.0) - math.log(mine)
     if code == _ZERO_ONE:
         best = 0

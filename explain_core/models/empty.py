@@ -15,7 +15,7 @@ from explain_core.compiling import AVAILABLE
 from explain_core.losses import Loss, Prediction
 from explain_core.smoothing import Array, Smoother, SmootherState, decay
 from explain_core.smoothing_kernels import BLOCK
-from explain_core.state import State, Value, check
+from explain_core.state import Count, State, Value, check
 
 
 class EmptyState(State, frozen=True):
@@ -155,6 +155,7 @@ class PerformanceState(State, frozen=True):
     means: list[tuple[float, float, float]]
     values: SmootherState
     """Of the loss and the gain."""
+    clipped: list[Count]
 
 
 class Performance:
@@ -179,6 +180,11 @@ class Performance:
         self._means: Array = np.zeros((len(self.losses), 3))
         self._smoother = Smoother((len(self.losses), 2), alpha, prior=1.0)
         self._n = 0
+        self.clipped = [0] * len(self.losses)
+        """Of each loss the records of which the model's counts as less than it is, see ``Loss.clipped``."""
+        self._clips = [
+            (row, loss.clipped) for row, loss in enumerate(self.losses) if loss.clipped is not None
+        ]
         self.closed: Array | None = None
         """Sums of the block that ended last, losses × (loss, gain), see ``Smoother.end_block``; who adds them up takes them away."""
         self.newest: Array = np.zeros((2, len(self.losses)))
@@ -200,8 +206,8 @@ class Performance:
                     self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen,
                     smoother.cells, smoother.sums, smoother.rates,
                 )  # fmt: skip
-                self._count()
                 losses: list[float] = self.newest[0].tolist()
+                self._count(losses)
                 return losses
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
@@ -218,13 +224,15 @@ class Performance:
         )
         self.newest = np.array([column[:2] for column in found]).T
         self._smoother.update(np.stack([self.newest[0], self.newest[1] - self.newest[0]], axis=1))
-        self._count()
+        self._count(own)
         self._empty, self._frequencies = after, self._frequencies.after({y: 1.0} if classes else float(y))
         self._lay_out(labels)
         return own
 
-    def _count(self) -> None:
+    def _count(self, own: Sequence[float]) -> None:
         self._n += 1
+        for row, most in self._clips:
+            self.clipped[row] += own[row] == most
         if self._n % BLOCK == 0:
             self.closed = self._smoother.end_block()
 
@@ -260,6 +268,7 @@ class Performance:
             self._frequencies.state(),
             [tuple(means) for means in self._means.tolist()],
             self._smoother.state(),
+            list(self.clipped),
         )
 
     def restore(self, state: PerformanceState) -> None:
@@ -272,8 +281,9 @@ class Performance:
             all(math.isfinite(mean) for means in state.means for mean in means),
             "performance: losses that are not finite",
         )
+        check(len(state.clipped) == len(self.losses), "performance: clipped losses of others")
         self._smoother.restore(state.values, 2)
-        self._n = self._smoother.n
+        self._n, self.clipped = self._smoother.n, list(state.clipped)
         self._empty, self._means = self._empty.restored(state.empty), np.array(state.means)
         self._labels = None
         self._frequencies = self._frequencies.restored(state.frequencies)

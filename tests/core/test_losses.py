@@ -7,6 +7,7 @@ import pytest
 
 from explain_core import losses
 from explain_core.losses import Loss
+from explain_core.models.empty import Performance
 
 P = {"a": 0.5, "b": 0.3, "c": 0.2}
 
@@ -15,8 +16,8 @@ P = {"a": 0.5, "b": 0.3, "c": 0.2}
     ("name", "y", "prediction", "expected"),
     [
         ("cross_entropy", "a", P, math.log(2)),
-        ("cross_entropy", "new", P, -math.log(1e-15)),
-        ("cross_entropy", "a", {}, -math.log(1e-15)),
+        ("cross_entropy", "new", P, -math.log(1e-7)),
+        ("cross_entropy", "a", {}, -math.log(1e-7)),
         ("cross_entropy", "a", {"a": 0.2, "b": 0.2}, math.log(2)),
         ("cross_entropy", "a", {"a": 7.0, "b": 0.0}, 0.0),
         ("zero_one", "a", P, 0.0),
@@ -37,6 +38,18 @@ P = {"a": 0.5, "b": 0.3, "c": 0.2}
 )
 def test_loss_has_the_value_worked_out_by_hand(name, y, prediction, expected):
     assert losses.get(name)(y, prediction) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_a_cross_entropy_is_16_at_most_and_the_records_are_counted_of_which_it_would_be_more():
+    performance = Performance([losses.get("cross_entropy"), losses.get("zero_one")], None)
+    for p in (0.5, 1e-6, 1e-8, 0.0, 1.0):
+        found = performance.update("a", {"a": p, "b": 1.0 - p})
+        assert found[0] == pytest.approx(-math.log(max(p, 1e-7)))
+    assert performance.clipped == [2, 0]
+    other = Performance(performance.losses, None)
+    other.restore(performance.state())
+    other.update("a", {"a": 0.0, "b": 1.0})
+    assert other.clipped == [3, 0]
 
 
 @pytest.mark.parametrize("loss", losses.NAMED.values(), ids=losses.NAMED)

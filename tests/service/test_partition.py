@@ -276,6 +276,7 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
     loss = known_losses.get(known_losses.DEFAULT[model.task])
     labels: dict = {}
     own = empty = frequencies = weights = 0.0
+    clipped = 0
     labels_before: list = []
     mean: dict = {}
     for value in given:
@@ -292,6 +293,7 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
             else {k: p / (sum(mean.values()) or 1.0) for k, p in mean.items()}
         )
         own += (loss(y, prediction) - own) / weights
+        clipped += loss(y, prediction) == loss.clipped
         empty += (loss(y, expected) - empty) / weights
         w = (1.0 - alpha) ** np.arange(len(labels_before))[::-1]
         if task == "regression":
@@ -308,8 +310,10 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
     assert {name for name, value in last.items() if value is None} == {
         *("floor", "gain_floor", "served"),
         *("low", "high", "gain_low", "gain_high"),  # of 200 records
+        *(() if loss.clipped else ("clipped",)),
     }
-    known = {name: value for name, value in last.items() if value is not None}
+    assert last["clipped"] == (None if loss.clipped is None else clipped)
+    known = {name: value for name, value in last.items() if value is not None and name != "clipped"}
     expected = {"model": own, "empty": frequencies, "mean_prediction": empty, "gain": frequencies - own}
     assert known == pytest.approx(expected, rel=1e-9, abs=1e-12)
 

@@ -143,6 +143,8 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     skew = message.get("skew")
     if skew is not None and skew["differing"]:
         title += f"; {skew['differing']:,} of {skew['checked']:,} served predictions are not the model's, by up to {skew['largest']:.3g}"
+    if performance.get("clipped"):
+        title += f"; {performance['clipped']:,} losses count as the largest"
     if message["status"] == "warming":
         title += f", warming up ({message['explained']:,} explained)"
     if performance.get("floor") is not None:

@@ -173,9 +173,10 @@ class ExplainedModel:
                     "gain": gain,
                     "gain_low": gain_low,
                     "gain_high": gain_high,
+                    "clipped": None if loss.clipped is None else clipped,
                 }
-                for loss, (_, gain), (low, gain_low), (high, gain_high) in zip(
-                    self.performance.losses, *bands, strict=True
+                for loss, clipped, (_, gain), (low, gain_low), (high, gain_high) in zip(
+                    self.performance.losses, self.performance.clipped, *bands, strict=True
                 )
             },
             "skew": None if served is None else served.skew(),
