@@ -60,7 +60,7 @@ def test_changed_settings_of_alarms_are_refused_and_named_or_begin_a_new_epoch()
     for changed, named in (
         ({**ALARMS, "one_in": 2_000}, "alarms.one_in: was 1000, is 2000"),
         ({**ALARMS, "subjects": ["loss"]}, "alarms.subjects: was"),
-        ({}, "alarms: was"),
+        ({}, "alarms.enabled: was true, is the default"),
     ):
         (reason,) = driver.run_to_end(Settings(**{**TINY, "alarms": changed}))
         assert f"\n  {named}" in reason

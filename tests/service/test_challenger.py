@@ -269,7 +269,7 @@ def test_two_files_are_compared_on_their_columns_and_the_labels_of_both(tmp_path
     assert difference["value"] == pytest.approx(expected, abs=1e-6)
     assert set(found["importance"]["ipfi"]["brier"]) == {"age", "debt", "colour"}
     identity = fold_settings(given)
-    assert identity["challenger"]["sha256"] != identity["model"]["sha256"]
+    assert identity["challenger"]["uri"]["sha256"] != identity["model"]["uri"]["sha256"]
 
 
 def test_labels_of_the_challenger_s_file_in_another_order_are_the_same_labels(tmp_path):

@@ -244,4 +244,4 @@ def test_the_steps_are_counted_and_belong_to_the_state():
     record = {"format": "json_schema"}
     known = Settings(record=record, registry={"url": "http://127.0.0.1:1"})
     assert fold_settings(known)["record"]["max_steps"] == MAX_STEPS
-    assert "max_steps" not in fold_settings(Settings())["record"]
+    assert "record" not in fold_settings(Settings())

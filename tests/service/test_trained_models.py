@@ -69,15 +69,15 @@ def test_other_names_for_the_columns_of_a_file_without_names_are_another_identit
     path, _ = trained.onnx(tmp_path)
     names = [f"f{i}" for i in range(trained.WHOLE.shape[1])]
     before = fold_settings(known(path, model={"features": names, "task": "multiclass"}))
-    assert before["model"]["features"] == names
+    assert before["model"]["uri"]["features"] == names
     assert fold_settings(known(path, model={"features": names[::-1], "task": "multiclass"})) != before
 
 
 def test_another_file_under_the_same_name_is_another_identity(path, tmp_path):
     given = known(path)
     before, raw = fold_settings(given), encode(PartitionState(given, 3))
-    assert before["model"]["sha256"] == artefact(given.model).sha256
-    assert before["model"]["classes"] == [0, 1]
+    assert before["model"]["uri"]["sha256"] == artefact(given.model).sha256
+    assert before["model"]["uri"]["classes"] == [0, 1]
     moved = tmp_path / "moved.json"
     moved.write_bytes(path.read_bytes())
     assert fold_settings(known(moved)) == before
@@ -85,7 +85,7 @@ def test_another_file_under_the_same_name_is_another_identity(path, tmp_path):
     from explain_sidecar.fold.models import _read
 
     _read.cache_clear()  # as a new process does
-    assert fold_settings(given)["model"]["sha256"] != before["model"]["sha256"]
+    assert fold_settings(given)["model"]["uri"] != before["model"]["uri"]
     with pytest.raises(SnapshotError, match="labels: others"):
         restored(raw, known(path, model={"classes": ["no", "yes"]}))
 

@@ -381,16 +381,23 @@ class Recovery:
 
 def settings_difference(before: Any, now: Any, path: str = "") -> str:
     """Each setting that differs, a line each; empty where none does."""
+    lines = []
     if isinstance(before, dict) and isinstance(now, dict):
-        lines = [
-            settings_difference(before.get(key), now.get(key), f"{path}.{key}" if path else key)
-            for key in {**before, **now}
-        ]
-        return "\n".join(line for line in lines if line)
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        lines = [
-            settings_difference(a, b, f"{path}.{index}")
-            for index, (a, b) in enumerate(zip(before, now, strict=True))
-        ]
-        return "\n".join(line for line in lines if line)
-    return "" if before == now else f"  {path}: was {json.dumps(before)}, is {json.dumps(now)}"
+        for key in {**before, **now}:
+            inner = f"{path}.{key}" if path else key
+            lines.append(settings_difference(before.get(key, _DEFAULT), now.get(key, _DEFAULT), inner))
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for index, (a, b) in enumerate(zip(before, now, strict=True)):
+            lines.append(settings_difference(a, b, f"{path}.{index}"))
+    elif isinstance(before, dict) and now is _DEFAULT:
+        lines = [settings_difference(before, {}, path)]
+    elif isinstance(now, dict) and before is _DEFAULT:
+        lines = [settings_difference({}, now, path)]
+    elif before != now:
+        was, now_is = ("the default" if value is _DEFAULT else json.dumps(value) for value in (before, now))
+        lines.append(f"  {path}: was {was}, is {now_is}")
+    return "\n".join(line for line in lines if line)
+
+
+_DEFAULT = object()
+"""Stands for a setting that is not given."""

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from explain_core import losses as known_losses
 from explain_sidecar.errors import SettingsError
+from explain_sidecar.settings.base import MESSAGES, Part
 from explain_sidecar.settings.checkpoint import CheckpointSettings, RecoverySettings
 from explain_sidecar.settings.drift import AlarmSettings, DriftSettings
 from explain_sidecar.settings.explain import (
@@ -86,7 +87,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, allow_inf_nan=False
     )
 
-    app_id: str = Field(
+    app_id: Annotated[str, MESSAGES] = Field(
         "explanation-sidecar",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
         description="Name of this sidecar: its consumer group, and part of every message.",
@@ -96,7 +97,7 @@ class Settings(BaseSettings):
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
         description="Name of this instance, unique and stable; by default the host's.",
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of every random choice.")
+    seed: Annotated[int, Part("model")] = Field(0, ge=0, lt=2**63, description="Seed of every random choice.")
     partition_labels: dict[
         Annotated[int, Field(ge=0)], Annotated[str, Field(min_length=1, max_length=200)]
     ] = Field(

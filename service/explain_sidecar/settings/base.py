@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
+@dataclass(frozen=True)
+class Part:
+    """The part of a partition's state that a setting belongs to: a change of the setting begins that part anew.
+
+    ``explain_sidecar.fold.identity`` has the parts, and says which of them depend on others.
+    """
+
+    name: str | None
+
+
+OPERATION = Part(None)
+"""Of settings that the fold does not read: they may change while a state lives on."""
+
+MESSAGES = Part("messages")
+"""Of settings that change what is published, and nothing that was learnt: a change begins a new epoch, with all that is known."""
+
+
 class Section(BaseModel):
+    """A section of the settings. ``part`` is that of its settings, but for those that name another: ``Annotated[int, Part("drift")]``."""
+
+    part: ClassVar[Part] = OPERATION
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 

@@ -7,13 +7,15 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP
-from explain_sidecar.settings.base import Section, duplicates
+from explain_sidecar.settings.base import Part, Section, duplicates
 from explain_sidecar.settings.explain import LossName, group_problems
 from explain_sidecar.settings.sources import refuse
 
 
 class DriftSettings(Section):
     """Attribution of the change of risk between consecutive windows."""
+
+    part = Part("drift")
 
     enabled: bool = Field(False, description="Publish why the risk changed from each window to the next.")
     window: int = Field(5_000, ge=10, le=1_000_000, description="Largest number of records in a window.")
@@ -75,6 +77,8 @@ Watched = Literal["loss", "gain", "importance", "missing", "rejected", "segments
 
 class AlarmSettings(Section):
     """Alarms where a loss or an importance changed, with a stated rate of false ones."""
+
+    part = Part("alarms")
 
     enabled: bool = Field(
         False, description="Publish when a mean changed: of the losses, of the increments of each importance."

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from explain_core import losses as known_losses
 from explain_core.importance import ESTIMATORS
-from explain_sidecar.settings.base import Section, duplicates
+from explain_sidecar.settings.base import MESSAGES, Part, Section, duplicates
 from explain_sidecar.settings.sources import SettingPath, refuse
 
 
@@ -32,6 +32,8 @@ LossName = Annotated[str, AfterValidator(_loss)]
 class ReservoirSettings(Section):
     """The rows that perturbed copies take their values from."""
 
+    part = Part("reservoirs")
+
     kind: Literal["geometric", "uniform"] = Field(
         "geometric", description="geometric follows drift; uniform represents the whole past."
     )
@@ -40,6 +42,8 @@ class ReservoirSettings(Section):
 
 class ExplainerSettings(Section):
     """One estimator of feature importance."""
+
+    part = Part("explainers")
 
     kind: Annotated[str, AfterValidator(_estimator)] = Field(
         description="Incremental permutation importance (ipfi), incremental SAGE (isage), or an IncrementalEstimator of yours as module:Class."
@@ -58,7 +62,7 @@ class ExplainerSettings(Section):
         le=10_000,
         description="Draws per copy; by default 1 (ipfi), 10 or two in product form (isage).",
     )
-    losses: list[LossName] | None = Field(
+    losses: Annotated[list[LossName] | None, Part("losses")] = Field(
         None,
         min_length=1,
         description=f"Any of {', '.join(known_losses.NAMED)} that fit the task, or a loss of yours as module:name; by default cross_entropy, in a regression squared.",
@@ -66,20 +70,24 @@ class ExplainerSettings(Section):
     groups: dict[str, list[str]] = Field(
         default_factory=dict, description="Features that are perturbed together, by name of the group."
     )
-    by: str | None = Field(
+    by: Annotated[str | None, Part("segments")] = Field(
         None,
         min_length=1,
         description="A feature: performance and importance are also kept apart for its values. Values then stand in the messages.",
     )
-    segments: int = Field(
+    segments: Annotated[int, Part("segments")] = Field(
         20,
         ge=1,
         le=1_000,
         description="Values of `by` that are kept apart, the first ones that come; all others, and records without a value, are one segment.",
     )
     reservoir: ReservoirSettings = Field(default_factory=ReservoirSettings)
-    band: Literal["normal", "chebyshev"] = Field("normal", description="Confidence band.")
-    confidence: float = Field(0.95, gt=0, lt=1, description="Confidence level of the band.")
+    band: Annotated[Literal["normal", "chebyshev"], MESSAGES] = Field(
+        "normal", description="Confidence band."
+    )
+    confidence: Annotated[float, MESSAGES] = Field(
+        0.95, gt=0, lt=1, description="Confidence level of the band."
+    )
     empty: Literal["ema", "reservoir"] = Field(
         "reservoir", description="isage: how the prediction without any feature is estimated."
     )
@@ -130,11 +138,13 @@ def group_problems(groups: dict[str, list[str]]) -> list[tuple[SettingPath, str]
 class ExplainSettings(Section):
     """When to explain."""
 
+    part = Part("explainers")
+
     every: int = Field(1, ge=1, description="Explain each k-th record; the model learns from all.")
-    warm_up: int | None = Field(
+    warm_up: Annotated[int | None, MESSAGES] = Field(
         None, ge=1, description="Rows in the reservoir before explaining starts; by default its size."
     )
-    evaluator: Literal["auto", "generic", "batch", "arrays"] = Field(
+    evaluator: Annotated[Literal["auto", "generic", "batch", "arrays"], MESSAGES] = Field(
         "auto",
         description="How the model is evaluated on perturbed copies; auto takes the fastest that knows the model.",
     )
@@ -143,8 +153,12 @@ class ExplainSettings(Section):
 class EmitSettings(Section):
     """When to publish."""
 
+    part = MESSAGES
+
     every: int = Field(100, ge=1, description="Records per explanation message.")
-    periods: list[Literal["hour", "day", "week"] | Annotated[int, Field(ge=100)]] = Field(
+    periods: Annotated[
+        list[Literal["hour", "day", "week"] | Annotated[int, Field(ge=100)]], Part("periods")
+    ] = Field(
         [1_000, "day", "week"],
         max_length=8,
         description="Lengths of the periods whose means are published as each ends: hour, day or week of event time (UTC), or a number of records. A period ends with a message.",

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from explain_sidecar.settings.base import Section, TopicName
+from explain_sidecar.settings.base import MESSAGES, Section, TopicName
 from explain_sidecar.settings.sources import refuse
 
 TRANSACTION_TIMEOUT_MS = 10_000
@@ -70,7 +70,7 @@ class KafkaSettings(Section):
 class TopicSettings(Section):
     """Names of the topics; all of them have the partitions of the records topic."""
 
-    records: TopicName = Field("records", description="Input: the labelled records.")
+    records: Annotated[TopicName, MESSAGES] = Field("records", description="Input: the labelled records.")
     explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
     drift: TopicName = Field("drift", description="Output: drift attributions.")
     alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explain_sidecar.settings.base import Section
+from explain_sidecar.settings.base import OPERATION, Part, Section
 from explain_sidecar.settings.sources import SettingPath, refuse
 
 MAX_VERSION = 200
@@ -42,7 +42,7 @@ class SourceSettings(Section):
         "auto",
         description="auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns.",
     )
-    modules: list[str] = Field(
+    modules: Annotated[list[str], OPERATION] = Field(
         default_factory=list,
         description="More modules of yours whose classes a snapshot may hold, besides the factory's.",
     )
@@ -73,7 +73,9 @@ Task = Literal["binary", "multiclass", "regression"]
 class ModelSettings(SourceSettings):
     """The model that the sidecar explains."""
 
-    task: Task = Field(
+    part = Part("model")
+
+    task: Annotated[Task, Part("labels")] = Field(
         "binary", description="Kind of label: one of two classes, one of several, or a number."
     )
 
@@ -81,18 +83,20 @@ class ModelSettings(SourceSettings):
 class ChallengerSettings(SourceSettings):
     """A second model that sees the same records and is compared with the first one; there is none without factory or uri."""
 
-    confidence: float = Field(
+    part = Part("challenger")
+
+    confidence: Annotated[float, Part("comparison")] = Field(
         0.95,
         gt=0.0,
         lt=1.0,
         description="Probability that the interval of a loss's mean difference holds, at all times together, in a partition.",
     )
-    every: int = Field(
+    every: Annotated[int, Part("comparison")] = Field(
         4,
         ge=1,
         description="Explain the challenger on each so-manyth of the records that the model is explained on; losses are compared on all.",
     )
-    limits: dict[str, Annotated[float, Field(gt=0.0)]] = Field(
+    limits: Annotated[dict[str, Annotated[float, Field(gt=0.0)]], Part("comparison")] = Field(
         default_factory=dict,
         description="By loss: a record's difference counts up to ± this. By default zero_one 1, brier and hinge 2, which cut nothing; for other losses the records say.",
     )
@@ -147,12 +151,12 @@ class VersionSettings(Section):
         "dead_letter",
         description="What to do with a record of a version whose model is not there: a dead letter, or its partition waits until the model is there.",
     )
-    close_after: int = Field(
+    close_after: Annotated[int, Part("versions")] = Field(
         100_000,
         ge=1,
         description="A version is closed, and its explanations forgotten, once so many records of the partition in a row were served by others.",
     )
-    max_open: int = Field(
+    max_open: Annotated[int, Part("versions")] = Field(
         4,
         ge=1,
         le=100,

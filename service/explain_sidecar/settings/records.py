@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from explain_sidecar.settings.base import Section, duplicates
+from explain_sidecar.settings.base import MESSAGES, Part, Section, duplicates
 from explain_sidecar.settings.sources import SettingPath, refuse
 
 Format = Literal["json", "avro", "protobuf", "json_schema"]
@@ -75,12 +75,14 @@ class FormatSettings(Section):
 class RecordSettings(FormatSettings):
     """What a record looks like: an object; fields are named by paths such as `customer.age`."""
 
-    features: list[str] | None = Field(
+    part = MESSAGES
+
+    features: Annotated[list[str] | None, Part("features")] = Field(
         None,
         min_length=1,
         description="Field paths of the features; by default every top-level field that has no other role.",
     )
-    where: dict[str, list[str | bool | int | float]] = Field(
+    where: Annotated[dict[str, list[str | bool | int | float]], Part("records")] = Field(
         default_factory=dict,
         description="Only records with one of these values, by field path; by header as `header:NAME`, and by the type's full name in its schema as `schema:name`. All others are skipped and counted. Paths begin at the value, outside of `record.root`.",
     )
@@ -93,8 +95,10 @@ class RecordSettings(FormatSettings):
         "skip",
         description="What to do with a record without a value (a tombstone), or with null at `record.root` (a delete of Debezium).",
     )
-    label: str = Field("label", min_length=1, description="Field path of the label.")
-    timestamp: str | None = Field(
+    label: Annotated[str, Part("labels")] = Field(
+        "label", min_length=1, description="Field path of the label."
+    )
+    timestamp: Annotated[str | None, Part("time")] = Field(
         None,
         description="Field path of the event time (ms since 1970 or ISO 8601); by default Kafka's timestamp.",
     )
@@ -102,17 +106,17 @@ class RecordSettings(FormatSettings):
         None, description="Field path of the sample weight for learning, a number above 0."
     )
     id: str | None = Field(None, description="Field path of the record's id, repeated in the messages.")
-    model_version: str | None = Field(
+    model_version: Annotated[str | None, Part("versions")] = Field(
         None,
         min_length=1,
         description="Field path of the version of the model that served the event, or `header:NAME`; models says where the versions are.",
     )
-    prediction: str | None = Field(
+    prediction: Annotated[str | None, Part("served")] = Field(
         None,
         min_length=1,
         description="Field path of the prediction that was served: a mapping from class to probability, with two classes also the probability of the second one of the model's (of 1, or true), in a regression a number.",
     )
-    prediction_tolerance: float = Field(
+    prediction_tolerance: Annotated[float, Part("served")] = Field(
         0.001,
         ge=0,
         description="A served prediction that differs by more from that of a model that does not learn counts as skewed: of probabilities as it is, of numbers relative to the larger.",
