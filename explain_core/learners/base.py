@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,19 +12,20 @@ from explain_core.learners.arrays import Array, Arrays
 from explain_core.learners.columns import Columns, ColumnsState
 from explain_core.losses import Prediction, Task
 from explain_core.models import Model, Row
-from explain_core.state import Block, State, Value, block, check
+from explain_core.state import Block, Count, NewerState, State, Value, block, check
 
 NUMBER = [None]
 """The order of the classes of a prediction that is a number."""
 
 
 class LearnerState(State, frozen=True):
-    """A learner as data; the parameters are those of the river model that it is made from."""
+    """A learner as data; the parameters are those of the river model that it is made from. ``version`` is that of its family's arrays."""
 
     kind: str
     columns: ColumnsState
     labels: list[Value]
     arrays: dict[str, Block]
+    version: Count = 1
 
 
 class Learner(Model):
@@ -32,10 +33,15 @@ class Learner(Model):
 
     It repeats river's arithmetic, operation by operation, so that predictions have the same bits and the same order of labels.
     It takes a record's features in the order of the columns, whatever the order in the record. ``state()`` is all that it knows.
+
+    A family whose arrays change counts ``version`` up, and adds to ``migrations`` under the old number a function from a state of it
+    to one of the next version. No migration is ever taken away.
     """
 
     kind: ClassVar[str]
     """Names the family in snapshots and metadata."""
+    version: ClassVar[int] = 1
+    migrations: ClassVar[Mapping[int, Callable[[LearnerState], LearnerState]]] = {}
     compiled: ClassVar[bool] = False
     """Whether compiled code explains it from its arrays; else its predictions are asked for one by one."""
 
@@ -82,6 +88,7 @@ class Learner(Model):
             self.columns.state(),
             list(self.labels),
             {name: block(array) for name, array in self._stored().items()},
+            self.version,
         )
 
     def restore(self, state: LearnerState) -> None:
@@ -90,6 +97,12 @@ class Learner(Model):
             state.kind == self.kind,
             f"model: the state of a {state.kind} learner instead of a {self.kind} one",
         )
+        if state.version > self.version:
+            raise NewerState(
+                f"the {self.kind} learner: version {state.version}, and this software knows versions up to {self.version}"
+            )
+        for version in range(state.version, self.version):
+            state = self.migrations[version](state)
         check(len(set(state.labels)) == len(state.labels), "model: a class twice")
         self.columns.restore(state.columns)
         self.labels = list(state.labels)

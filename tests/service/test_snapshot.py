@@ -8,8 +8,11 @@ import msgspec
 import pytest
 import zstandard
 
+from explain_core.smoothing import SmootherState
+from explain_core.state import states_in
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.partition import PartitionData
 from explain_sidecar.settings import CheckpointSettings
 from explain_sidecar.snapshots import snapshot as snapshots
 from explain_sidecar.snapshots.signatures import Keys, check_trust, read_keys
@@ -18,11 +21,13 @@ from explain_sidecar.snapshots.snapshot import (
     Manifest,
     Snapshot,
     begin,
+    decode,
     encode,
     load,
     take,
 )
 from tests.folds import SMALL, fold, new_state, settings, values
+from tests.folds import restored as decoded
 from tests.models import Majority
 
 QUICK = {"grace_period": 20, "delta": 0.1}
@@ -271,9 +276,8 @@ def test_a_model_of_its_own_code_is_read_from_a_trusted_snapshot_alone():
     ("change", "words"),
     [
         (lambda text: text[:-1], "JSON"),
-        (lambda text: text.replace(b'"checkpoint/3"', b'"checkpoint/4"'), "schema"),
+        (lambda text: text.replace(b'"checkpoint/4"', b'"checkpoint/x"'), "schema"),
         (lambda text: text.replace(b'"partition":3', b'"partition":-3'), "partition"),
-        (lambda text: text.replace(b'"records":40', b'"more":1,"records":40'), "more"),
         (lambda text: text.replace(b'"epoch":0,', b""), "epoch"),
         (lambda text: text.replace(b'"sha256":"', b'"sha256":"x'), "sha256"),
         (lambda text: b"[]", ""),
@@ -286,11 +290,80 @@ def test_bytes_that_are_no_manifest_of_this_version_are_refused(stored, change, 
         Manifest.decode(change(text))
 
 
-@pytest.mark.parametrize("earlier", [b"checkpoint/1", b"checkpoint/2"])
+@pytest.mark.parametrize("earlier", [b"checkpoint/1", b"checkpoint/3"])
 def test_a_snapshot_of_an_earlier_version_is_refused_with_the_remedy(stored, earlier):
-    old = stored.manifest.encode().replace(b"checkpoint/3", earlier)
+    old = stored.manifest.encode().replace(b"checkpoint/4", earlier)
     with pytest.raises(SnapshotError, match=r"an earlier version.*return to that version"):
         Manifest.decode(old)
+
+
+def test_a_manifest_with_more_than_this_version_knows_is_read(stored):
+    more = stored.manifest.encode().replace(b'"records":40', b'"more":1,"records":40')
+    assert Manifest.decode(more) == stored.manifest
+
+
+def test_a_snapshot_of_a_later_version_is_left_to_that_version(stored):
+    later = stored.manifest.encode().replace(b"checkpoint/4", b"checkpoint/5")
+    with pytest.raises(SnapshotError, match=r"later version.*checkpoint/5.*leaves the partition alone"):
+        Manifest.decode(later)
+    with pytest.raises(SnapshotError, match=r"later version.*SmootherState: version 99"):
+        load(with_manifest(stored, parts={"explained": {"SmootherState": 99}}), settings())
+    raw = msgspec.msgpack.encode({**msgspec.msgpack.decode(encode(new_state())), "more": 1})
+    with pytest.raises(SnapshotError, match=r"later version.*a part 'more'"):
+        decoded(raw, settings())
+
+
+def test_a_part_of_an_earlier_version_is_migrated_and_goes_on_alike(large, monkeypatch):
+    known, given = settings(), values(60)
+    whole = new_state()
+    expected = fold(whole, given)
+    state = new_state()
+    found = fold(state, given[:40])
+    plain = msgspec.msgpack.decode(encode(state))
+    for cells in [
+        plain["explained"]["performance"]["values"],
+        *(of["values"] for of in plain["explained"]["explainers"].values()),
+    ]:
+        cells["all"] = [cells.pop("cells"), cells.pop("sums")]
+    monkeypatch.setattr(SmootherState, "VERSION", 3)
+    monkeypatch.setattr(
+        SmootherState,
+        "MIGRATIONS",
+        {
+            1: lambda old: {"both": old["all"]},
+            2: lambda old: {"cells": old["both"][0], "sums": old["both"][1]},
+        },
+    )
+    again = decode(msgspec.msgpack.encode(plain), known, 3, 0, bytes, {})
+    assert found + fold(again, given[40:]) == expected
+    assert taken(again, known).manifest.parts["explained"] == {"SmootherState": 3}
+
+
+def test_a_learner_of_an_earlier_version_of_its_family_is_migrated(monkeypatch):
+    state = new_state()
+    found = fold(state, values(60)[:40])
+    raw, kind = encode(state), type(state.explained.model)
+    monkeypatch.setattr(kind, "version", 2)
+    monkeypatch.setattr(kind, "migrations", {1: lambda old: msgspec.structs.replace(old, version=2)})
+    again = decoded(raw, settings())
+    assert again.explained.model.state().version == 2
+    assert found + fold(again, values(60)[40:]) == fold(new_state(), values(60))
+    newer = encode(again)
+    monkeypatch.undo()
+    with pytest.raises(SnapshotError, match=rf"later version.*the {kind.kind} learner: version 2"):
+        decoded(newer, settings())
+
+
+def test_a_part_that_was_not_there_yet_is_as_at_the_beginning():
+    plain = msgspec.msgpack.decode(encode(new_state()))
+    del plain["skipped"], plain["label_delay"]
+    assert decoded(msgspec.msgpack.encode(plain), settings()).skipped == 0
+
+
+def test_each_class_of_states_has_a_name_of_its_own():
+    """Versions are by name."""
+    names = [kind.__name__ for kind in states_in(PartitionData)]
+    assert len(names) == len(set(names)) > 20
 
 
 def test_a_manifest_is_accepted_under_any_of_the_keys_and_refused_without_one():

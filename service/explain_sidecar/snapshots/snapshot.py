@@ -1,6 +1,8 @@
 """Snapshots: a partition's state as bytes, in chunks, under a manifest that is checked before anything is loaded.
 
-The bytes are zstd over MessagePack of ``explain_sidecar.fold.partition.PartitionData``. What a topic holds is not trusted. The sha256,
+The bytes are zstd over MessagePack of ``explain_sidecar.fold.partition.PartitionData``: named parts, of which the manifest says in which
+version each is. A part that an earlier version of the sidecar stored is migrated (see ``explain_core.state.State``); one that is missing is
+as it is at the beginning; one that this version does not know, or in a later version, is refused. What a topic holds is not trusted. The sha256,
 and with a key the HMAC, is verified before decompression, and the size before memory is taken. Decoding builds nothing but numbers,
 strings, lists and arrays, and each part checks what it takes on. The exception is a model that is no learner: bytes that only its own
 code understands. They are loaded only from a trusted snapshot, by an unpickler that knows an allow-list of names.
@@ -11,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
+from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Literal
@@ -20,7 +23,7 @@ import numpy as np
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from explain_core.state import StateError, Unpack
+from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
 from explain_sidecar.errors import SnapshotError
 from explain_sidecar.fold.models import all_trusted_modules
 from explain_sidecar.fold.partition import PartitionData, PartitionState
@@ -43,14 +46,20 @@ MAX_EPOCH = 2**53 - 1
 """Integers up to here are exact in every reader of JSON."""
 
 
+SCHEMA: Literal["checkpoint/4"] = "checkpoint/4"
+
+LATER = "{}: the snapshot was written by a later version of the sidecar ({}), so that this one leaves the partition alone; install that version here too"
+
+
 class Versions(BaseModel):
     """What a replay's last bits depend on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     python: str = Field(description="Version of Python.", examples=["3.11.7"])
     river: str = Field(description="Version of river.", examples=["0.22.0"])
     numpy: str = Field(description="Version of numpy.", examples=["2.1.0"])
+    sidecar: str = Field("", description="Version of the sidecar.", examples=["0.1.0"])
     cpu: str = Field(
         description="Machine type and the CPU features that numpy uses.", examples=["x86_64 AVX2,FMA3"]
     )
@@ -58,16 +67,25 @@ class Versions(BaseModel):
     @classmethod
     @functools.cache  # a version is read from a file of its package
     def here(cls) -> Versions:
-        return cls(python=platform.python_version(), river=version("river"), numpy=np.__version__, cpu=_cpu())
+        return cls(
+            python=platform.python_version(),
+            river=version("river"),
+            numpy=np.__version__,
+            sidecar=version("explanation-sidecar"),
+            cpu=_cpu(),
+        )
 
 
 class Manifest(BaseModel):
-    """What the chunks of a snapshot are, and what state they hold. Written last: a manifest means a whole snapshot."""
+    """What the chunks of a snapshot are, and what state they hold. Written last: a manifest means a whole snapshot.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    The schema's number is that of this container alone. It changes where an earlier version could not even tell what it cannot read.
+    """
 
-    schema_: Literal["checkpoint/3"] = Field(
-        "checkpoint/3", alias="schema", description="Name and version of this schema."
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    schema_: Literal["checkpoint/4"] = Field(
+        SCHEMA, alias="schema", description="Name and version of this schema."
     )
     app_id: str = Field(description="The sidecar's app_id.", examples=["explanation-sidecar"])
     topic: str = Field(description="Records topic.", examples=["records"])
@@ -108,6 +126,11 @@ class Manifest(BaseModel):
     settings: dict[str, Any] = Field(
         description="The settings that the fold depends on.", examples=[{"seed": 0}]
     )
+    parts: dict[str, dict[str, int]] = Field(
+        default_factory=dict,
+        description="The parts of the state that have versions: by part, the version of each class in it that is no longer in its first one.",
+        examples=[{"explained": {}, "windows": {}}],
+    )
     versions: Versions = Field(
         description="What the state was computed with.",
         examples=[{"python": "3.11.7", "river": "0.22.0", "numpy": "2.1.0", "cpu": "x86_64 AVX2,FMA3"}],
@@ -123,10 +146,14 @@ class Manifest(BaseModel):
             return cls.model_validate_json(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            if first["loc"] == ("schema",) and first["input"] in ("checkpoint/1", "checkpoint/2"):
+            number = str(first["input"]).removeprefix("checkpoint/")
+            if first["loc"] == ("schema",) and number.isdecimal():
+                earlier = int(number) < int(SCHEMA.removeprefix("checkpoint/"))
                 raise SnapshotError(
                     "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, in another format; "
                     "to go on from it, return to that version"
+                    if earlier
+                    else LATER.format("checkpoint manifest", first["input"])
                 ) from None
             raise SnapshotError(
                 f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -163,7 +190,8 @@ def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) ->
 
 def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
     """The snapshot of a state as it is now. Raises ``SnapshotError`` for one so large that it would not be restored."""
-    raw = encode(state)
+    data = _data(state)
+    raw = ENCODER.encode(data)
     if len(raw) > MAX_RAW_BYTES:
         raise SnapshotError(
             f"{topic} partition {state.partition}: the state has {len(raw)} bytes and a snapshot at most {MAX_RAW_BYTES}; nothing was lost, "
@@ -187,6 +215,11 @@ def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings
         sha256=hashlib.sha256(packed).hexdigest(),
         fold_digest=state.fold_digest.hex(),
         settings=settings,
+        parts={
+            name: versions_of(kind)
+            for name, kind in types_of(PartitionData).items()
+            if states_in(kind) and getattr(data, name) is not None
+        },
         versions=Versions.here(),
     )
     return Snapshot(manifest=manifest, chunks=chunks)
@@ -218,24 +251,54 @@ def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
     except zstandard.ZstdError as error:
         raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
     unpack = partial(loads, modules=all_trusted_modules(settings)) if snapshot.trusted else _refuse
-    return decode(raw, settings, manifest.partition, manifest.epoch, unpack)
+    return decode(raw, settings, manifest.partition, manifest.epoch, unpack, manifest.parts)
 
 
 def encode(state: PartitionState) -> bytes:
     """The state as MessagePack of ``PartitionData``. Raises ``SnapshotError`` where foreign code cannot be stored, or would not be restored."""
+    return ENCODER.encode(_data(state))
+
+
+def _data(state: PartitionState) -> PartitionData:
     try:
-        return ENCODER.encode(state.state(dumps))
+        return state.state(dumps)
     except StateError as error:
         raise SnapshotError(f"snapshot of partition {state.partition}: {error}") from None
 
 
-def decode(raw: bytes, settings: Settings, partition: int, epoch: int, unpack: Unpack) -> PartitionState:
+def parts_of(raw: bytes, parts: Mapping[str, Mapping[str, int]] | None = None) -> PartitionData:
+    """The parts in MessagePack; ``parts`` are their versions where these are not those of now.
+
+    Raises ``NewerState`` for what only a later version knows, and ``msgspec.MsgspecError`` or ``StateError`` for what is none.
+    """
+    kinds = types_of(PartitionData)
+    found: dict[str, Any] = {}
+    for name, part in CONTAINER.decode(raw).items():
+        if name not in kinds:
+            raise NewerState(f"a part {name!r}, which this software does not know")
+        versions = versions_of(kinds[name]) if parts is None else parts.get(name, {})
+        found[name] = decoded(part, kinds[name], versions)
+    try:
+        return PartitionData(**found)
+    except TypeError as error:
+        raise StateError(f"a part is missing: {error}") from None
+
+
+def decode(
+    raw: bytes,
+    settings: Settings,
+    partition: int,
+    epoch: int,
+    unpack: Unpack,
+    parts: Mapping[str, Mapping[str, int]] | None = None,
+) -> PartitionState:
     """The state in MessagePack. Raises ``SnapshotError`` where the bytes are none of these settings, partition and epoch."""
     where = f"snapshot of partition {partition}"
     try:
-        data = DECODER.decode(raw)
         state = PartitionState(settings, partition, epoch)
-        state.restore(data, unpack)
+        state.restore(parts_of(raw, parts), unpack)
+    except NewerState as error:
+        raise SnapshotError(LATER.format(where, error)) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{where}: it is no state of this version and these settings: {error}") from None
     if (state.partition, state.epoch) != (partition, epoch):
@@ -251,7 +314,7 @@ def _refuse(packed: bytes) -> Any:
 
 
 ENCODER = msgspec.msgpack.Encoder()
-DECODER = msgspec.msgpack.Decoder(PartitionData)
+CONTAINER = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
 @functools.cache
