@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from explain_sidecar.kafka.loop import Worker
 
 HANG_SECONDS = 45.0
-"""A loop that shows no sign of life for this long hangs in a client call; the process is ended so that it can start anew.
+"""A loop that shows no sign of life for this long hangs, in a client call or in code of the model; the process is ended so that it can start anew.
 Each call is given 10 s at the most, and the one that is known not to keep to it is left alone after 6 s (transaction.py). A hung
 worker would remain a live member of the group, and its partitions would stand still."""
 
@@ -40,16 +40,21 @@ log = logging.getLogger(__name__)
 
 
 class Life:
-    """Signs of life of the loop, and the watchdog that looks for them."""
+    """Signs of life of the loop, and the watchdog: without one for so long the process prints where each thread is, and ends by SIGALRM.
+
+    The timer is the operating system's. It needs no lock of the interpreter, which compiled code may hold for good.
+    """
 
     def __init__(self) -> None:
         self.seen = time.monotonic()
         self._stop_by: float | None = None
         self._limit = HANG_SECONDS
+        faulthandler.register(signal.SIGALRM, chain=True)
 
     def __call__(self) -> None:
         """The loop lives. Raises ``UserError`` where a stop has taken too long."""
         self.seen = now = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, self._limit)
         if self._stop_by is not None and now > self._stop_by:
             self._stop_by = now + LEAVE_SECONDS
             raise UserError(
@@ -59,14 +64,7 @@ class Life:
     def stop(self) -> None:
         self._stop_by = time.monotonic() + STOP_SECONDS
         self._limit = STOP_SECONDS
-
-    def watch(self) -> None:
-        while True:
-            time.sleep(1.0)
-            if time.monotonic() - self.seen > self._limit:
-                log.error("the loop has hung for %g s in a client call; ending the process", self._limit)
-                faulthandler.dump_traceback()
-                os._exit(70)
+        signal.setitimer(signal.ITIMER_REAL, self._limit)
 
 
 def main() -> int:
@@ -89,7 +87,7 @@ def main() -> int:
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        threading.Thread(target=life.watch, daemon=True).start()
+        life()
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         if arguments.reports is not None:
             to_supervisor = (worker.report, lambda: life.seen, worker.totals.moved, arguments.reports)

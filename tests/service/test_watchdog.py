@@ -1,63 +1,100 @@
-"""A loop that hangs in a client call is ended, so that its partitions go to a worker that lives."""
+"""A worker that hangs is ended, so that its partitions go to a worker that lives."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 
 from explain_sidecar import worker
+from explain_sidecar.commands import run
 from explain_sidecar.errors import UserError
 
+HANGS = """
+import re, signal, sys
+from explain_sidecar import worker
+worker.HANG_SECONDS = 1.0
+life = worker.Life()
+signal.signal(signal.SIGTERM, lambda number, frame: life.stop())
+life()
+re.match("(a|a)*b", "a" * 100)  # it does not end, and no other thread runs meanwhile
+"""
 
-class Ended(Exception):
-    """Stands for the end of the process."""
+DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Time that passes while the watchdog sleeps, up to an hour."""
-    now = [1_000.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-        assert now[0] < 1_000 + 3_600, "the watchdog never ended the process"
-
-    def end(status: int) -> None:
-        assert status == 70
-        raise Ended
-
-    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(worker.time, "sleep", sleep)
-    monkeypatch.setattr(worker.os, "_exit", end)
-    monkeypatch.setattr(worker.faulthandler, "dump_traceback", lambda: None)
-    return now
+def life() -> Iterator[worker.Life]:
+    yield worker.Life()
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def test_a_loop_that_hangs_is_ended_within_a_minute(
-    clock: list[float],
-) -> None:
-    life = worker.Life()
-    with pytest.raises(Ended):
-        life.watch()
-    assert worker.HANG_SECONDS < clock[0] - 1_000 < worker.HANG_SECONDS + 2
+def left() -> float:
+    """Seconds until the process would be ended."""
+    return signal.getitimer(signal.ITIMER_REAL)[0]
 
 
-def test_a_loop_that_hangs_while_it_is_told_to_stop_is_ended_within_the_time_a_platform_grants(
-    clock: list[float],
-) -> None:
-    life = worker.Life()
-    life.stop()
-    with pytest.raises(Ended):
-        life.watch()
-    assert worker.STOP_SECONDS < clock[0] - 1_000 < 30
+def test_a_loop_that_hangs_and_holds_the_lock_of_the_interpreter_is_ended_and_says_where_it_was() -> None:
+    ended = subprocess.run([sys.executable, "-c", HANGS], stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == -signal.SIGALRM
+    assert 'File "<string>", line 8 in <module>' in ended.stderr
 
 
-def test_a_loop_that_lives_but_gets_no_answer_stops_with_a_message(clock: list[float]) -> None:
-    life = worker.Life()
+def test_each_sign_of_life_gives_a_loop_the_whole_time_again(life: worker.Life) -> None:
+    life()
+    assert 0 < left() <= worker.HANG_SECONDS <= 60
+    signal.setitimer(signal.ITIMER_REAL, 3_600)
+    life()
+    assert 0 < left() <= worker.HANG_SECONDS
+
+
+def test_a_loop_that_is_told_to_stop_is_ended_within_the_time_a_platform_grants(life: worker.Life) -> None:
     life()
     life.stop()
-    clock[0] += worker.STOP_SECONDS + 1
+    assert 0 < left() <= worker.STOP_SECONDS < run.KILL_SECONDS < 30
+    life()
+    assert 0 < left() <= worker.STOP_SECONDS
+
+
+def test_a_loop_that_lives_but_gets_no_answer_stops_with_a_message(
+    life: worker.Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
+    life()
+    life.stop()
+    now[0] += worker.STOP_SECONDS + 1
     with pytest.raises(UserError, match="stopped without a last commit"):
         life()
     life()  # it may leave in order
 
-    clock[0] += worker.LEAVE_SECONDS + 1
+    now[0] += worker.LEAVE_SECONDS + 1
     with pytest.raises(UserError, match="stopped without a last commit"):
         life()  # and does not wait for ever for a broker that is gone
+
+
+def test_a_worker_that_does_not_stop_is_killed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(site: object, config: object, number: int, *how: object) -> subprocess.Popen[bytes]:
+        if number:  # which stops the other
+            return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+        child = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        return child
+
+    monkeypatch.setattr(run, "_start", start)
+    monkeypatch.setattr(run, "KILL_SECONDS", 0.1)
+    assert run._supervise(None, None, [("fold", 0), ("fold", 1)], False) == 1
+    assert "worker 0 was ended by signal 9" in capsys.readouterr().err
+
+
+def test_a_worker_that_hung_is_said_to_have_hung(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hangs = [sys.executable, "-c", HANGS]
+    monkeypatch.setattr(run, "_start", lambda *how: subprocess.Popen(hangs, stderr=subprocess.DEVNULL))
+    assert run._supervise(None, None, [("fold", 0)], False) == 1
+    assert "worker 0 showed no sign of life and was ended" in capsys.readouterr().err

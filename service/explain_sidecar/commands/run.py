@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -33,6 +34,9 @@ PINNED = {
 }
 """Environment of every worker, so that a replay gives the same bytes on the same class of CPU."""
 
+
+KILL_SECONDS = 28.0
+"""After which a worker that was told to stop is killed: it ends by itself before, unless its process is stopped. Platforms grant 30 s."""
 
 Stage = Literal["fold", "join"]
 
@@ -66,11 +70,11 @@ def _supervise(
         _start(site, config, number, stage, slot, until_caught_up)
         for number, (stage, slot) in enumerate(wanted)
     ]
-    stopping = False
+    kill_at = math.inf
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
-        stopping = True
+        nonlocal kill_at
+        kill_at = min(kill_at, time.monotonic() + KILL_SECONDS)
         if site:
             site.stopping()
         for child in children:
@@ -80,19 +84,25 @@ def _supervise(
     try:
         # Poll every process each time: ``any`` would stop at the first that is alive.
         while None in (codes := [child.poll() for child in children]):
-            if not stopping and any(code not in (None, 0) for code in codes):
+            if kill_at == math.inf and any(code not in (None, 0) for code in codes):
                 stop(signal.SIGTERM, None)
+            if time.monotonic() > kill_at:
+                for child in children:
+                    child.kill()
             time.sleep(0.05)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     # A worker that is told to stop before it has set up its handlers, while it imports, ends by the signal itself.
-    fine = (0, -signal.SIGTERM) if stopping else (0,)
+    fine = (0, -signal.SIGTERM) if kill_at < math.inf else (0,)
     failed = [child.returncode for child in children if child.returncode not in fine]
     for (stage, slot), child in zip(wanted, children, strict=True):
         if child.returncode in failed and child.returncode < 0:
+            how = "was ended by signal {}, as by a machine that is out of memory"
+            if child.returncode == -signal.SIGALRM:
+                how = "showed no sign of life and was ended; the traceback above says where it hung"
             sys.stderr.write(
-                f"error: {'join ' * (stage == 'join')}worker {slot} was ended by signal {-child.returncode}, as by a machine that is out of memory; "
+                f"error: {'join ' * (stage == 'join')}worker {slot} {how.format(-child.returncode)}; "
                 "the others were stopped, start the sidecar again: nothing is lost\n"
             )
     return (1 if failed[0] < 0 else failed[0]) if failed else 0
