@@ -79,6 +79,14 @@ def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
     assert fold_with_restores(known, rows, (1, 33, 250, 777, 1_100)) == expected
 
 
+def test_a_feature_that_comes_after_a_segments_last_record_leaves_a_snapshot_that_is_restored():
+    watched = {**EARLY, "subjects": ["segment_importance"]}
+    known = sections(alarms=watched, explainers=[{**BY[0], "segments": 3}])
+    rows = [*stream(200), *({**row, "late": 1.5} for row in stream(50, seed=2) if row["plan"] == "A")]
+    expected = fold(new_state(**known), rows)
+    assert fold_with_restores(known, rows, (200, len(rows) - 1, len(rows))) == expected
+
+
 def test_compiled_and_generic_evaluators_tell_the_same_of_segments():
     rows = stream(300)
     arrays, generic = (

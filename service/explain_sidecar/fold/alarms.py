@@ -140,11 +140,14 @@ class Alarms:
         return ChangeDetector(subjects, one_in=alarms.one_in, baseline=alarms.baseline, **how)
 
     def _of_estimator(self, explainer: IncrementalEstimator) -> ChangeDetector:
-        """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it."""
+        """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it.
+
+        Its subjects are the players at its last record: those that came later are no part of what a snapshot has.
+        """
         kind, size = getattr(explainer.reservoir, "kind", None), explainer.reservoir.size
         stay = max(size // self._every, 2) if kind == "geometric" else MEMORY
         warm_up = max(self._settings.warm_up, TURNOVER * stay)
-        return self._detector(len(explainer.players), memory=stay, draws=explainer.n_samples, warm_up=warm_up)
+        return self._detector(0, memory=stay, draws=explainer.n_samples, warm_up=warm_up)
 
     def folded(self, position: Position, x: Row, explained: bool) -> list[dict[str, Any]]:
         """Take in a folded record, explained or not; returns the contents of the alarms that it raises."""
