@@ -164,8 +164,9 @@ def predict_shallow(table: Any, rows: Any, out: Any) -> None:
     left = held_integers(words)
     for first in range(0, len(rows), TOGETHER):
         n = min(TOGETHER, len(rows) - first)
-        for r in range(n):
+        for r in range(TOGETHER):  # also the words without a row: the leaves of all are looked up
             fill(left[r], ALL)
+        for r in range(n):
             for column in range(len(i8(table, SPANS))):
                 narrow(table, left[r], column, rows[first + r, column])
         word_sums(table, words, sums)
