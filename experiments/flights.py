@@ -1,6 +1,6 @@
 """Which alarms come on the demo's flights, and when: the fold of ``explain-sidecar demo`` with its settings, without Kafka.
 
-Each alarm with the day on which it was noticed, then the demo's own summary.
+Each alarm with the day on which it was noticed, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from explain_sidecar.fold.records import InputRecord
 Published = dict[str, list[dict[str, Any]]]
 
 
-def folded(records: list[dict[str, Any]]) -> list[Published]:
+def folded(records: list[dict[str, Any]], season: str | None = None) -> list[Published]:
     """The messages of each output, by partition: an airport each."""
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_of("none:9092", Path(folder) / "demo.yaml")
+    if season is not None:
+        alarms = settings.alarms.model_copy(update={"season": season})
+        settings = settings.model_copy(update={"alarms": alarms})
     found: list[Published] = []
     for partition, origin in enumerate(ORIGINS):
         state = PartitionState(settings, partition)
@@ -42,9 +45,15 @@ def folded(records: list[dict[str, Any]]) -> list[Published]:
 
 
 @click.command(help=__doc__)
+@click.option("--every", default=EVERY, show_default=True, help="Take every so manieth flight.")
+@click.option(
+    "--season",
+    type=click.Choice(["none", "day", "week", "auto"]),
+    help="alarms.season instead of the demo's.",
+)
 @click.option("--quick", is_flag=True, help="A tenth of the demo's flights, which is too few for alarms.")
-def main(quick: bool) -> None:
-    found = folded(flights(EVERY * (10 if quick else 1)))
+def main(every: int, season: str | None, quick: bool) -> None:
+    found = folded(flights(every * (10 if quick else 1)), season)
     report = Report(
         "airport", "flights until the last explanation", "explanations", "alarms", "drift messages"
     )

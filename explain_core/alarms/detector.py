@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels, seasons
 from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 
@@ -55,9 +55,10 @@ class Change(NamedTuple):
 
 
 class DetectorState(State, frozen=True):
-    """``pending`` (records × subjects), ``cells`` (8 × subjects), ``buckets`` (subjects × 8 × B), ``sizes`` (B) and ``starts``.
+    """``pending`` (records × subjects), ``cells`` (8 × subjects), ``buckets`` (subjects × 9 × B), ``sizes`` (B) and ``starts``.
 
-    ``starts`` ((B + 1) × 2) are offset and time of the first record of each bucket, and of the block that is not complete.
+    ``starts`` ((B + 1) × 2) are offset and time of the first record of each bucket, and of the block that is not complete. With a
+    season also ``hours`` (records + 1), those of the pending records and of the one before, ``profile``, ``visits`` and ``seasons``: see ``alarms.seasons``.
     """
 
     pending: Block
@@ -65,6 +66,10 @@ class DetectorState(State, frozen=True):
     buckets: Block
     sizes: Block
     starts: Block
+    hours: Block | None = None
+    profile: Block | None = None
+    visits: Block | None = None
+    seasons: Block | None = None
 
 
 class ChangeDetector:
@@ -88,6 +93,9 @@ class ChangeDetector:
     keeps learning. Values are clipped at five standard deviations of the warm-up, the first ``warm_up`` records, which count for nothing
     else; means that are told are those of the values as they came. A subject that has changed begins anew.
 
+    With a ``season`` ("day", "week" or "auto") all values, also those that are told, are without what their hour adds to the mean of all hours, see
+    ``explain_core.alarms.seasons``; v is not less than what the records of these hours varied by. A subject is watched once two periods are known.
+
     What is promised is measured, not proved (``python -m experiments.alarms``): at most one false alarm in ``one_in`` records.
 
     >>> rng, detector = np.random.default_rng(0), ChangeDetector(2, one_in=100_000)
@@ -108,6 +116,7 @@ class ChangeDetector:
         draws: int = 1,
         warm_up: int = WARM_UP,
         baseline: int = BASELINE,
+        season: str = "none",
     ) -> None:
         self.one_in = one_in
         self.subjects = subjects
@@ -115,12 +124,19 @@ class ChangeDetector:
         self._pending: Array = np.zeros((BLOCK, subjects))
         self._rows = 0
         self._cells: Array = np.zeros((8, subjects))
-        self._buckets: Array = np.zeros((subjects, 8, ROOM))
+        self._buckets: Array = np.zeros((subjects, kernels.FIELDS, ROOM))
         self._sizes: NDArray[np.int64] = np.zeros(ROOM, np.int64)
         self._starts: NDArray[np.int64] = np.zeros((ROOM, 2), np.int64)
         self._n = 0
         self._found: Array = np.zeros((subjects, 12))
         self._last = Position(0, 0)
+        self._lengths: NDArray[np.int64] = np.array(seasons.LENGTHS[season], np.int64)
+        self._seasonal = len(self._lengths) > 0
+        self._hours: NDArray[np.int64] = np.full(BLOCK + 1, seasons.NEVER)
+        self._visits: NDArray[np.int64] = np.full(sum(self._lengths.tolist()), seasons.NEVER)
+        self._profile: Array
+        self._seasons: Array
+        self._profile, self._seasons = seasons.made(self._lengths, subjects)
 
     def grow(self, subjects: int) -> None:
         """Append new subjects, up to so many; amid a block they begin with the next one."""
@@ -129,7 +145,11 @@ class ChangeDetector:
             self._pending = np.concatenate([self._pending, np.zeros((BLOCK, more))], axis=1)
             self._cells = np.concatenate([self._cells, np.zeros((8, more))], axis=1)
             self._cells[kernels.AGE, self.subjects :] = -float(self._rows > 0)
-            self._buckets = np.concatenate([self._buckets, np.zeros((more, 8, self._buckets.shape[2]))])
+            rooms = self._buckets.shape[2]
+            self._buckets = np.concatenate([self._buckets, np.zeros((more, kernels.FIELDS, rooms))])
+            profile, chosen = seasons.made(self._lengths, more)
+            self._profile = np.concatenate([self._profile, profile], axis=2)
+            self._seasons = np.concatenate([self._seasons, chosen], axis=1)
             self._found = np.zeros((subjects, 12))
             self.subjects = subjects
 
@@ -142,6 +162,8 @@ class ChangeDetector:
             self._starts[self._n] = position
         self._pending[rows] = values
         self._rows = rows + 1
+        if self._seasonal:
+            self._hours[rows + 1] = position.timestamp // seasons.HOUR
         self._last = position
         return rows + 1 == BLOCK
 
@@ -158,8 +180,10 @@ class ChangeDetector:
         np.clip(self._pending, -HUGE, HUGE, out=self._pending)
         self._constants[kernels.H] = kernels.h_of(among or self.subjects, self.one_in)
         self._n = kernels.end_block(
-            self._pending, limits, self._constants, self._cells, self._buckets, self._sizes, self._starts, self._found
+            self._pending, limits, self._constants, self._cells, self._buckets, self._sizes, self._starts, self._found,
+            self._hours, self._lengths, self._profile, self._visits, self._seasons,
         )  # fmt: skip
+        self._hours[0] = self._hours[-1]
         self._rows = 0
         changed = np.flatnonzero(self._found[:, kernels.EVIDENCE] > 0.0)
         return [self._change(j) for j in changed.tolist()] if len(changed) else []
@@ -199,7 +223,7 @@ class ChangeDetector:
 
     def _more_room(self) -> None:
         room = len(self._sizes) + ROOM
-        buckets = np.zeros((self.subjects, 8, room))
+        buckets = np.zeros((self.subjects, kernels.FIELDS, room))
         buckets[:, :, : self._n] = self._buckets[:, :, : self._n]
         starts, sizes = np.zeros((room, 2), np.int64), np.zeros(room, np.int64)
         starts[: self._n], sizes[: self._n] = self._starts[: self._n], self._sizes[: self._n]
@@ -210,7 +234,14 @@ class ChangeDetector:
         return DetectorState(
             block(self._pending[:rows]), block(self._cells), block(np.ascontiguousarray(self._buckets[:, :, :n])),
             block(self._sizes[:n]), block(self._starts[: n + 1]),
+            *self._state_of_season(),
         )  # fmt: skip
+
+    def _state_of_season(self) -> tuple[Block, ...]:
+        if not self._seasonal:
+            return ()
+        kept = self._hours[: self._rows + 1], self._profile, self._visits, self._seasons
+        return tuple(map(block, kept))
 
     def restore(self, state: DetectorState, most: int) -> None:
         """Restore a stored state of at least as many subjects as this has, and at most ``most``. Raises ``StateError`` where it is invalid."""
@@ -222,23 +253,46 @@ class ChangeDetector:
         pending = array("detector", state.pending, "<f8", (None, subjects))
         sizes = array("detector", state.sizes, "<i8", (None,))
         n = len(sizes)
-        buckets = array("detector", state.buckets, "<f8", (subjects, 8, n))
+        buckets = array("detector", state.buckets, "<f8", (subjects, kernels.FIELDS, n))
         starts = array("detector", state.starts, "<i8", (n + 1, 2))
         for numbers in (pending, cells, buckets):
             finite("detector", numbers)
         check(len(pending) < BLOCK, "detector: a block that is complete")
         check(bool((sizes > 0).all()), "detector: a bucket without a block")
         self.grow(subjects)
+        self._restore_season(state, len(pending))
         self._pending[: len(pending)], self._rows, self._cells = pending, len(pending), cells
         room = n + 1 + ROOM
-        self._buckets, self._n = np.zeros((subjects, 8, room)), n
+        self._buckets, self._n = np.zeros((subjects, kernels.FIELDS, room)), n
         self._sizes, self._starts = np.zeros(room, np.int64), np.zeros((room, 2), np.int64)
         self._buckets[:, :, :n], self._sizes[:n], self._starts[: n + 1] = buckets, sizes, starts
+
+    def _restore_season(self, state: DetectorState, rows: int) -> None:
+        stored = state.hours, state.profile, state.visits, state.seasons
+        check(
+            all((one is not None) == self._seasonal for one in stored), "detector: with a season, or without"
+        )
+        if state.hours is None or state.profile is None or state.visits is None or state.seasons is None:
+            return
+        hours = array("detector", state.hours, "<i8", (rows + 1,))
+        profile = array("detector", state.profile, "<f8", self._profile.shape)
+        visits = array("detector", state.visits, "<i8", self._visits.shape)
+        found = array("detector", state.seasons, "<f8", self._seasons.shape)
+        for numbers in (profile, found):
+            finite("detector", numbers)
+        check(
+            all(bool((abs(some // 2) <= -seasons.NEVER // 2).all()) for some in (hours, visits)),
+            "detector: an hour that is none",
+        )
+        wrong = seasons.problem(self._lengths.tolist(), profile, found)
+        check(wrong is None, f"detector: {wrong}")
+        self._hours[: rows + 1] = hours
+        self._profile, self._visits, self._seasons = profile, visits, found
 
 
 def warm() -> None:
     """Compile what a detector runs, or load it from numba's cache."""
-    detector = ChangeDetector(1, one_in=1_000_000, warm_up=BLOCK, baseline=BLOCK)
+    detector = ChangeDetector(1, one_in=1_000_000, warm_up=BLOCK, baseline=BLOCK, season="auto")
     for offset in range(10 * BLOCK):
         if detector.add([float(offset % 2 + 9 * (offset > 6 * BLOCK))], Position(offset, 0)):
             detector.end_block()

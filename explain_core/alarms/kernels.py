@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from explain_core.alarms import BLOCK
+from explain_core.alarms.seasons import HOUR, adopt, begin_anew, remove, waits
 from explain_core.compiling import allocating, compiled, inner
 from explain_core.kernels import put
 
@@ -26,9 +27,11 @@ CERTAIN = 1e300
 """The log likelihood of an onset between two constant sides."""
 ROUNDING = 1.0 - 1e-9
 
-BLOCKS, SUM, SQUARE, CUBE, MEANS, PRODUCTS, OWN, OWN_SQUARE = range(8)
+BLOCKS, SUM, SQUARE, CUBE, MEANS, PRODUCTS, OWN, OWN_SQUARE, IN_SEASON = range(9)
 """What a bucket holds of a subject: blocks; sums of the clipped values, their squares and absolute cubes; of the squared
-means of blocks and of their products with the one before; of the values as they came and of their squares."""
+means of blocks and of their products with the one before; of the values as they came and of their squares; of the variances in their
+hours, where there is a season. All values are without what their season adds."""
+FIELDS = 9
 AGE, CENTRE, REACH, FIRST, SECOND, CLIPPED, LAST, MIN_CHANGE = range(8)
 """Rows of ``cells``: complete blocks since the restart; values are clipped to centre ± reach, 0 for not at all; sum and squares of
 the warm-up; records clipped; mean of the last block; what the mean may move by."""
@@ -64,21 +67,35 @@ def constants_of(memory: int, draws: int, warm_up: int, baseline: int) -> Any:
 
 @compiled
 def end_block(
-    pending: Any, min_change: Any, constants: Any, cells: Any, buckets: Any, sizes: Any, starts: Any, found: Any
+    pending: Any, min_change: Any, constants: Any, cells: Any, buckets: Any, sizes: Any, starts: Any, found: Any,
+    hours: Any, lengths: Any, profile: Any, visits: Any, seasons: Any,
 ) -> Any:  # fmt: skip
     """Take in a block, whose first record ``starts`` tells already; returns the number of buckets.
 
     The rows of ``found`` of subjects whose mean changed are filled, their evidence above 1, and the subjects begin anew. The
-    first of ``sizes`` that is 0 stands for the block.
+    first of ``sizes`` that is 0 stands for the block. ``hours`` and what follows are those of ``alarms.seasons``.
     """
     n = 0
     while sizes[n] > 0:
         n += 1
-    absorb(pending, min_change, constants, cells, buckets, n)
+    subjects = cells.shape[1]
+    in_season = np.zeros(subjects)
+    if len(lengths) > 0:
+        begun = np.zeros(subjects, np.bool_)
+        adopt(hours, lengths, constants[WARM], cells, AGE, profile, seasons, begun)
+        for j in range(subjects):
+            if begun[j]:
+                cells[CLIPPED, j] = cells[LAST, j] = 0.0
+                empty(buckets[j], n)
+        remove(pending, hours, lengths, cells, (AGE, CENTRE, REACH), profile, visits, seasons, in_season)
+        for j in range(subjects):
+            if waits(lengths, seasons, j):
+                cells[AGE, j] = -1.0  # its first block is still to come
+    absorb(pending, min_change, constants, cells, buckets, n, in_season)
     sizes[n] = 1
     n = compress(buckets, sizes, starts, n + 1)
     statistic = np.empty((5, n))
-    for j in range(cells.shape[1]):
+    for j in range(subjects):
         found[j, EVIDENCE] = 0.0
         if cells[AGE, j] > constants[WARM] + constants[FIRST_ONSET] and suspect(
             buckets[j], n, cells[MIN_CHANGE, j], constants
@@ -88,13 +105,24 @@ def end_block(
                 for f in range(8):
                     if f != CENTRE:
                         cells[f, j] = 0.0
-                    for i in range(n):
-                        buckets[j, f, i] = 0.0
+                empty(buckets[j], n)
+                if len(lengths) > 0:
+                    hour = starts[min(int(found[j, ONSET]), n - 1), 1] // HOUR
+                    begin_anew(lengths, profile, visits, seasons, j, hour)
     return n
 
 
+@inner
+def empty(bucket: Any, n: int) -> None:
+    for f in range(FIELDS):
+        for i in range(n):
+            bucket[f, i] = 0.0
+
+
 @allocating
-def absorb(pending: Any, min_change: Any, constants: Any, cells: Any, buckets: Any, n: int) -> None:
+def absorb(
+    pending: Any, min_change: Any, constants: Any, cells: Any, buckets: Any, n: int, in_season: Any
+) -> None:
     """The sums of a block as bucket n; of subjects that warm up their centre and reach."""
     records, subjects = pending.shape
     sums = np.zeros((6, subjects))
@@ -124,7 +152,7 @@ def absorb(pending: Any, min_change: Any, constants: Any, cells: Any, buckets: A
                 cells[CENTRE, j] += first
                 cells[REACH, j] = CLIP * math.sqrt(max(second - first * first, 0.0))
                 cells[MIN_CHANGE, j] = min_change[j]
-            for f in range(8):
+            for f in range(FIELDS):
                 buckets[j, f, n] = 0.0
             continue
         mean = sums[0, j] / records
@@ -132,7 +160,7 @@ def absorb(pending: Any, min_change: Any, constants: Any, cells: Any, buckets: A
         bucket[BLOCKS] = 1.0
         bucket[SUM], bucket[SQUARE], bucket[CUBE] = sums[0, j], sums[1, j], sums[2, j]
         bucket[MEANS], bucket[PRODUCTS] = mean * mean, mean * cells[LAST, j]
-        bucket[OWN], bucket[OWN_SQUARE] = sums[3, j], sums[4, j]
+        bucket[OWN], bucket[OWN_SQUARE], bucket[IN_SEASON] = sums[3, j], sums[4, j], in_season[j]
         cells[LAST, j] = mean
         cells[CLIPPED, j] += sums[5, j]
 
@@ -158,7 +186,7 @@ def compress(buckets: Any, sizes: Any, starts: Any, n: int) -> Any:
             put(starts[k + 1], starts[k])
         sizes[n] = 0
         for j in range(buckets.shape[0]):
-            for f in range(8):
+            for f in range(FIELDS):
                 row = buckets[j, f]
                 row[i] += row[i + 1]
                 for k in range(i + 1, n):
@@ -194,11 +222,11 @@ def suspect(bucket: Any, n: int, min_change: float, constants: Any) -> bool:
 @allocating
 def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: Any) -> None:
     """Of each boundary, the i-th after bucket i: evidence, log likelihood (−1 where it is not tried), v/σ², n0 and n1."""
-    after = np.zeros((8, n + 1))
-    for f in range(8):
+    after = np.zeros((FIELDS, n + 1))
+    for f in range(FIELDS):
         for i in range(n - 1, -1, -1):
             after[f, i] = after[f, i + 1] + bucket[f, i]
-    before, part, there = np.zeros(8), np.zeros(n), np.zeros(n)
+    before, part, there = np.zeros(FIELDS), np.zeros(n), np.zeros(n)
     parts, pairs, h = 0.0, 0.0, constants[H]
     for i in range(n - 1):
         n0, n1 = bucket[BLOCKS, i] * BLOCK, bucket[BLOCKS, i + 1] * BLOCK
@@ -209,7 +237,7 @@ def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: A
             pairs += 1.0
     most = 2.0 * constants[DRAWS]
     for i in range(n - 1):
-        for f in range(8):
+        for f in range(FIELDS):
             before[f] += bucket[f, i]
         m0, m1 = before[BLOCKS], after[BLOCKS, i + 1]
         n0, n1 = m0 * BLOCK, m1 * BLOCK
@@ -244,6 +272,8 @@ def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: A
         c = (before[CUBE] + after[CUBE, i + 1]) / (n0 + n1) / variance
         c *= (1.0 + 3.0 * (constants[DRAWS] + 1.0) * more) / (1.0 + more)
         r = 1.0 / n0 + 1.0 / n1
+        # The hours on a side may vary more than those of all records.
+        v = max(v, (1.0 + turned) * (before[IN_SEASON] / (n0 * n0) + after[IN_SEASON, i + 1] / (n1 * n1)) / r)
         bound = math.sqrt(2.0 * h * v * r) + h / 3.0 * c * (1.0 / (n0 * n0) + 1.0 / (n1 * n1)) / r
         difference = mean1 - mean0
         statistic[0, i] = abs(difference) / (min_change + bound)

@@ -307,3 +307,104 @@ def test_onsets_within_the_plausible_likelihood_are_told():
     values[10_000:] += 0.15
     ((_, change),) = run(ChangeDetector(1, one_in=10_000), values)[:1]
     assert change.earliest.offset < change.onset.offset < change.latest.offset
+
+
+def weekly(rng, weeks, amplitude=1.0, subjects=4, records=2_000):
+    """Hours, and values whose mean is another in each quarter of each day of the week."""
+    hours = np.repeat(np.arange(weeks * 168), rng.poisson(records / 168, weeks * 168))
+    profile = amplitude * np.repeat(rng.normal(size=(28, subjects)), 6, axis=0)
+    return hours, profile[hours % 168] + rng.normal(size=(len(hours), subjects))
+
+
+def run_by_hour(detector, values, hours, start=0):
+    """As ``run``, with event times."""
+    found = []
+    for i, (row, hour) in enumerate(zip(values, hours.tolist(), strict=True), start):
+        if detector.add(row, Position(i, hour * 3_600_000 + 1_234)):
+            found += [(i + 1, change) for change in detector.end_block()]
+    return found
+
+
+def test_a_season_of_the_week_raises_no_alarm_where_it_is_known_and_many_where_it_is_not():
+    hours, values = weekly(np.random.default_rng(0), 10, subjects=20)
+    assert not run_by_hour(ChangeDetector(20, one_in=20_000, season="week"), values, hours)
+    assert len(run_by_hour(ChangeDetector(20, one_in=20_000), values, hours)) > 15
+
+
+@pytest.mark.parametrize("season", ["week", "auto"])
+def test_a_level_shift_within_seasons_is_noticed_once_dated_and_told_without_the_season(season):
+    hours, values = weekly(np.random.default_rng(1), 16, amplitude=0.6 if season == "auto" else 2.0)
+    if season == "auto":  # every day alike, so that the season of the day holds from the third day on
+        profile = np.random.default_rng(2).normal(size=(24, 4))
+        values = profile[hours % 24] + np.random.default_rng(3).normal(size=values.shape)
+    at = int(np.searchsorted(hours, 8 * 168 + 61))
+    level = values[:at].mean(axis=0)
+    values[at:] += 0.8
+    found = run_by_hour(ChangeDetector(4, one_in=20_000, season=season), values, hours)
+    assert sorted(change.subject for _, change in found) == [0, 1, 2, 3]
+    for noticed, change in found:
+        assert 0 < noticed - at <= 200
+        assert change.earliest.offset <= at <= change.latest.offset
+        assert change.before.value == pytest.approx(level[change.subject], abs=0.1)
+        assert change.after.value - change.before.value == pytest.approx(0.8, abs=0.35)
+
+
+def test_no_season_is_watched_before_two_of_its_periods_are_known():
+    rng = np.random.default_rng(4)
+    hours = np.repeat(np.arange(21 * 24), 100)
+    values = rng.normal(size=(len(hours), 1))
+    values[hours >= 5 * 24] += 2.0
+    values[(hours >= 4 * 24) & (hours < 4 * 24 + 12)] += 2.0
+    ((noticed, _), *_) = run_by_hour(ChangeDetector(1, one_in=20_000, season="day"), values, hours)
+    assert 2 * 2_400 + WARM_UP + BASELINE < noticed <= 4 * 2_400 + 100
+    first = hours < 14 * 24
+    assert not run_by_hour(ChangeDetector(1, one_in=20_000, season="week"), values[first], hours[first])
+
+
+def test_a_detector_with_a_season_is_a_fold_over_any_cut_and_snapshot():
+    rng = np.random.default_rng(5)
+    hours, values = weekly(rng, 8, subjects=3)
+    values[12_000:, 1] += 0.7
+    hours[5_000] = 10**9  # a clock that was wrong once
+    detectors = [ChangeDetector(3, one_in=10_000, season="auto") for _ in range(2)]
+    expected, found, start = run_by_hour(detectors[0], values, hours), [], 0
+    for cut in [*sorted(rng.integers(0, len(values), size=30).tolist()), len(values)]:
+        found += run_by_hour(detectors[1], values[start:cut], hours[start:cut], start)
+        stored = msgspec.msgpack.encode(detectors[1].state())
+        detectors[1] = ChangeDetector(3, one_in=10_000, season="auto")
+        detectors[1].restore(msgspec.msgpack.decode(stored, type=DetectorState), 3)
+        start = cut
+    assert expected and found == expected
+    assert msgspec.msgpack.encode(detectors[1].state()) == msgspec.msgpack.encode(detectors[0].state())
+
+
+def test_a_subject_that_comes_late_has_seasons_of_its_own():
+    rng = np.random.default_rng(6)
+    hours, values = weekly(rng, 12, subjects=2)
+    detector = ChangeDetector(1, one_in=20_000, season="week")
+    assert not run_by_hour(detector, values[:5_010, :1], hours[:5_010])
+    detector.grow(2)
+    assert not run_by_hour(detector, values[5_010:], hours[5_010:], 5_010)
+    late = ChangeDetector(1, one_in=20_000, season="week")
+    run_by_hour(late, values[5_050:, 1:], hours[5_050:], 5_050)
+    np.testing.assert_allclose(detector.floor(2)[1], late.floor(2)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hours": None},
+        {"profile": block(np.zeros((168, 5, 1)))},
+        {"profile": block(np.full((168, 5, 2), -1.0))},
+        {"visits": block(np.full(168, -(2**63)))},
+        {"seasons": block(np.ones((7, 2)))},
+        {"seasons": block(np.full((7, 2), 7.0))},
+        {"seasons": block(np.zeros((7, 2)))},
+    ],
+)
+def test_a_stored_season_that_is_none_is_refused(change):
+    state = ChangeDetector(2, one_in=10_000, season="week").state()
+    with pytest.raises(StateError):
+        ChangeDetector(2, one_in=10_000, season="week").restore(msgspec.structs.replace(state, **change), 2)
+    with pytest.raises(StateError):
+        ChangeDetector(2, one_in=10_000).restore(state, 2)

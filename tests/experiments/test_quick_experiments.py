@@ -19,6 +19,7 @@ COMMANDS = {
     "incremental_reasons": 32,
     "markers": 4,
     "removal": 9,
+    "seasons": 40,
     "bands": 10,
     "bands_real": 4,
     "small_print": 18,

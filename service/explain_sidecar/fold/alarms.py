@@ -137,7 +137,9 @@ class Alarms:
     def _detector(self, subjects: int, **dependence: int) -> ChangeDetector:
         alarms = self._settings
         how = {"memory": MEMORY, "warm_up": alarms.warm_up} | dependence
-        return ChangeDetector(subjects, one_in=alarms.one_in, baseline=alarms.baseline, **how)
+        return ChangeDetector(
+            subjects, one_in=alarms.one_in, baseline=alarms.baseline, season=alarms.season, **how
+        )
 
     def _of_estimator(self, explainer: IncrementalEstimator) -> ChangeDetector:
         """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it.

@@ -111,6 +111,10 @@ class AlarmSettings(Section):
         le=1_000_000,
         description="Records after that before which no change can begin.",
     )
+    season: Literal["none", "day", "week", "auto"] = Field(
+        "none",
+        description="What comes again with the hour of the event time (UTC) is no change: each hour of the day, or of the week, is compared with the same hour before. A subject is watched once two days, or two weeks, are known. auto: by the day after two days, by the week after two weeks.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> AlarmSettings:
