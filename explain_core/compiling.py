@@ -7,6 +7,7 @@ ones call is lowered once and no more, and each function that Python calls is op
 from __future__ import annotations
 
 import gc
+import glob
 import hashlib
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +16,7 @@ from typing import Any
 
 try:
     import numba  # type: ignore[import-untyped, unused-ignore]
-except ImportError:  # the extra is not installed
+except ImportError:  # there is none for this machine
     numba = None  # type: ignore[assignment, unused-ignore]
 
 AVAILABLE = numba is not None
@@ -33,8 +34,10 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         made = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # there is no directory that numba may write to
         return _without_literals(numba.njit(**_OPTIONS)(function))
+    kept = made._cache
     # Numba looks at the function's own file alone, and would load code with a callee in it that has changed since.
-    made._cache._cache_file._source_stamp = made._cache._impl.locator.get_source_stamp(), _sources()
+    stamp = kept._impl.locator.get_source_stamp(), _sources()
+    kept._cache_file = _Kept(kept._cache_path, kept._impl.filename_base, stamp)
     return _without_literals(made)
 
 
@@ -85,6 +88,7 @@ def _without_literals(function: Any) -> Callable[..., Any]:
 
 if AVAILABLE:
     from numba.core import event
+    from numba.core.caching import IndexDataCacheFile
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
     from numba.core.compiler_machinery import LoweringPass, register_pass
@@ -108,6 +112,36 @@ if AVAILABLE:
                 gc.enable()
 
     event.register("numba:compile", _Undisturbed())  # type: ignore[no-untyped-call, unused-ignore]
+
+    class _Kept(IndexDataCacheFile):  # type: ignore[misc, unused-ignore]
+        """A file for each signature, named after all that its code depends on.
+
+        Numba's own are numbered by an index. Of two processes that write it at the same time, or one that is killed in
+        between, the index may lose a signature, or name another's code or an older one's.
+        """
+
+        def __init__(self, folder: str, function: str, stamp: object) -> None:
+            super().__init__(folder, function, stamp)  # type: ignore[no-untyped-call, unused-ignore]
+            self._folder, self._function = Path(folder), function
+            self._current = f"{function}.{_digest(self._version, stamp)}"
+
+        def save(self, key: object, data: object) -> None:
+            self._save_data(self._name(key), data)  # type: ignore[no-untyped-call, unused-ignore]
+            for file in self._folder.glob(f"{glob.escape(self._function)}.*"):
+                if not file.name.startswith(self._current):
+                    file.unlink(missing_ok=True)
+
+        def load(self, key: object) -> object:
+            try:
+                return self._load_data(self._name(key))  # type: ignore[no-untyped-call, unused-ignore]
+            except OSError:
+                return None
+
+        def _name(self, key: object) -> str:
+            return f"{self._current}.{_digest(key)}.nbc"
+
+    def _digest(*content: object) -> str:
+        return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
     class _Library(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
         """LLVM's representation of a function, for libraries that link it in: neither optimised nor made machine code."""

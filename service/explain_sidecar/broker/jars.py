@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import re
 import shutil
 import sys
@@ -16,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explain_sidecar.caches import cache_folder, filled
 from explain_sidecar.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ _SLF4J = "org.slf4j:slf4j-simple:1.7.36"  # Kafka logs through slf4j 1 and bring
 _TIMEOUT_SECONDS = 30
 
 
-def cache_folder() -> Path:
-    """Raises ``UserError`` where this user has no home directory, and nobody says where else."""
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "explanation-sidecar"
-    except RuntimeError:
-        raise UserError("this user has no home directory to keep a cache in; set XDG_CACHE_HOME") from None
-
-
 def kafka_jars(version: str = KAFKA_VERSION, cache: Path | None = None) -> list[Path]:
     """The class path of a Kafka broker; ``cache`` is by default ``cache_folder()``.
 
@@ -46,33 +37,41 @@ def kafka_jars(version: str = KAFKA_VERSION, cache: Path | None = None) -> list[
     """
     if not re.fullmatch(r"[\w.-]+", version):
         raise UserError(f"--kafka-version {version!r}: it is not a version such as {KAFKA_VERSION}")
-    cache = cache or cache_folder()
-    folder = cache / f"kafka-{version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    pins = Path(__file__).with_name(f"kafka-{version}.sha256")
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not pins.exists():
-            sys.stderr.write(
-                f"warning: no checksums are pinned for Kafka {version}: its jars are what the repository serves; "
-                f"version {KAFKA_VERSION} is verified\n"
-            )
-            pins = folder / "sha256"
-            if not pins.exists():
-                _resolve(version, folder, pins)
-        wanted = [line.split() for line in pins.read_text().splitlines()]
-        missing = [coordinate for _, coordinate in wanted if not _path(folder, coordinate).exists()]
-        if missing:
-            sys.stderr.write(f"downloading {len(missing)} jars of Apache Kafka {version} to {folder}\n")
-            _download(missing, folder)
-    for pinned, coordinate in wanted:
-        found = hashlib.sha256(_path(folder, coordinate).read_bytes()).hexdigest()
-        if found != pinned:
+    pinned = Path(__file__).with_name(f"kafka-{version}.sha256")
+    if not pinned.exists():
+        sys.stderr.write(
+            f"warning: no checksums are pinned for Kafka {version}: its jars are what the repository serves; "
+            f"version {KAFKA_VERSION} is verified\n"
+        )
+    folder = filled((cache or cache_folder()) / f"kafka-{version}", lambda to: _fill(to, version, pinned))
+    wanted = pinned if pinned.exists() else folder / "sha256"
+    if not wanted.exists():
+        raise UserError(f"{wanted} was removed: remove the folder {folder} too, and start again")
+    pins = [line.split() for line in wanted.read_text().splitlines()]
+    for sha256, coordinate in pins:
+        jar = _path(folder, coordinate)
+        found = hashlib.sha256(jar.read_bytes()).hexdigest() if jar.exists() else "that of no file"
+        if found != sha256:
             raise UserError(
-                f"{_path(folder, coordinate)}: its sha256 is {found} and not {pinned}, the one pinned for Kafka "
-                f"{version}: the file was altered or damaged; remove it and start again"
+                f"{jar}: its sha256 is {found} and not {sha256}, the one pinned for Kafka {version}: the file was "
+                f"altered, damaged or removed; remove the folder {folder} and start again"
             )
-    return [_path(folder, coordinate) for _, coordinate in wanted]
+    return [_path(folder, coordinate) for _, coordinate in pins]
+
+
+def _fill(folder: Path, version: str, pinned: Path) -> None:
+    """Download a version: what is pinned, or else what Maven's rules give, whose checksums become the file ``sha256``."""
+    if pinned.exists():
+        coordinates = [line.split()[1] for line in pinned.read_text().splitlines()]
+    else:
+        coordinates = _resolve(version, folder)
+    missing = [coordinate for coordinate in coordinates if not _path(folder, coordinate).exists()]
+    sys.stderr.write(f"downloading {len(missing)} jars of Apache Kafka {version}\n")
+    _download(missing, folder)
+    if not pinned.exists():
+        sums = [hashlib.sha256(_path(folder, name).read_bytes()).hexdigest() for name in coordinates]
+        lines = [f"{sha256}  {name}\n" for sha256, name in zip(sums, coordinates, strict=True)]
+        (folder / "sha256").write_text("".join(lines))
 
 
 def _path(folder: Path, coordinate: str) -> Path:
@@ -80,9 +79,9 @@ def _path(folder: Path, coordinate: str) -> Path:
     return folder / f"{artifact}-{version}.jar"
 
 
-def _resolve(version: str, folder: Path, pins: Path) -> None:
-    """Download a version without pins, and write what was downloaded to ``pins``."""
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+def _resolve(version: str, folder: Path) -> list[str]:
+    """The coordinates of a version that has no pins, by Maven's rules."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         maven = resolver(Path(scratch))
         roots = [
             maven.create_dependency(coordinate)
@@ -92,15 +91,9 @@ def _resolve(version: str, folder: Path, pins: Path) -> None:
             inputs, transitive = maven.resolver.resolve(roots)
         except (OSError, RuntimeError) as error:
             raise _no_download(error) from error
-        coordinates = sorted(
+        return sorted(
             f"{artifact.groupId}:{artifact.artifactId}:{artifact.version}" for artifact in inputs + transitive
         )
-    _download(coordinates, folder)
-    lines = [
-        f"{hashlib.sha256(_path(folder, coordinate).read_bytes()).hexdigest()}  {coordinate}\n"
-        for coordinate in coordinates
-    ]
-    pins.write_text("".join(lines))
 
 
 def _download(coordinates: list[str], folder: Path) -> None:
@@ -110,7 +103,7 @@ def _download(coordinates: list[str], folder: Path) -> None:
         jar = maven.create_dependency(coordinate).artifact.resolve()
         shutil.move(jar, _path(folder, coordinate))
 
-    with tempfile.TemporaryDirectory(dir=folder) as scratch, ThreadPoolExecutor(8) as pool:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, ThreadPoolExecutor(8) as pool:
         maven = resolver(Path(scratch))
         try:
             list(pool.map(download, coordinates))
