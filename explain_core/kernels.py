@@ -1,7 +1,7 @@
 """Compiled arithmetic of the evaluators (numba): draws, copies, losses, smoothing; the same bits as in Python.
 
 Every function here repeats, operation by operation, what the module named in its comment does on dictionaries. Without
-numba none of them is called.
+numba Python runs them as they are, for trained ensembles; every other model is then explained on dictionaries.
 """
 
 from __future__ import annotations

@@ -103,6 +103,8 @@ class TreeEnsemble(Model):
         self.shallow = shallow.fits(ensemble)
         """Whether sets of bits stand for walks through the trees."""
         self._predict = predict_shallow if self.shallow else kernels.predict_rows
+        self.kernel = f"explain_core.evaluation.{'shallow' if self.shallow else 'ensemble'}_kernels:explain"
+        """What explains it from its arrays in one call."""
         self._label(range(n) if classes is None else classes)
 
     def twin(self, classes: Sequence[Any] | None = None) -> TreeEnsemble:

@@ -139,7 +139,7 @@ def joining_sums(
 
 
 @compiled
-def explain_ensemble(plan: Any, table: Any, x: Any, y: float) -> Any:
+def explain(plan: Any, table: Any, x: Any, y: float) -> Any:
     """iPFI and iSAGE of an ensemble; see ``explain_core.evaluation.learned_kernels.explained``."""
     copies, joining = replaced_copies(plan, x), joining_copies(plan, x)
     n, outputs = i8(table, HEAD)[0, CLASSES], f8(table, BASE).shape[1]

@@ -5,22 +5,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, count
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.artefacts.ensemble import TreeEnsemble
-from explain_core.evaluation import learned_kernels as kernels
-from explain_core.evaluation.ensemble_kernels import explain_ensemble
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
-from explain_core.evaluation.shallow_kernels import explain_shallow
-from explain_core.evaluation.tree_kernels import explain_trees
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
 from explain_core.learners.forest import ForestLearner
-from explain_core.learners.tree import TreeLearner
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
@@ -39,13 +35,7 @@ class LearnedEvaluator(GenericEvaluator):
 
     def __init__(self, model: Learner | TreeEnsemble) -> None:
         super().__init__(model)
-        self._explain: Callable[..., bool] = (
-            (explain_shallow if model.shallow else explain_ensemble)
-            if isinstance(model, TreeEnsemble)
-            else explain_trees
-            if isinstance(model, TreeLearner)
-            else kernels.explain_linear
-        )
+        self._explain: Callable[..., bool] = resolve_name(model.kernel)
         self._rows: dict[int, _Rows] = {}
         self._regression = model.task == "regression"
         self._forest = model if isinstance(model, ForestLearner) and not self._regression else None

@@ -90,7 +90,7 @@ def joining_words(plan: Any, table: Any, own_copies: Any, own: Any, running: Any
 
 
 @compiled
-def explain_shallow(plan: Any, table: Any, x: Any, y: float) -> Any:
+def explain(plan: Any, table: Any, x: Any, y: float) -> Any:
     """iPFI and iSAGE of an ensemble; see ``explain_core.evaluation.learned_kernels.explained``."""
     copies, joining = replaced_copies(plan, x), joining_copies(plan, x)
     n, outputs, trees = i8(table, HEAD)[0, CLASSES], f8(table, BASE).shape[1], i8(table, FIRSTS).shape[1]

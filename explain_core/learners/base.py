@@ -42,8 +42,8 @@ class Learner(Model):
     """Names the family in snapshots and metadata."""
     version: ClassVar[int] = 1
     migrations: ClassVar[Mapping[int, Callable[[LearnerState], LearnerState]]] = {}
-    compiled: ClassVar[bool] = False
-    """Whether compiled code explains it from its arrays; else its predictions are asked for one by one."""
+    kernel: ClassVar[str] = ""
+    """``module:function`` that explains it from its arrays in one call; without one, its predictions are asked for one by one."""
 
     columns: Columns
     arrays: Arrays

@@ -28,7 +28,7 @@ class LinearLearner(Learner):
     """
 
     kind = "linear"
-    compiled = True
+    kernel = "explain_core.evaluation.learned_kernels:explain_linear"
 
     def __init__(self, model: Any, task: Task, plan: Plan) -> None:
         super().__init__(model, task)
