@@ -131,7 +131,7 @@ def test_the_least_rights_are_enough_and_secrets_stay_secret(
     line.feed(mixed_records(2, 100, seed=1))
     output.append(line.run_to_end(**environment).log())
     line.verify()
-    for command in (["config", "show"], ["checkpoint", "show", "--json"], ["topics", "show"]):
+    for command in (["check"], ["config", "show"], ["checkpoint", "show", "--json"], ["topics", "show"]):
         done = line.cli(*command, **environment)
         output += [done.stdout, done.stderr]
     stored = b""
@@ -169,13 +169,17 @@ def test_a_right_to_write_that_is_missing_is_named(
         for kind, name, operation in least_rights(line):
             if (name, operation) != (gone, AclOperation.WRITE):
                 allow(line.admin, line.name, kind, name, operation)
+        checked[setting] = line.cli("check", status=1, **user(line, authorities[1])).stdout
         return line.fails(**user(line, authorities[1]))
 
+    checked: dict[str, str] = {}
     with ThreadPoolExecutor(3) as pool:
         logs = list(pool.map(log_without, ("explanations", "checkpoints", "transactional_id")))
     for log, right in zip(logs, ("output topics", "output topics", "transactional ids"), strict=True):
         assert "uthorization failed" in log
         assert f"grant this user WRITE on the {right}" in log
+    assert "WRITE on the transactional ids" in " ".join(checked["transactional_id"].split())
+    assert "gave the transactional id" in checked["explanations"]
 
 
 def test_a_wrong_password_and_an_unknown_authority_are_told_apart(

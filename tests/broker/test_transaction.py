@@ -1,5 +1,6 @@
 """Client calls that never come to an end, brought about on a real broker that lacks what they need."""
 
+import json
 from contextlib import suppress
 
 import pytest
@@ -12,12 +13,12 @@ from explain_sidecar.kafka import transaction as transaction_module
 from explain_sidecar.kafka.clients import ErrorLog
 from explain_sidecar.kafka.errors import Aborted, Fatal, Fenced
 from explain_sidecar.kafka.transaction import Transaction
-from tests.broker.harness import Pipeline
+from tests.broker.harness import Pipeline, mixed_records
 from tests.brokers import LONG_SESSION
 from tests.crash.proxy import proxied_broker
 
-END_TXN = 26
-"""Its API key."""
+INIT_PRODUCER_ID, END_TXN = 22, 26
+"""Their API keys."""
 
 INVALID_PRODUCER_EPOCH = 47
 
@@ -133,4 +134,20 @@ def test_an_end_that_arrives_after_its_repetition_is_refused() -> None:
         transaction.commit([], group)
         group.close()
         assert published(pipeline) == [b"once", b"0", b"1", b"2"]
+        proxy.close()
+
+
+def test_check_says_that_brokers_have_no_transactions_and_that_they_have() -> None:
+    broker, proxy = proxied_broker(None)
+    with broker:
+        line = Pipeline(broker, "unable", partitions=1)
+        line.feed(mixed_records(1, 50))
+        line.cli("topics", "create")
+        behind = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{proxy.port}"}
+        assert "gave the transactional id unable-check" in line.cli("check", **behind).stdout
+        proxy.unknown = INIT_PRODUCER_ID
+        found = json.loads(line.cli("check", "--json", status=1, **behind).stdout)["checks"]
+        (failed,) = [check for check in found if check["ok"] is False]
+        assert failed["what"] == "transactions"
+        assert "which these brokers do not have; Apache Kafka 3.3 and later has them" in failed["detail"]
         proxy.close()

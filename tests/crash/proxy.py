@@ -23,6 +23,7 @@ class Proxy:
             None  # API key of a request that is kept, and its connection cut: its client asks again
         )
         self.held = b""
+        self.unknown: int | None = None  # API key that, as answers say, the broker does not know
         self._target = target
         self._cut = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -95,6 +96,8 @@ class Proxy:
         with suppress(OSError):
             while data := await reader.read(2**16):
                 await asyncio.sleep(self.delay)
+                if self.unknown is not None:  # in the list of APIs, a key has the versions from 0 on
+                    data = data.replace(self.unknown.to_bytes(2) + bytes(3), bytes([0x7F, 0xFF]) + bytes(3))
                 writer.write(data)
                 await writer.drain()
         writer.close()

@@ -1,4 +1,4 @@
-"""``explain-sidecar check``: can `run` work here? Asks and reads, and changes nothing."""
+"""``explain-sidecar check``: can `run` work here? Asks and reads, and writes to no topic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from explain_sidecar.kafka.clients import (
     ErrorLog,
     admin_client,
     reading_consumer,
+    transactional_producer,
 )
+from explain_sidecar.kafka.errors import REMEDIES
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.topics import Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
@@ -77,6 +79,7 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         found = Topics(settings, admin).describe(*names.values())
         findings.append(Finding("broker", True, f"{settings.servers} answers"))
         findings += _topics(settings, names, found)
+        findings.append(_transactions(settings))
         findings += _rights(settings, admin, [name for name in names.values() if name in found])
         if names["records"] in found:
             findings += _sample(settings, found[names["records"]], sampled)
@@ -200,11 +203,20 @@ def _rights(settings: Settings, admin: AdminClient, names: Sequence[str]) -> Ite
         not missing,
         f"missing: {', '.join(missing)}" if missing else "to read and write the topics, and for the group",
     )
-    yield Finding(
-        "transactional id",
-        None,
-        f"cannot be asked for without using it: grant WRITE and DESCRIBE on ids that begin with {settings.app_id}-, where the cluster has ACLs",
-    )
+
+
+def _transactions(settings: Settings) -> Finding:
+    """Take a transactional id that no worker has; brokers forget it when it stays unused."""
+    name = f"{settings.app_id}-check"
+    try:
+        transactional_producer(settings, name, ErrorLog()).init_transactions(CONNECT_SECONDS)
+    except KafkaException as error:
+        cause = error.args[0]
+        remedy = REMEDIES.get(
+            cause.code(), "without transactions `run` cannot publish: name a cluster that has them"
+        )
+        return Finding("transactions", False, f"{name}: {cause.str()}; {remedy}")
+    return Finding("transactions", True, f"the brokers gave the transactional id {name}")
 
 
 def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:

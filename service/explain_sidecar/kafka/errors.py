@@ -12,6 +12,7 @@ REMEDIES = {
     "(message.timestamp.after.max.ms, an hour by default)",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user WRITE on the output topics and the checkpoints topic",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant this user WRITE on the transactional ids that begin with app_id",
+    KafkaError._UNSUPPORTED_FEATURE: "the sidecar publishes in transactions, which these brokers do not have; Apache Kafka 3.3 and later has them",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; create it again",
     KafkaError._UNKNOWN_TOPIC: "the topic was deleted; create it again",
     KafkaError._UNKNOWN_PARTITION: "the topic has fewer partitions than the records topic; give it as many",
