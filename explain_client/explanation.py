@@ -62,6 +62,16 @@ class ModelVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What an epoch took over from the one before, whose settings were others, and what began anew with it; by names of parts of the state."""
+
+    from_epoch: int = described("The epoch before.", 0, ge=0)
+    offset: int = described("Offset of the first record of this epoch.", 5750, ge=0)
+    carried: tuple[str, ...] = described("Parts that go on.", ["labels", "model"])
+    begun: tuple[str, ...] = described("Parts that know nothing from before.", ["explainer ipfi"])
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation(Message):
     """What drives the model of one input partition after a record."""
 
@@ -142,6 +152,10 @@ class Explanation(Message):
         "The periods of `emit.periods` that ended since the message before, with sums that add up over time, partitions and versions.",
         [],
     )
+    carried: Carried | None = described(  # noqa: RUF009
+        "In the first message of an epoch that changed settings began: what it took over. Otherwise null.",
+        None,
+    )
     notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
     digest: str = described(
         "Rolling hash over this partition's messages: blake2b-128 of the digest before and this message's bytes up to "
@@ -199,6 +213,13 @@ class Explanation(Message):
             data["periods"] = tuple(map(period_of, data.get("periods", ())))
             require(data, dict, "estimators")
             require(data["estimators"], dict, *data["estimators"])
+            carried = data.setdefault("carried", None)
+            if carried is not None:
+                require(carried, int, "from_epoch", "offset")
+                for name in ("carried", "begun"):
+                    require(dict(enumerate(carried[name])), str, *range(len(carried[name])))
+                    carried[name] = tuple(carried[name])
+                data["carried"] = Carried(**{name: carried[name] for name in _CARRIED})
             require(data, list, "notices")
             data["notices"] = tuple(data["notices"])
             require(dict(enumerate(data["notices"])), str, *range(len(data["notices"])))
@@ -207,6 +228,7 @@ class Explanation(Message):
             raise SchemaError(f"not an explanation: {type(error).__name__}: {error}") from None
 
 
+_CARRIED = tuple(field.name for field in fields(Carried))
 _EXPLANATION = tuple(entry.name for entry in fields(Explanation))
 _DELAY = tuple(field.name for field in fields(LabelDelay))
 _SKEW = tuple(field.name for field in fields(Skew))

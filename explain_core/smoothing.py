@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from explain_core.smoothing_kernels import (
     close_block,
     inputs_of,
 )  # fmt: skip
-from explain_core.state import Block, State, array, block, check, finite
+from explain_core.state import Block, State, array, block, check, finite, within
 
 Array = NDArray[np.float64]
 
@@ -241,6 +242,25 @@ class Smoother:
     def raw(self) -> Array:
         """The value that started from zero, without the correction (the one that the theorems speak of)."""
         return self.value.copy() if self.alpha is None else self.value * (self.alpha * self.sums[W])
+
+
+def taken(state: SmootherState, rows: Sequence[int], columns: Sequence[int | None]) -> SmootherState:
+    """A stored smoother of losses × columns with only these losses and columns; None stands for a column that has seen nothing.
+
+    >>> smoother = Smoother((1, 2), alpha=0.5)
+    >>> smoother.update(np.array([[1.0, 3.0]]))
+    >>> other = Smoother((1, 2), alpha=0.5)
+    >>> other.restore(taken(smoother.state(), [0], [1, None]), 2)
+    >>> other.value.tolist(), other.n
+    ([[3.0, 0.0]], 1)
+    """
+    cells = array("smoother", state.cells, "<f8", (None, None, None))
+    sums = array("smoother", state.sums, "<f8", (None, None))
+    within("smoother", np.array(rows), 0, cells.shape[1])
+    cells = np.concatenate([cells[:, list(rows)], np.zeros((len(cells), len(rows), 1))], axis=-1)
+    sums = np.concatenate([sums, np.resize(_fresh((1,)), (len(sums), 1))], axis=-1)
+    places = [-1 if column is None else column for column in columns]
+    return SmootherState(block(cells[..., places]), block(sums[..., places]))
 
 
 def ratio(difference: Smoother, total: Smoother, base: Smoother) -> tuple[Array, Spread]:

@@ -44,6 +44,8 @@ class Learner(Model):
     migrations: ClassVar[Mapping[int, Callable[[LearnerState], LearnerState]]] = {}
     kernel: ClassVar[str] = ""
     """``module:function`` that explains it from its arrays in one call; without one, its predictions are asked for one by one."""
+    takes_on: ClassVar[frozenset[str]] = frozenset()
+    """Parameters of the river model that may change while it learns: what it has learnt is state of a model with the new ones too."""
 
     columns: Columns
     arrays: Arrays

@@ -62,7 +62,8 @@ def test_changed_settings_of_alarms_are_refused_and_named_or_begin_a_new_epoch()
         ({**ALARMS, "subjects": ["loss"]}, "alarms.subjects: was"),
         ({}, "alarms.enabled: was true, is the default"),
     ):
-        (reason,) = driver.run_to_end(Settings(**{**TINY, "alarms": changed}))
+        strict = {**TINY["checkpoint"], "on_mismatch": "fail"}
+        (reason,) = driver.run_to_end(Settings(**{**TINY, "alarms": changed, "checkpoint": strict}))
         assert f"\n  {named}" in reason
         assert driver.published(0) == before
     other = {

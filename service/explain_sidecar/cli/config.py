@@ -28,12 +28,20 @@ def config_show(context: click.Context, as_json: bool) -> None:
 
 @config.command("check")
 @json_option
+@click.option(
+    "--against-running",
+    is_flag=True,
+    help="Also say what a restart with these settings keeps of each partition's state, and what begins anew. Connects to Kafka.",
+)
 @click.pass_context
-def config_check(context: click.Context, as_json: bool) -> None:
+def config_check(context: click.Context, as_json: bool, against_running: bool) -> None:
     """As show, and make the model once.
 
-    Fails where `run` could not start for a setting or the model. Does not connect to Kafka.
+    Fails where `run` could not start for a setting or the model. Does not connect to Kafka, unless it is to compare.
     """
-    from explain_sidecar.commands.config import check
+    from explain_sidecar.commands.config import against, check
 
-    check(load(context), config=context.obj, as_json=as_json)
+    settings = load(context)
+    check(settings, config=context.obj, as_json=as_json)
+    if against_running:
+        against(settings)

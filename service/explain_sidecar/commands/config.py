@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from explain_sidecar.commands.printing import console
+from explain_sidecar.errors import UserError
 from explain_sidecar.formats.source import check_formats
 from explain_sidecar.settings import Effective, Settings, effective
 from explain_sidecar.settings.sources import DEFAULT
@@ -63,6 +64,42 @@ def check(settings: Settings, *, config: Path | None = None, as_json: bool = Fal
         how = _how(challenger, settings.challenger.static)
         lines += [f"the challenger is a {type(challenger.wrapped).__name__} for {task} and {how}", file]
     sys.stderr.write("".join(f"{line}\n" for line in lines if line))
+
+
+def against(settings: Settings) -> None:
+    """Say what a restart with these settings keeps of the newest snapshot of each partition.
+
+    Raises ``UserError`` where a worker would stop instead.
+    """
+    from explain_sidecar.commands.reset import look_at
+    from explain_sidecar.fold.carry import carry_over
+    from explain_sidecar.fold.identity import fold_settings
+    from explain_sidecar.kafka.recovery import settings_difference
+
+    found: dict[str, list[int]] = {}
+    how, stops = settings.checkpoint.on_mismatch, False
+    for partition, manifest in look_at(settings):
+        said = "no snapshot yet"
+        if manifest is not None:
+            difference = settings_difference(manifest.settings, fold_settings(settings))
+            said = "nothing changes: the state goes on"
+            if difference:
+                carry = carry_over(manifest.settings, settings)
+                stops = stops or how == "fail" or (how == "carry" and carry.loses_model)
+                said = (
+                    carry.sentence
+                    if how != "reset"
+                    else "nothing is carried over (checkpoint.on_mismatch is reset)"
+                )
+                said = f"a new epoch begins; {said}\n{difference}"
+        found.setdefault(said, []).append(partition)
+    for said, partitions in found.items():
+        sys.stdout.write(f"partitions {', '.join(map(str, partitions))}: {said}\n")
+    if stops:
+        raise UserError(
+            "with these settings the workers stop: the model would begin anew, or checkpoint.on_mismatch is fail. "
+            "Set them back; or accept a new model: explain-sidecar run --new-model"
+        )
 
 
 def _how(model: Model, static: bool) -> str:

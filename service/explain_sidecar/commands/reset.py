@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from functools import cache, partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -12,7 +13,7 @@ from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.kafka.checkpoints import Location, Pointer, Undecided, point, to_records
-from explain_sidecar.kafka.clients import ErrorLog, admin_client, reading_consumer
+from explain_sidecar.kafka.clients import ErrorLog, admin_client, reading_consumer, unreachable
 from explain_sidecar.kafka.errors import Aborted, Fenced
 from explain_sidecar.kafka.past import Past, Seen
 from explain_sidecar.kafka.topics import Topics
@@ -113,6 +114,25 @@ def reset(settings: Settings, *, partition: int, yes: bool = False, start: str =
         group.close()
         reader.close()
     sys.stdout.write("done\n")
+
+
+def look_at(settings: Settings) -> Iterator[tuple[int, Manifest | None]]:
+    """The newest whole manifest of each partition; None where there is none."""
+    topics = Topics(settings)
+    found = topics.describe(settings.topics.records, settings.topics.checkpoints)
+    for name in (settings.topics.records, settings.topics.checkpoints):
+        if name not in found:
+            raise UserError(f"topic {name!r} is not on {settings.servers}; has the sidecar run yet?")
+    keys, reader = read_keys(settings.checkpoint), reading_consumer(settings)
+    uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))
+    try:
+        for partition in range(found[settings.topics.records].partitions):
+            past = Past(reader, uncommitted, settings, partition, json_reader(registry_of(settings)))
+            yield partition, past.newest_manifest(0, keys)
+    except KafkaException as error:
+        raise unreachable(settings, ErrorLog(), error) from None
+    finally:
+        reader.close()
 
 
 def _look(

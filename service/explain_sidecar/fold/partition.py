@@ -49,6 +49,15 @@ Content = tuple[Destination, str, dict[str, Any]]
 """The content of a message without the fields that identify its source, with its destination and schema."""
 
 
+class CarriedData(State, frozen=True):
+    """What an epoch that begins at ``offset`` took over from the one before, by names of parts, and what began anew with it."""
+
+    from_epoch: Count
+    offset: Count
+    carried: list[str]
+    begun: list[str]
+
+
 class PartitionData(State, frozen=True):
     """The state of a partition as a snapshot holds it; without the settings. ``explained`` is the only model, where there are no ``versions``."""
 
@@ -73,6 +82,8 @@ class PartitionData(State, frozen=True):
     versions: VersionsData | None = None
     recent: RecentData | None = None
     challenger: ChallengerData | None = None
+    carried: CarriedData | None = None
+    superseded: list[str] = msgspec.field(default_factory=list)
 
 
 class FoldError(UserError):
@@ -98,6 +109,10 @@ class PartitionState:
         self.skipped = 0
         self._key: bytes | None = None
         self.notices: list[str] = []
+        self.carried: CarriedData | None = None
+        """Until the first message of the epoch has said so."""
+        self.superseded: list[str] = []
+        """Digests of the settings of the last epochs before this one."""
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
         model_seed = derive_seed(seed, "model")
@@ -310,10 +325,11 @@ class PartitionState:
             "segments": about["segments"],
             "drivers": about["drivers"],
             "periods": about["periods"],
+            "carried": None if self.carried is None else msgspec.structs.asdict(self.carried),
             "notices": self.notices,
         }
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
-        self.notices = []
+        self.notices, self.carried = [], None
         return output
 
     def _message(
@@ -367,6 +383,8 @@ class PartitionState:
             versions=None if self.versions is None else self.versions.state(pack),
             recent=None if self.recent is None else self.recent.state(),
             challenger=None if self.versions or self.challenger is None else self.challenger.state(pack),
+            carried=self.carried,
+            superseded=list(self.superseded),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -381,6 +399,7 @@ class PartitionState:
         check((data.challenger is None) == (self.challenger is None), "challenger: with one, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.records, self.notices = data.records, list(data.notices)
+        self.carried, self.superseded = data.carried, list(data.superseded)
         self.rejections.restore(data.rejected, data.recently)
         self.fold_digest = data.fold_digest
         for name, (seq, digest) in data.chains.items():

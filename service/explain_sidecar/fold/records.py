@@ -97,10 +97,12 @@ class Decoder:
         by_header = (settings.model_version or "").startswith(HEADER)
         self._version = None if by_header else path_of(settings.model_version)
         self._prediction = path_of(settings.prediction)
+        self._renamed = [(old, path_of(new)) for old, new in settings.renamed.items()]
         named = (self._label, self._weight, self._timestamp, self._id, self._version, self._prediction)
         self._selection = Selection(settings)
         own = (name for path in named if path for name in roots(path))
-        self._reserved = (*own, *self._selection.reserved)
+        moved = (name for _, path in self._renamed for name in roots(path))
+        self._reserved = (*own, *moved, *self._selection.reserved)
         self._features = (
             None if settings.features is None else [(name, path_of(name)) for name in settings.features]
         )
@@ -127,6 +129,10 @@ class Decoder:
         data = self._selection.object_of(*self._read(value, record.headers))
         if data is None:
             return None
+        for old, path in self._renamed:
+            value_there = find(data, path)
+            if value_there is not ABSENT:
+                data = {**data, old: value_there}
         version = None
         if self._columns_of is not None:
             version = self._decode_version(data, record.headers)

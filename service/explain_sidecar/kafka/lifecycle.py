@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from explain_core.artefacts.artefact import Artefact
 from explain_sidecar.crash_points import reach
+from explain_sidecar.fold.carry import Carry
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.metrics import Samples, measure
@@ -42,6 +43,7 @@ class OwnedPartition:
         self._cluster = cluster
         self._recovery = Recovery(cluster, partition)
         self._target: Target | None = None
+        self._carry: Carry | None = None
         self._proved = False
         self._withheld: list[Output] = []
         """What a replay gives and readers do not see: published once it has reached its end."""
@@ -197,6 +199,7 @@ class OwnedPartition:
 
     def _take_up(self, found: Recovered) -> None:
         self.state, self.location, self._target = found.state, found.location, found.target
+        self._carry = found.carry
         self.stored, self.stored_at = found.stored, found.stored_at
         self._stored_learnt = found.state.learnt
         self.snapshot_at = self._clock.monotonic()
@@ -229,6 +232,9 @@ class OwnedPartition:
                 extra={"partition": self.partition, "offset": target.end},
             )
         self._target = None
+        if self._carry is not None:
+            self.state = self._recovery.next_epoch(state, self._carry)
+            self._carry, self.location, self.committed_offset = None, None, -1
         self._run()
 
     def _diverged(self, target: Target, state: PartitionState) -> None:

@@ -10,13 +10,16 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_sidecar.crash_points import reach
-from explain_sidecar.errors import RecoveryError, SnapshotError
-from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.errors import RecoveryError, SettingsError, SnapshotError, UserError
+from explain_sidecar.fold.carry import Carry, carry_over
+from explain_sidecar.fold.identity import fold_settings, settings_digest, settings_of
+from explain_sidecar.fold.models import all_trusted_modules
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
@@ -26,9 +29,19 @@ from explain_sidecar.kafka.past import MESSAGES, Past, Read, Seen
 from explain_sidecar.kafka.reading import Superseded
 from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.kafka.totals import Phase
+from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import Keys
-from explain_sidecar.snapshots.snapshot import Manifest, Versions, begin, load
+from explain_sidecar.snapshots.snapshot import (
+    Before,
+    Manifest,
+    Snapshot,
+    Versions,
+    begin,
+    load,
+    load_parts,
+    unpacking,
+)
 
 SUPERSEDED_SECONDS = 10.0
 """A snapshot replaced while it was read is found again at once; one that stays missing is lost."""
@@ -87,7 +100,8 @@ class Target:
 class Recovered:
     """A state to go on with once it has been replayed to its target, and the snapshot that it is from, if any.
 
-    ``location``: where that snapshot is, if it is one of this state.
+    ``location``: where that snapshot is, if it is one of this state. ``carry``: the state is one of earlier settings, and at its target a new
+    epoch begins, which takes over that much of it.
     """
 
     state: PartitionState
@@ -95,6 +109,7 @@ class Recovered:
     stored: Manifest | None = None
     stored_at: float = 0.0
     location: Location | None = None
+    carry: Carry | None = None
 
 
 class Recovery:
@@ -300,8 +315,12 @@ class Recovery:
             )
         difference = settings_difference(manifest.settings, fold_settings(settings))
         if difference:
-            return self._settings_changed(manifest, stored_at, target, difference)
-        state = load(snapshot, settings)
+            found = self._settings_changed(snapshot, stored_at, target, difference)
+            if found.carry is None:
+                return self._found(found)
+        else:
+            found = Recovered(load(snapshot, settings), target, manifest, stored_at)
+        state = found.state
         # What came out of a snapshot is no garbage: without this the collector visits all of it three times before it lets it rest.
         gc.freeze()
         if (state.partition, state.epoch, state.next_offset, state.fold_digest.hex()) != (
@@ -328,28 +347,65 @@ class Recovery:
             extra={"partition": self.partition, "offset": state.next_offset},
         )
         location = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
-        return self._found(Recovered(state, target, manifest, stored_at, location))
+        return self._found(replace(found, location=location))
 
     def _settings_changed(
-        self, manifest: Manifest, stored_at: float, target: Target, difference: str
-    ) -> Recovered | None:
-        settings = self._cluster.settings
-        if settings.checkpoint.on_mismatch != "reset":
+        self, snapshot: Snapshot, stored_at: float, target: Target, difference: str
+    ) -> Recovered:
+        """The state under the settings of before, which replays to its target and is carried over there; or the first one of the new epoch."""
+        settings, manifest = self._cluster.settings, snapshot.manifest
+        how = settings.checkpoint.on_mismatch
+        carry = carry_over(manifest.settings, settings)
+        changed = f"{self._who}: settings that the state depends on have changed:\n{difference}\n"
+        if how == "fail":
             raise RecoveryError(
-                f"{self._who}: settings that the state depends on have changed:\n{difference}\nSet them back; or begin a new epoch with a "
-                "new model by checkpoint.on_mismatch=reset"
+                f"{changed}Set them back; or begin a new epoch by checkpoint.on_mismatch=carry ({carry.sentence})"
+            )
+        if settings_digest(carry.now) in manifest.superseded and how == "carry":
+            raise RecoveryError(
+                f"{changed}Epoch {manifest.epoch} has followed the one with the settings of this instance, so that it leaves the partition to "
+                "instances that have the new ones. To go back to these settings: explain-sidecar reset "
+                f"--partition {self.partition} --keep all --yes"
+            )
+        if carry.loses_model and how == "carry":
+            raise RecoveryError(
+                f"{changed}The model would begin anew ({carry.sentence}). Set them back; or accept a new model: explain-sidecar run --new-model"
             )
         log.warning(
             "settings changed, beginning epoch %d at offset %d:\n%s",
             manifest.epoch + 1,
-            target.offset,
+            target.end,
             difference,
             extra=self._extra,
         )
-        state = begin(settings, self.partition, epoch=manifest.epoch + 1, start=target.offset)
-        state.notices.append(f"settings changed: epoch {manifest.epoch + 1} begins at offset {target.offset}")
-        fresh = Target(target.offset, visible=target.visible)
-        return self._found(Recovered(state, fresh, manifest, stored_at))
+        if how == "reset":
+            start = target.offset
+            state = begin(settings, self.partition, manifest.epoch + 1, start)
+            state.notices.append(f"settings changed: epoch {manifest.epoch + 1} begins at offset {start}")
+            return Recovered(state, Target(start, visible=target.visible), manifest, stored_at)
+        try:
+            state = load(snapshot, settings_of(manifest.settings, settings))
+        except (SettingsError, UserError) as error:
+            if target.end > manifest.next_offset:
+                raise RecoveryError(
+                    f"{changed}The records {manifest.next_offset} to {target.end - 1} are to be replayed under the settings of before, and these "
+                    f"cannot be had any more ({error}). Set them back for one clean stop; or go on without these records: explain-sidecar reset "
+                    f"--partition {self.partition} --keep all --yes"
+                ) from None
+            before = Before(load_parts(snapshot), carry, unpacking(snapshot, settings))
+            state = begin(settings, self.partition, manifest.epoch + 1, target.end, before)
+            log.warning("%s", carry.sentence, extra=self._extra)
+            return Recovered(state, Target(target.end, visible=target.visible), manifest, stored_at)
+        return Recovered(state, target, manifest, stored_at, carry=carry)
+
+    def next_epoch(self, state: PartitionState, carry: Carry) -> PartitionState:
+        """The first state of the epoch after a state's, with what it takes over."""
+        before = Before(
+            state.state(dumps), carry, partial(loads, modules=all_trusted_modules(self._cluster.settings))
+        )
+        made = begin(self._cluster.settings, self.partition, state.epoch + 1, state.next_offset, before)
+        log.warning("epoch %d: %s", made.epoch, carry.sentence, extra=self._extra)
+        return made
 
     def accept(self, target: Target, state: PartitionState) -> None:
         """Accept the published digests for a state that differs from the one that published them, if an operator has allowed

@@ -33,9 +33,9 @@ class CheckpointSettings(Section):
         False,
         description="Accept unsigned snapshots of a model that only its own code can store: anyone who can write to the checkpoints topic may then run code in the worker.",
     )
-    on_mismatch: Literal["fail", "reset"] = Field(
-        "fail",
-        description="What to do if settings that the state depends on have changed: fail and show the difference, or begin a new epoch.",
+    on_mismatch: Literal["carry", "new_model", "fail", "reset"] = Field(
+        "carry",
+        description="What to do if settings that the state depends on have changed. carry begins a new epoch with all parts of the state that the change does not touch, and stops where the model is not among them; new_model begins it also without the model; reset takes nothing over; fail shows the difference.",
     )
 
 

@@ -124,6 +124,10 @@ class RecordSettings(FormatSettings):
     max_bytes: int = Field(1_000_000, ge=1, description="Largest value, bytes.")
     max_features: int = Field(1_000, ge=1, description="Most features, in a record and in all.")
     max_string: int = Field(1_000, ge=1, description="Longest string, feature name or label, characters.")
+    renamed: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="Fields that have another name at their source now: by the name before, as the model, the other settings and the messages go on to have it, the field path of now. Records that still have the name before are read too.",
+    )
     missing: tuple[str, ...] = Field(
         (),
         description="Texts that stand for a missing value of a feature, such as ? and NA: it is left out, as null is.",
@@ -147,6 +151,19 @@ class RecordSettings(FormatSettings):
             (("where", name), "names nothing; it is a field path, header: and a name, or schema:name")
             for name in self.where
             if name in ("", HEADER) or (name.startswith(SCHEMA) and name != f"{SCHEMA}name")
+        ]
+        problems += [
+            (("renamed", old), f"{new!r} is also the new name of another field; name it once")
+            for old, new in self.renamed.items()
+            if list(self.renamed.values()).count(new) > 1 or old == new
+        ]
+        problems += [
+            (
+                ("renamed", old),
+                f"{new!r} is among record.features; take it out there, the feature goes on as {old!r}",
+            )
+            for old, new in self.renamed.items()
+            if new in features
         ]
         if self.label in features:
             problems.append((("label",), f"{self.label!r} is also among record.features; take it out there"))

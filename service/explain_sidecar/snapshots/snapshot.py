@@ -16,7 +16,7 @@ import platform
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +24,8 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
-from explain_sidecar.errors import SnapshotError
+from explain_sidecar.errors import SnapshotError, UserError
+from explain_sidecar.fold.carry import Carry, carried
 from explain_sidecar.fold.models import all_trusted_modules
 from explain_sidecar.fold.partition import PartitionData, PartitionState
 from explain_sidecar.pickles.codec import dumps, loads
@@ -123,6 +124,11 @@ class Manifest(BaseModel):
         description="Over (offset, prediction, losses) of every folded record.",
         examples=["353e5fe3e0f90657de874ddbf2d630b3"],
     )
+    superseded: list[str] = Field(
+        default_factory=list,
+        description="Digests of the settings of the last epochs before this one: an instance that still has them is behind.",
+        examples=[["0f5a1c2e7b3d4f60"]],
+    )
     settings: dict[str, Any] = Field(
         description="The settings that the fold depends on.", examples=[{"seed": 0}]
     )
@@ -176,16 +182,35 @@ class Snapshot(BaseModel):
         return sum(self.manifest.chunk_sizes)
 
 
-def begin(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
-    """A new state. Raises ``SnapshotError`` where it could not be stored, or be restored later: now nothing is lost."""
+class Before(NamedTuple):
+    """The state of the epoch before, and what of it the new epoch takes over."""
+
+    data: PartitionData
+    carry: Carry
+    unpack: Unpack
+
+
+def begin(
+    settings: Settings, partition: int, epoch: int = 0, start: int = 0, before: Before | None = None
+) -> PartitionState:
+    """The first state of an epoch. Raises ``SnapshotError`` where it could not be stored, or be restored later: now nothing is lost."""
     if epoch > MAX_EPOCH:
         raise SnapshotError(
             f"partition {partition}: the newest manifest names epoch {epoch - 1}, the last there can be, so that this sidecar did not write it. "
             "Set checkpoint.hmac_key_file: a reset passes over manifests that no key signed"
         )
-    state = PartitionState(settings, partition, epoch, start)
-    decode(encode(state), settings, partition, epoch, partial(loads, modules=all_trusted_modules(settings)))
-    return state
+    if before is None:
+        state = PartitionState(settings, partition, epoch, start)
+    else:
+        data, carry, unpack = before
+        try:
+            state = carried(data, carry, settings, partition, epoch, start, unpack)
+        except (StateError, UserError) as error:
+            raise SnapshotError(f"the state of epoch {data.epoch} cannot be carried over: {error}") from None
+    # The state that is restored, as after a crash.
+    return decode(
+        encode(state), settings, partition, epoch, partial(loads, modules=all_trusted_modules(settings))
+    )
 
 
 def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
@@ -215,6 +240,7 @@ def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings
         sha256=hashlib.sha256(packed).hexdigest(),
         fold_digest=state.fold_digest.hex(),
         settings=settings,
+        superseded=state.superseded,
         parts={
             name: versions_of(kind)
             for name, kind in types_of(PartitionData).items()
@@ -241,17 +267,37 @@ def verify(snapshot: Snapshot) -> bytes:
 
 def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
     """The state in a snapshot, after everything about it was verified."""
+    raw, manifest = _unpacked(snapshot), snapshot.manifest
+    unpack = unpacking(snapshot, settings)
+    return decode(raw, settings, manifest.partition, manifest.epoch, unpack, manifest.parts)
+
+
+def load_parts(snapshot: Snapshot) -> PartitionData:
+    """The parts of the state in a snapshot, of whatever settings, after everything about it was verified but what restoring them checks."""
+    where = f"snapshot of partition {snapshot.manifest.partition}"
+    try:
+        return parts_of(_unpacked(snapshot), snapshot.manifest.parts)
+    except NewerState as error:
+        raise SnapshotError(LATER.format(where, error)) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise SnapshotError(f"{where}: it is no state of this version: {error}") from None
+
+
+def unpacking(snapshot: Snapshot, settings: Settings) -> Unpack:
+    """What reads a model that only its own code understands: nothing, unless the snapshot is trusted."""
+    return partial(loads, modules=all_trusted_modules(settings)) if snapshot.trusted else _refuse
+
+
+def _unpacked(snapshot: Snapshot) -> bytes:
     packed = verify(snapshot)
     manifest = snapshot.manifest
     where = f"snapshot of partition {manifest.partition}"
     try:
         if manifest.raw_size > MAX_RAW_BYTES or zstandard.frame_content_size(packed) != manifest.raw_size:
             raise SnapshotError(f"{where}: its size is not that of the manifest, or above {MAX_RAW_BYTES}")
-        raw = zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
+        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.raw_size)
     except zstandard.ZstdError as error:
         raise SnapshotError(f"{where}: its bytes cannot be decompressed: {error}") from error
-    unpack = partial(loads, modules=all_trusted_modules(settings)) if snapshot.trusted else _refuse
-    return decode(raw, settings, manifest.partition, manifest.epoch, unpack, manifest.parts)
 
 
 def encode(state: PartitionState) -> bytes:

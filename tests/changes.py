@@ -1,0 +1,62 @@
+"""Settings that change while a state lives on: an oracle that applies the same changes at the same offsets, in a plain loop over the fold."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explain_sidecar.fold.carry import carry_over
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.fold.versions import Find
+from explain_sidecar.formats.schemas import Fetch
+from explain_sidecar.pickles.codec import dumps, loads
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.snapshot import Before, begin
+
+
+def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    """``a`` with the settings of ``b`` in it."""
+    return {
+        **a,
+        **{
+            name: merged(a[name], value)
+            if isinstance(value, dict) and isinstance(a.get(name), dict)
+            else value
+            for name, value in b.items()
+        },
+    }
+
+
+class Epochs:
+    """A partition whose settings change before the record of each of these offsets; in ``compare`` it stands for a ``PartitionState``."""
+
+    def __init__(self, settings: Settings, partition: int, changes: Sequence[tuple[int, Settings]]) -> None:
+        self._settings, self.partition, self._changes = settings, partition, list(changes)
+        self._state = PartitionState(settings, partition)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    def _begin(self, offset: int) -> None:
+        while self._changes and self._changes[0][0] <= offset:
+            start, settings = self._changes.pop(0)
+            carry = carry_over(fold_settings(self._settings), settings)
+            before = Before(self._state.state(dumps), carry, loads_of(settings))
+            self._state = begin(settings, self.partition, self._state.epoch + 1, start, before)
+            self._settings = settings
+
+    def supplied(self, record: InputRecord, schema: Fetch, model: Find) -> list[Output]:
+        self._begin(record.offset)
+        return self._state.supplied(record, schema, model)
+
+    def end(self, offset: int) -> None:
+        """The changes up to an offset have happened, whether or not a record came after them."""
+        self._begin(offset)
+
+
+def loads_of(settings: Settings) -> Any:
+    from explain_sidecar.fold.models import all_trusted_modules
+
+    modules = all_trusted_modules(settings)
+    return lambda packed: loads(packed, modules=modules)

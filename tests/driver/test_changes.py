@@ -1,0 +1,239 @@
+"""Every change of settings keeps what it does not touch: the published bytes are those of an oracle that applies it at the same offset."""
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from benchmarks.oracle import chain, compare
+from explain_sidecar.settings import Settings
+from explain_sidecar.wire.envelope import Envelope
+from tests.changes import Epochs, merged
+from tests.driver.driver import TINY, Driver, values
+from tests.driver.log import Cluster
+
+(IPFI,) = TINY["explainers"]
+LOGISTIC = {"model": {"factory": "river.linear_model:LogisticRegression"}}
+DRIFT = {"drift": {"enabled": True, "window": 10, "bootstrap": 2}}
+ALARMS = {"alarms": {"enabled": True, "one_in": 1_000, "warm_up": 50, "baseline": 50}}
+TREE = {"challenger": {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}}
+FEATURES = {"record": {"features": ["a", "b"]}}
+LOSSES = {"explainers": [{**IPFI, "losses": ["cross_entropy", "brier"]}]}
+EXPLAINER = {"explainer ipfi"}
+SMOOTHED = {"performance", "periods"}
+
+
+def explainers(**changes: Any) -> dict[str, Any]:
+    return {"explainers": [merged(IPFI, changes)]}
+
+
+KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
+    "emit.every": ({}, {"emit": {"every": 2}}, set()),
+    "emit.max_bytes": ({}, {"emit": {"max_bytes": 500_000}}, set()),
+    "emit.periods": ({}, {"emit": {"periods": [100]}}, {"periods"}),
+    "record.on_bad": ({}, {"record": {"on_bad": "skip"}}, set()),
+    "record.max_bytes": ({}, {"record": {"max_bytes": 999_999}}, set()),
+    "record.max_features": ({}, {"record": {"max_features": 10}}, set()),
+    "record.max_string": ({}, {"record": {"max_string": 100}}, set()),
+    "record.missing": ({}, {"record": {"missing": ["?"]}}, set()),
+    "record.deletes": ({}, {"record": {"deletes": "dead_letter"}}, set()),
+    "record.id": ({}, {"record": {"id": "name"}}, set()),
+    "record.weight": (LOGISTIC, {"record": {"weight": "b"}}, set()),
+    "record.timestamp": (DRIFT, {"record": {"timestamp": "time"}}, {"periods", "drift"}),
+    "record.where": ({}, {"record": {"where": {"a": [0, 1]}}}, {"reservoir geometric 5", *EXPLAINER, *SMOOTHED}),
+    "record.prediction": ({}, {"record": {"prediction": "served"}}, {"served"}),
+    "a feature more": (FEATURES, {"record": {"features": ["a", "b", "c"]}}, set()),
+    "a feature less": (FEATURES, {"record": {"features": ["b"]}}, set()),
+    "features in another order, while there is drift": (
+        merged(FEATURES, DRIFT), {"record": {"features": ["b", "a"]}}, {"drift"},
+    ),
+    "a renamed feature": ({}, {"record": {"renamed": {"b": "c"}}}, set()),
+    "confidence": ({}, explainers(confidence=0.99), set()),
+    "band": ({}, explainers(band="chebyshev"), set()),
+    "alpha": ({}, explainers(alpha=0.01), EXPLAINER | SMOOTHED),
+    "n_samples": ({}, explainers(n_samples=2), EXPLAINER),
+    "a loss more": ({}, LOSSES, EXPLAINER | SMOOTHED),
+    "a loss less": (LOSSES, explainers(losses=["brier"]), set()),
+    "a group": ({}, explainers(groups={"g": ["a", "b"]}), EXPLAINER),
+    "another size of the reservoir": ({}, explainers(reservoir={"size": 7}), EXPLAINER | {"reservoir geometric 7"}),
+    "an explainer more": ({}, {"explainers": [IPFI, {**IPFI, "kind": "isage"}]}, {"explainer isage"}),
+    "an explainer less": ({"explainers": [IPFI, {**IPFI, "kind": "isage"}]}, explainers(), set()),
+    "segments": ({}, explainers(by="a"), {"segments ipfi"}),
+    "explain.every": ({}, {"explain": {"every": 2}}, EXPLAINER),
+    "explain.warm_up": ({}, {"explain": {"warm_up": 2}}, set()),
+    "drift on": ({}, DRIFT, {"drift"}),
+    "drift.window": (DRIFT, {"drift": {"window": 12}}, {"drift"}),
+    "drift off": (DRIFT, {"drift": {"enabled": False}}, set()),
+    "something else, while there is drift": (DRIFT, {"emit": {"every": 2}}, set()),
+    "alarms on": ({}, ALARMS, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
+    "alarms.one_in": (ALARMS, {"alarms": {"one_in": 2_000}}, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
+    "a subject of alarms more": (
+        ALARMS, {"alarms": {"subjects": ["loss", "gain", "importance", "rejected"]}}, {"alarms rejected"},
+    ),
+    "an explainer more, while there are alarms": (
+        ALARMS,
+        {"explainers": [IPFI, {**IPFI, "kind": "isage"}]},
+        {"explainer isage", "alarms importance/isage/cross_entropy", "alarms performance"},
+    ),
+    "a challenger": (LOGISTIC, TREE, {"challenger", "comparison"}),
+    "challenger.confidence": (merged(LOGISTIC, TREE), {"challenger": {"confidence": 0.9}}, {"comparison"}),
+    "something else, while there is a challenger": (merged(LOGISTIC, TREE), {"emit": {"every": 2}}, set()),
+    "model.learner named": (LOGISTIC, {"model": {"modules": ["json"]}, "emit": {"every": 2}}, set()),
+}  # fmt: skip
+"""By change: the settings before, what changes in them, and what begins anew. The model goes on in each of them."""
+
+OTHER_MODEL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "seed": ({}, {"seed": 1}),
+    "record.label": ({}, {"record": {"label": "a"}, "model": {"task": "multiclass"}}),
+    "model.factory": ({}, LOGISTIC),
+    "model.params": (LOGISTIC, {"model": {"params": {"intercept_init": 1.0}}}),
+}  # fmt: skip
+"""The model begins anew, so that nothing happens unless somebody accepts that."""
+
+
+def records(count: int, seed: int) -> list[bytes]:
+    """``values`` with a field for everything that is named above."""
+    made = []
+    for i, value in enumerate(values(count, seed)):
+        try:
+            x = json.loads(value)
+        except ValueError:
+            x = {}
+        if "label" in x:
+            x |= {"b": 1.5 + x["b"], "c": i / 30, "time": 1_700_000_000_000 + i, "served": 0.25, "name": i}
+            value = json.dumps(x).encode()
+        made.append(value)
+    return made
+
+
+def settings_of(changes: dict[str, Any]) -> Settings:
+    return Settings(**merged(TINY, changes))
+
+
+def differences(
+    driver: Driver, before: Settings, changes: list[tuple[int, Settings]], partition: int = 0
+) -> list[str]:
+    """Each byte in which what was published differs from the oracle."""
+    cluster: Cluster = driver.cluster
+    after = changes[-1][1] if changes else before
+    envelope = Envelope(after, cluster.topics[after.topics.records].id)
+    offset, metadata = driver.positions()[partition]
+    published = driver.published(partition)
+    oracle: Any = Epochs(before, partition, changes)
+    found = chain(after, partition, published["explanations"])
+    place = TopicPartition(after.topics.records, partition, offset, metadata=metadata)
+    oracle_outputs = {name: published.get(name, []) for name in {*published, *before.outputs}}
+    return found + compare(oracle, envelope, driver.inputs(partition)[:offset], place, oracle_outputs)
+
+
+def changed(before: Settings, after: Settings, *, crash: bool = False) -> tuple[Driver, int]:
+    """A partition whose settings change, after a clean stop or in the middle; and the offset at which they do."""
+    outputs = Settings(**merged(before.model_dump(exclude_unset=True), {"alarms": after.alarms.model_dump()}))
+    driver = Driver(outputs if after.alarms.enabled else before, partitions=1)
+    driver.feed(0, records(200, 1))
+    if crash:
+        driver.start(0, before)
+        while driver.committed()[0] < 120:
+            driver.turn(0)
+        driver.kill(0)
+        driver.cluster.clock.sleep(11)
+        driver.cluster.pass_time()
+    else:
+        assert driver.run_to_end(before) == []
+    offset = driver.committed()[0]
+    driver.feed(0, records(200, 2))
+    assert driver.run_to_end(after) == []
+    return driver, offset
+
+
+def first_messages(driver: Driver) -> dict[int, dict[str, Any]]:
+    """The first explanation of each epoch."""
+    found: dict[int, dict[str, Any]] = {}
+    for _, value, _ in driver.published(0)["explanations"]:
+        message = json.loads(value or b"")
+        found.setdefault(message["epoch"], message)
+    return found
+
+
+@pytest.mark.parametrize("change", KEPT)
+def test_a_change_keeps_the_model_and_all_that_it_does_not_touch(change):
+    base, what, begun = KEPT[change]
+    before, after = settings_of(base), settings_of(merged(merged({}, base), what))
+    driver, offset = changed(before, after)
+    first = first_messages(driver)[1]["carried"]
+    assert "model" in first["carried"]
+    assert (first["from_epoch"], first["offset"], set(first["begun"])) == (0, offset, begun)
+    assert differences(driver, before, [(offset, after)]) == []
+
+
+@pytest.mark.parametrize("change", ["emit.every", "alpha", "drift on", "a feature more", "a challenger"])
+def test_after_a_crash_the_replay_is_under_the_settings_of_before(change):
+    base, what, _ = KEPT[change]
+    before, after = settings_of(base), settings_of(merged(merged({}, base), what))
+    driver, offset = changed(before, after, crash=True)
+    assert offset < 200
+    assert differences(driver, before, [(offset, after)]) == []
+
+
+def test_what_is_carried_over_is_stored_and_restored_exactly():
+    """A worker ends in the middle of each epoch, with something to replay."""
+    before, after = settings_of(DRIFT), settings_of(merged(DRIFT, {"emit": {"every": 2}}))
+    driver, offset = changed(before, after)
+    driver.feed(0, records(40, 3))
+    driver.start(0, after)
+    while driver.committed()[0] < 410:
+        driver.turn(0)
+    driver.kill(0)
+    driver.cluster.clock.sleep(11)
+    driver.cluster.pass_time()
+    assert driver.run_to_end(after) == []
+    assert differences(driver, before, [(offset, after)]) == []
+    assert [message["carried"] is None for message in first_messages(driver).values()] == [True, False]
+
+
+@pytest.mark.parametrize("change", OTHER_MODEL)
+def test_a_model_is_not_lost_unless_somebody_accepts_it(change):
+    base, what = OTHER_MODEL[change]
+    what = merged(base, what)
+    before, after = settings_of(base), settings_of(what)
+    driver = Driver(before, partitions=1)
+    driver.feed(0, records(60, 1))
+    assert driver.run_to_end(before) == []
+    published = driver.published(0)
+    (reason,) = driver.run_to_end(after)
+    assert "The model would begin anew" in reason and "run --new-model" in reason
+    assert driver.published(0) == published
+    accepted = settings_of(merged(what, {"checkpoint": {"on_mismatch": "new_model"}}))
+    driver.feed(0, records(60, 2))
+    assert driver.run_to_end(accepted) == []
+    assert "model" in first_messages(driver)[1]["carried"]["begun"]
+    assert differences(driver, before, [(60, accepted)]) == []
+
+
+def test_an_instance_with_the_settings_of_before_leaves_the_partition_to_others():
+    """As in a rolling change of settings: it would begin an epoch of its own, and lose what began anew."""
+    before, after = settings_of({}), settings_of(explainers(alpha=0.01))
+    driver, _ = changed(before, after)
+    published = driver.published(0)
+    driver.feed(0, records(20, 3))
+    (reason,) = driver.run_to_end(before)
+    assert "leaves the partition to instances that have the new ones" in reason
+    assert driver.published(0) == published
+    assert driver.run_to_end(after) == []
+
+
+def test_nothing_begins_where_a_difference_is_to_stop_the_sidecar():
+    before = settings_of({})
+    driver = Driver(before, partitions=1)
+    driver.feed(0, records(60, 1))
+    assert driver.run_to_end(before) == []
+    (reason,) = driver.run_to_end(settings_of({"emit": {"every": 2}, "checkpoint": {"on_mismatch": "fail"}}))
+    assert "emit.every: was 3, is 2" in reason and "carried over: " in reason
+
+
+def test_settings_that_no_state_depends_on_begin_no_epoch():
+    driver, _ = changed(
+        settings_of({}), settings_of({"commit": {"interval_ms": 40}, "model": {"modules": ["json"]}})
+    )
+    assert set(first_messages(driver)) == {0}
