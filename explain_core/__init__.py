@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from explain_core.importance.ipfi import IncrementalPFI
     from explain_core.importance.isage import IncrementalSAGE
     from explain_core.learners.choice import learner_of
+    from explain_core.learners.implicit import ImplicitRegression
+    from explain_core.learners.mixture import Mixture
     from explain_core.losses import Loss
     from explain_core.models import Model, wrap
     from explain_core.models.empty import Performance
@@ -45,7 +47,9 @@ _HOMES = {
     "IncrementalPFI": "importance.ipfi",
     "IncrementalSAGE": "importance.isage",
     "IntervalPFI": "importance.batch.intervals",
+    "ImplicitRegression": "learners.implicit",
     "Loss": "losses",
+    "Mixture": "learners.mixture",
     "Model": "models",
     "Performance": "models.empty",
     "PermutationImportance": "importance.batch.permutation",
@@ -70,11 +74,13 @@ __all__ = [
     "EstimatorGroup",
     "Explanation",
     "GeometricReservoir",
+    "ImplicitRegression",
     "Importance",
     "IncrementalPFI",
     "IncrementalSAGE",
     "IntervalPFI",
     "Loss",
+    "Mixture",
     "Model",
     "Performance",
     "PermutationImportance",

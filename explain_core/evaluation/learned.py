@@ -16,7 +16,6 @@ from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
-from explain_core.learners.forest import ForestLearner
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
@@ -38,7 +37,6 @@ class LearnedEvaluator(GenericEvaluator):
         self._explain: Callable[..., bool] = resolve_name(model.kernel)
         self._rows: dict[int, _Rows] = {}
         self._regression = model.task == "regression"
-        self._forest = model if isinstance(model, ForestLearner) and not self._regression else None
 
     def explain(self, plan: Plan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
         model, bound = self.model, plan.bound
@@ -63,8 +61,8 @@ class LearnedEvaluator(GenericEvaluator):
             truth = float(y) if self._regression else float(bound.places.get(y, -1))
             if self._explain(bound.arrays.table, model.arrays.table, row, truth):
                 pfi.state, sage.state = state.tolist()
-                if self._forest is not None:
-                    self._forest.explained = x if model.columns.holds(x) else None
+                if isinstance(model, Learner):
+                    model.explained = x if model.columns.holds(x) else None
                 if base is None:
                     found = bound.prediction.tolist()
                     base = found[0] if self._regression else dict(zip(labels, found, strict=True))
@@ -77,14 +75,14 @@ class LearnedEvaluator(GenericEvaluator):
         rows = self._rows.get(id(plan.reservoir))
         if rows is None:
             rows = self._rows[id(plan.reservoir)] = _Rows(plan.reservoir, self.model)
-        return _Bound(plan, rows, np.zeros(0, np.int64) if self._forest is None else self._forest.guesses)
+        return _Bound(plan, rows)
 
 
 class _Bound:
     """A plan as arrays, for a table of so many columns, a matrix of rows, and labels in the order of a prediction."""
 
-    def __init__(self, plan: Plan, rows: _Rows, guesses: NDArray[np.int64]) -> None:
-        self.plan, self.rows, self._guesses = plan, rows, guesses
+    def __init__(self, plan: Plan, rows: _Rows) -> None:
+        self.plan, self.rows = plan, rows
         self.places: dict[Any, int] = {}
         self.arrays = Arrays()
         self.labels: list[Any] = []
@@ -140,7 +138,6 @@ class _Bound:
             sage_sums=sage.smoother.sums,
             sage_rates=sage.smoother.rates,
             prediction=self.prediction,
-            guesses=self._guesses,
         )
         self._matrix = matrix
 

@@ -25,13 +25,13 @@ from explain_core.learners.linear_kernels import outputs, predict_rows
 
 SLOTS = (
     "state", "rows", "starts", "columns", "outside", "codes", "pairs", "counts", "order", "empty", "labels",
-    "delta", "cells", "sums", "rates", "sage_delta", "sage_cells", "sage_sums", "sage_rates", "prediction", "guesses",
+    "delta", "cells", "sums", "rates", "sage_delta", "sage_cells", "sage_sums", "sage_rates", "prediction",
 )  # fmt: skip
 (
     STATE, ROWS, STARTS, COLUMNS, OUTSIDE, CODES, PAIRS, COUNTS, ORDER, EMPTY, LABELS,
-    DELTA, CELLS, SUMS, RATES, SAGE_DELTA, SAGE_CELLS, SAGE_SUMS, SAGE_RATES, PREDICTION, GUESSES,
+    DELTA, CELLS, SUMS, RATES, SAGE_DELTA, SAGE_CELLS, SAGE_SUMS, SAGE_RATES, PREDICTION,
 ) = range(len(SLOTS))  # fmt: skip
-"""Slots of the table; ``guesses`` is a forest's, see ``explain_core.learners.forest``."""
+"""Slots of the table."""
 
 PFI_DRAWS, SAGE_DRAWS, LOSSES, PLAYERS, SAGE_PLAYERS = range(5)
 """Of ``counts``: inner draws of iPFI and of iSAGE, 0 for none, and the shapes of what they smooth."""

@@ -308,7 +308,7 @@ def predict_copies(plan: Any, table: Any, x: Any, drawn: Any, steps: int, out: A
     regression, vote = is_regression(table), np.empty((len(out), size))
     predicted = np.zeros((len(out) if regression else 0, len(members)))
     accuracy, numbers, labels = f8(table, at.ACCURACY), f8(table, at.NUMBERS), i8(table, at.ORDER)
-    seen, n, guesses, known = i1(table, at.SEEN), 0, i8(plan, slots.GUESSES), i8(plan, slots.LABELS)
+    seen, n, guesses, known = i1(table, at.SEEN), 0, i8(table, at.GUESSES), i8(plan, slots.LABELS)
     entered, codes = np.zeros(size, np.int64), np.empty(size, np.int64)
     for member in range(len(members)):
         tree = members[member, at.FOREGROUND]

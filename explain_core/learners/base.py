@@ -51,6 +51,8 @@ class Learner(Model):
     arrays: Arrays
     labels: list[Any]
     """Classes in order of appearance; a class's code is its index. A regression has none."""
+    explained: Row | None = None
+    """The record that was explained last, of whose predictions ``learn`` can take what is left; None unless it was announced by ``hold``, so that it has not changed since."""
 
     def __init__(self, model: Any, task: Task, columns: Columns | None = None) -> None:
         super().__init__(model, task)
@@ -77,6 +79,14 @@ class Learner(Model):
         """Predictions of rows of ``columns``, rows × classes in ``order``; None where it can only predict records one by one."""
         return None
 
+    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Predictions of rows of ``columns``, rows × classes by their codes, or rows × 1."""
+        raise NotImplementedError
+
+    def enter(self, label: Any) -> None:
+        """Make room for a class, before it is learnt."""
+        raise NotImplementedError
+
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         raise NotImplementedError
 
@@ -99,17 +109,22 @@ class Learner(Model):
             state.kind == self.kind,
             f"model: the state of a {state.kind} learner instead of a {self.kind} one",
         )
+        state = self.migrated(state)
+        check(len(set(state.labels)) == len(state.labels), "model: a class twice")
+        self.columns.restore(state.columns)
+        self.labels = list(state.labels)
+        self.codes = {label: code for code, label in enumerate(self.labels)}
+        self._adopt(state.arrays)
+
+    def migrated(self, state: LearnerState) -> LearnerState:
+        """A stored state as one of this version. Raises ``NewerState`` where a later one stored it."""
         if state.version > self.version:
             raise NewerState(
                 f"the {self.kind} learner: version {state.version}, and this software knows versions up to {self.version}"
             )
         for version in range(state.version, self.version):
             state = self.migrations[version](state)
-        check(len(set(state.labels)) == len(state.labels), "model: a class twice")
-        self.columns.restore(state.columns)
-        self.labels = list(state.labels)
-        self.codes = {label: code for code, label in enumerate(self.labels)}
-        self._adopt(state.arrays)
+        return state
 
     def _stored(self) -> dict[str, Array]:
         """The arrays that are state, without the room that is left in them."""

@@ -61,8 +61,7 @@ def sound(learner: TreeLearner, arrays: dict[str, Array]) -> Arrays:
     if not 0 <= head[at.N_FEATURES] <= max(1, len(names)) or not 0 <= head[at.POSITION] <= 624:
         raise no("head: a number is out of range")
     forest, drawn = len(arrays["members"]) > 0, head[at.N_FEATURES] > 0
-    begun = bool(learner.labels) or len(arrays["nodes"]) > 0
-    if (drawn and not forest) or (forest and begun and not drawn):
+    if (drawn and not forest) or (forest and len(arrays["nodes"]) > 0 and not drawn):
         raise no("head: features drawn, and no forest")
     for name, few in (("seen", arrays["seen"]), ("classes", arrays["classes"][:, room:])):
         if few.size and not (few.min() >= 0 and few.max() <= 1):

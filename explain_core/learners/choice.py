@@ -7,6 +7,7 @@ from typing import Any
 
 from explain_core.compiling import AVAILABLE
 from explain_core.learners.base import Learner
+from explain_core.learners.mixture import Mixture, MixtureLearner
 from explain_core.losses import Task
 
 FAMILIES = ["explain_core.learners.linear:linear_learner", "explain_core.learners.trees:tree_learner"]
@@ -26,6 +27,8 @@ def learner_of(model: Any, task: Task) -> Learner | None:
     >>> learner_of(NoChangeClassifier(), "classification") is None
     True
     """
+    if type(model) is Mixture:
+        return MixtureLearner(model, task)
     if AVAILABLE:
         for place in FAMILIES:
             learner: Learner | None = resolve_name(place)(model, task)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.compiling import allocating, compiled, inlined, inner
+from explain_core.kernels import put
 from explain_core.learners import adwin
 from explain_core.learners import layout as at
-from explain_core.learners.arrays import Array, f8, i1, i8, u4
+from explain_core.learners.arrays import Array, f8, held, i1, i8, u4
 from explain_core.learners.hoeffding import learn_tree, predict_tree
 from explain_core.learners.layout import short
 from explain_core.learners.mersenne import poisson, state_of
@@ -84,15 +85,16 @@ def watch(table: Any, head: Any, member: int, wrong: float) -> None:
 
 
 @compiled
-def learn(table: Any, x: Any, y: int, w: float, guesses: Any) -> Any:
+def learn(table: Any, x: Any, y: int, w: float) -> Any:
     """``ARFClassifier.learn_one``; see ``hoeffding.learn``. The weight has no effect, as in river.
 
-    ``guesses``: which class each member takes the record for, where its explanation has found that; afterwards all are ``UNKNOWN``.
+    ``guesses`` in the table: which class each member takes the record for, where predicting it has found that; afterwards all are ``UNKNOWN``.
     """
     head, members, accuracy = i8(table, at.HEAD), i8(table, at.MEMBERS), f8(table, at.ACCURACY)
     if short(table, head, 2 * len(members)):
         return -2 * len(members)
     words, rate = u4(table, at.GENERATOR), f8(table, at.NUMBERS)[0, at.RATE]
+    guesses = i8(table, at.GUESSES)[0]
     size = f8(table, at.STATS).shape[1]
     votes, parts, dense, places = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
     for member in range(len(members)):
@@ -160,6 +162,17 @@ def predict(table: Any, x: Any, out: Any, order: Any) -> Any:
     return n
 
 
+@compiled
+def predict_codes(table: Any, rows: Any, out: Any) -> None:
+    """``predict`` of encoded rows, rows × codes."""
+    size, own, found = f8(table, at.STATS).shape[1], held(rows), held(out)
+    by_code, order, places = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
+    votes, parts, dense = np.empty(size), np.empty(size), np.empty(size)
+    for row in range(len(own)):
+        vote(table, own[row], by_code, order, votes, parts, places, dense)
+        put(by_code[: found.shape[1]], found[row])
+
+
 class ForestLearner(TreeLearner):
     """``river.forest.ARFClassifier`` in arrays.
 
@@ -167,11 +180,6 @@ class ForestLearner(TreeLearner):
     """
 
     kind = "adaptive_random_forest_classifier"
-
-    guesses: NDArray[np.int64]
-    """What each member takes the class of ``explained`` for."""
-    explained: Row | None = None
-    """The record that was explained last; None unless it was announced by ``hold``, so that it has not changed since."""
 
     @staticmethod
     def takes(model: Any) -> bool:
@@ -189,7 +197,7 @@ class ForestLearner(TreeLearner):
     def _empty(self, model: Any) -> dict[str, Array]:
         from river import drift
 
-        self.trees, self.guesses = 2 * model.n_models, np.full(model.n_models, UNKNOWN, np.int64)
+        self.trees = 2 * model.n_models
         found = super()._empty(model)
         numbers, head = found["numbers"], found["head"]
         numbers[0, at.RATE] = math.exp(-model.lambda_value)
@@ -209,6 +217,7 @@ class ForestLearner(TreeLearner):
         ends[:, [at.NEWEST, at.OLDEST]] = -1
         words, head[0, at.POSITION] = state_of(model._rng)
         found.update(
+            guesses=np.full(model.n_models, UNKNOWN, np.int64),
             generator=words,
             members=members,
             accuracy=np.zeros((model.n_models, 2)),
@@ -226,14 +235,14 @@ class ForestLearner(TreeLearner):
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if x is not self.explained:
-            self.guesses.fill(UNKNOWN)
+            self.arrays["guesses"].fill(UNKNOWN)
         self.explained = None
         if self.arrays["head"][0, at.N_FEATURES] == 0:
             self._draw_from(int(np.count_nonzero(~np.isnan(self.encoded(x)))))
         super().learn(x, y, weight)
 
     def _learn(self, table: Array, row: Array, target: float, weight: float) -> int:
-        found: int = learn(table, row, int(target), weight, self.guesses)
+        found: int = learn(table, row, int(target), weight)
         return found
 
     def _draw_from(self, features: int) -> None:
@@ -271,6 +280,15 @@ class ForestLearner(TreeLearner):
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return None if self.order is None else super().predict_rows(rows)
+
+    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.task == "regression":
+            return super().predict_codes(rows)
+        if self.columns.size != self._size:
+            self._fit_columns()
+        out = np.empty((len(rows), len(self.labels)))
+        predict_codes(self.arrays.table, rows, out)
+        return out
 
 
 def draws(model: Any) -> bool:

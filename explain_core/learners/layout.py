@@ -16,13 +16,13 @@ from explain_core.learners.arrays import i8
 SLOTS = (
     "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",
     "trees", "seen", "order", "columns", "ranks", "generator", "members", "accuracy", "detectors", "windows", "ends",
-    "buckets", "chains", "errors", "alternates", "counters", "models", "norms",
+    "buckets", "chains", "errors", "alternates", "counters", "models", "norms", "guesses",
     "free_nodes", "free_leaves", "free_observers", "free_cells", "free_buckets",
 )  # fmt: skip
 (
     HEAD, NUMBERS, NODES, SPLITS, LEAVES, WEIGHTS, STATS, CLASSES, OBSERVERS, CELLS, LINKS,
     TREES, SEEN, ORDER, COLUMNS, RANKS, GENERATOR, MEMBERS, ACCURACY, DETECTORS, WINDOWS, ENDS,
-    BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS, MODELS, NORMS,
+    BUCKETS, CHAINS, ERRORS, ALTERNATES, COUNTERS, MODELS, NORMS, GUESSES,
     FREE_NODES, FREE_LEAVES, FREE_OBSERVERS, FREE_CELLS, FREE_BUCKETS,
 ) = range(len(SLOTS))  # fmt: skip
 

@@ -11,6 +11,8 @@ from river import optim
 from explain_core.learners import linear_kernels as kernels
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
+from explain_core.learners.columns import Columns
+from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear_plan import LINKS, LOSSES, Plan, plan_of
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
@@ -30,8 +32,8 @@ class LinearLearner(Learner):
     kind = "linear"
     kernel = "explain_core.evaluation.learned_kernels:explain_linear"
 
-    def __init__(self, model: Any, task: Task, plan: Plan) -> None:
-        super().__init__(model, task)
+    def __init__(self, model: Any, task: Task, plan: Plan, columns: Columns | None = None) -> None:
+        super().__init__(model, task, columns)
         self._plan = plan
         last = plan.model
         self._link = LINKS[type(last)]
@@ -42,11 +44,12 @@ class LinearLearner(Learner):
         scalers = [branch.scaler for branch in plan.branches if branch.scaler]
         softmax = self._link == kernels.SOFTMAX
         ranked = bool(encoders) and not encoders[0].drop_zeros
-        head = np.zeros(9, np.int64)
+        head = np.zeros(kernels.N_HEAD, np.int64)
         head[kernels.LINK], head[kernels.LOSS] = self._link, LOSSES[type(last.loss)][1]
         head[kernels.RANKED], head[kernels.ZEROS] = ranked, ranked and (softmax or last.l2 != 0)
         head[kernels.WITH_STD] = bool(scalers) and scalers[0].with_std
         head[kernels.HAS_TARGET] = plan.target
+        head[kernels.IMPLICIT] = type(last) is ImplicitRegression
         weighted = type(last.loss) is optim.losses.Log
         parameters = np.array(
             [
@@ -94,11 +97,19 @@ class LinearLearner(Learner):
         out = self._out[0].tolist()
         return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
 
-    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         self._lay_out()
         out = np.empty((len(rows), self._out.shape[1]))
         kernels.predict_rows(self.arrays.table, rows, out)
         return out
+
+    predict_rows = predict_codes
+
+    def enter(self, label: Any) -> None:
+        if self._link == kernels.SOFTMAX:
+            self._label(label)
+        elif label not in self.codes:
+            raise ValueError(f"model: the class {label!r}, and a logistic regression has 0 and 1")
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
@@ -228,7 +239,11 @@ class LinearLearner(Learner):
         intercepts = array("intercepts", blocks["intercepts"], "<f8", (1,))
         target = array("target", blocks["target"], "<f8", (3,))
         present = array("present", blocks["present"], "<i8", (rows, 1 + keys if softmax else 0))
-        for name, numbers_ in (("moments", moments), ("intercepts", intercepts), ("target", target)):
+        for name, numbers_ in (
+            ("moments", moments),
+            ("intercepts", intercepts),
+            ("target", target),
+        ):
             finite(name, numbers_)
         check(
             bool((moments[:, [0, 2]] >= 0.0).all() and target[0] >= 0.0 and target[2] >= 0.0),
@@ -294,9 +309,9 @@ def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
     return out
 
 
-def linear_learner(model: Any, task: Task) -> LinearLearner | None:
+def linear_learner(model: Any, task: Task, columns: Columns | None = None) -> LinearLearner | None:
     """The learner for a river model that has learnt nothing; None where river itself must learn."""
     plan = plan_of(model)
     if plan is None or (LINKS[type(plan.model)] == kernels.IDENTITY) != (task == "regression"):
         return None
-    return LinearLearner(model, task, plan)
+    return LinearLearner(model, task, plan, columns)

@@ -13,6 +13,7 @@ import numpy as np
 
 from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.learners.arrays import f8, held, i8
+from explain_core.learners.implicit import FIRST
 from explain_core.sums import total
 
 (
@@ -38,8 +39,8 @@ SLOTS = (
     "keys", "values", "steps",
 )  # fmt: skip
 
-N_COLUMNS, N_LABELS, LINK, LOSS, RANKED, ZEROS, WITH_STD, HAS_TARGET, N_RANKED = range(9)
-"""Of ``head``. RANKED: the order in which categories were learnt counts; ZEROS: so do those that a record has not."""
+N_COLUMNS, N_LABELS, LINK, LOSS, RANKED, ZEROS, WITH_STD, HAS_TARGET, N_RANKED, IMPLICIT, N_HEAD = range(11)
+"""Of ``head``. RANKED: the order in which categories were learnt counts; ZEROS: so do those that a record has not. IMPLICIT: see ``implicit``."""
 
 RATE, INTERCEPT_RATE, L2, CLIP, POSITIVE, NEGATIVE, INTERCEPT, HALF = range(8)
 """Of ``parameters``. CPython's ``** 0.5`` is the C library's pow, which a constant exponent would be compiled away from."""
@@ -233,12 +234,22 @@ def learn(table: Any, x: Any, y: float, w: float) -> None:
     raw(table, keys, values, n, sums)
     gradient = slope(head[LOSS], y, sums[0], parameters) * w
     gradient = max(min(gradient, parameters[CLIP]), -parameters[CLIP])
-    intercepts[0] -= parameters[INTERCEPT_RATE] * gradient
+    shrink, intercept_rate = 1.0, parameters[INTERCEPT_RATE]
+    if head[IMPLICIT] != 0:
+        steps = f8(table, TARGET)[0]  # counted with the targets, where those are scaled
+        steps[0] += 0.0 if head[HAS_TARGET] != 0 else 1.0
+        intercept_rate = max(intercept_rate, 0.5 / max(steps[0] - 1.0, FIRST))
+        length = 0.0
+        for i in range(n):
+            length += values[i] * values[i]
+        shrink = 1.0 / (1.0 + 2.0 * w * (parameters[RATE] * length + intercept_rate))
+    intercepts[0] -= intercept_rate * (gradient * shrink)
     l2 = parameters[L2]
     for i in range(n):
         step = values[i] * gradient
         if l2 != 0.0:
             step += l2 * weights[0, keys[i]]
+        step *= shrink
         weights[0, keys[i]] -= parameters[RATE] * step
 
 

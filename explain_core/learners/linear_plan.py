@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from river import compose, linear_model, optim, preprocessing
 
 from explain_core.learners import linear_kernels as kernels
+from explain_core.learners.implicit import ImplicitRegression
 
 LINKS: dict[type, int] = {
     linear_model.LogisticRegression: kernels.SIGMOID,
     linear_model.LinearRegression: kernels.IDENTITY,
+    ImplicitRegression: kernels.IDENTITY,
     linear_model.SoftmaxRegression: kernels.SOFTMAX,
 }
 LOSSES: dict[type, tuple[int, int]] = {

@@ -39,8 +39,8 @@ POOLS: Pools = {
 }
 """The arrays that have a row for each of a pool; in the first are those that are free."""
 
-MADE = {"order", "columns", "ranks"}
-"""The arrays that are made anew of the columns and labels."""
+MADE = {"order", "columns", "ranks", "guesses"}
+"""The arrays that are no state: made anew of the columns and labels, and what a forest knows of the record at hand."""
 
 
 def class_numbers(model: Any) -> dict[int, float]:
@@ -184,6 +184,16 @@ class TreeLearner(Learner):
         out = np.empty((len(rows), self._out.shape[1]))
         self._predict(self.arrays.table, rows, out)
         return out
+
+    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = TreeLearner.predict_rows(self, rows)
+        assert out is not None
+        by_code = np.empty(out.shape)
+        by_code[:, self.arrays["order"][0]] = out
+        return by_code
+
+    def enter(self, label: Any) -> None:
+        self._target(label)
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if not weight > 0.0:

@@ -6,6 +6,7 @@ from typing import Any
 
 from explain_core.learners.adaptive import AdaptiveTreeLearner
 from explain_core.learners.adaptive_regression import AdaptiveRegressionLearner
+from explain_core.learners.columns import Columns
 from explain_core.learners.forest import ForestLearner
 from explain_core.learners.forest_regression import ForestRegressionLearner
 from explain_core.learners.hoeffding import HoeffdingTreeLearner
@@ -19,7 +20,7 @@ LEARNERS: dict[Task, tuple[type[TreeLearner], ...]] = {
 }
 
 
-def tree_learner(model: Any, task: Task) -> TreeLearner | None:
+def tree_learner(model: Any, task: Task, columns: Columns | None = None) -> TreeLearner | None:
     """The learner of a river tree or forest that has learnt nothing; None where its type or parameters are not known.
 
     >>> from river import tree
@@ -29,4 +30,4 @@ def tree_learner(model: Any, task: Task) -> TreeLearner | None:
     >>> tree_learner(tree.HoeffdingTreeClassifier(max_size=1.0), "classification") is None
     True
     """
-    return next((kind(model, task) for kind in LEARNERS[task] if kind.takes(model)), None)
+    return next((kind(model, task, columns) for kind in LEARNERS[task] if kind.takes(model)), None)

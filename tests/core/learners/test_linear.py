@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from river import compose, linear_model, optim, preprocessing
 
+from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear import LinearLearner, linear_learner
 from explain_core.losses import Task
 from explain_sidecar.fold.default_models import default_model
@@ -51,12 +52,14 @@ NUMBERS: dict[str, tuple[str, Callable[[], Any]]] = {
         "regression",
         lambda: scaled(linear_model.LinearRegression(optimizer=optim.SGD(1e-5)), with_std=False),
     ),
+    "implicit": ("regression", lambda: scaled(ImplicitRegression(l2=0.001))),
     "softmax": ("multiclass", lambda: scaled(linear_model.SoftmaxRegression())),
 }
 MIXED: dict[str, tuple[str, Callable[[], Any]]] = {
     "default, binary": ("binary", lambda: default_model("binary")),
     "default, multiclass": ("multiclass", lambda: default_model("multiclass")),
     "default, regression": ("regression", lambda: default_model("regression")),
+    "implicit": ("regression", lambda: encoded(ImplicitRegression(optim.SGD(0.1)), zeros=False)),
     "zeros": ("binary", lambda: encoded(linear_model.LogisticRegression())),
     "zeros, l2, strings first": (
         "binary",

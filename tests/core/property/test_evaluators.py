@@ -18,6 +18,7 @@ from explain_core.importance.group import EstimatorGroup, grouped
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.choice import learner_of
+from explain_core.learners.mixture import Mixture
 from explain_core.losses import NAMED
 from explain_core.models import wrap
 from explain_core.random import Generator
@@ -54,6 +55,17 @@ def drifting(n, d, seed, task, classes=2, nominal=False, missing=False):
 
 def pipeline(model):
     return preprocessing.StandardScaler() | model
+
+
+def mixture(task):
+    """The default model of a task, in small, and an adaptive tree."""
+    if task == "regression":
+        trees = tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", **ADAPTIVE)
+        many = forest.ARFRegressor(n_models=3, seed=1, leaf_prediction="mean", grace_period=20)
+    else:
+        trees = tree.HoeffdingAdaptiveTreeClassifier(**ADAPTIVE)
+        many = forest.ARFClassifier(n_models=3, seed=1, grace_period=20)
+    return Mixture({"linear": default_model(task), "tree": trees, "forest": many})
 
 
 ADAPTIVE = {"seed": 1, "drift_window_threshold": 30, **GROWING}
@@ -99,6 +111,9 @@ LEARNERS = {
     "default, binary": ("classification", lambda: default_model("binary")),
     "default, multiclass": ("classification", lambda: default_model("multiclass")),
     "default, regression": ("regression", lambda: default_model("regression")),
+    "mixture, binary": ("classification", lambda: mixture("binary")),
+    "mixture, multiclass": ("classification", lambda: mixture("multiclass")),
+    "mixture, regression": ("regression", lambda: mixture("regression")),
 }
 NUMERIC = ("logistic", "softmax", "regression", "regression tree, lines", "regression forest, lines")
 
@@ -138,7 +153,8 @@ def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m):
     pairs = list(
         zip(estimators(model, "generic", n_samples=m), estimators(model, fast, n_samples=m), strict=True)
     )
-    follow(model, pairs, drifting(RECORDS, 5, 7, model.task, 3, nominal=mixed, missing=mixed))
+    classes = 2 if name == "mixture, binary" else 3
+    follow(model, pairs, drifting(RECORDS, 5, 7, model.task, classes, nominal=mixed, missing=mixed))
     if AVAILABLE:
         assert fast.name == "arrays"
         assert fast.fallbacks <= 20
@@ -204,7 +220,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("name", ["forest", "regression"])
+@pytest.mark.parametrize("name", ["forest", "regression", "mixture, multiclass"])
 def test_all_settings_of_the_estimators_give_the_same_bits(name, settings):
     model = made(name)
     pairs = list(
@@ -227,6 +243,7 @@ TOGETHER = {
     "forest": (lambda: made("forest"), {}),
     "regression": (lambda: made("default, regression"), {"n_samples": 2}),
     "logistic": (lambda: made("default, binary"), {"n_samples": 1}),
+    "mixture": (lambda: made("mixture, binary"), {"n_samples": 1}),
     "generic": (foreign, {}),
 }
 

@@ -1,0 +1,226 @@
+"""Several learners and no model as one, weighted by what each has predicted so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.learners import mixture_kernels as kernels
+from explain_core.learners.arrays import Array, Arrays
+from explain_core.learners.base import Learner, LearnerState
+from explain_core.learners.columns import Columns
+from explain_core.learners.linear import LinearLearner, linear_learner
+from explain_core.learners.trees import tree_learner
+from explain_core.losses import Prediction, Task
+from explain_core.models import Row
+from explain_core.state import Block, array, check, finite
+
+NO_MODEL = "none"
+"""The name of the member that knows no feature."""
+
+
+class Mixture(NamedTuple):
+    """A mixture of river models that have learnt nothing, by name, and of no model; ``learner_of`` makes it learn.
+
+    The prediction is the mean of the members' predictions by their weights. After each record a weight is multiplied by exp(−loss) of its
+    member (exponential weights; for the log loss that is Bayes' rule): the mixture's loss is above that of the best member by at most
+    ln(members + 1) / n for n records. Then all weights get the same of the part ``share`` (fixed share, Herbster and Warmuth 1998): the
+    weights follow when another member becomes the best. No model is the frequencies of the classes, or the mean of the target, with the
+    forgetting rate ``alpha``.
+
+    For the weights a probability counts as one that no model has the part ``floor`` of: no single record decides them. In a regression the range
+    is that of the last ``recent`` targets, without the two highest and the two lowest of them. Predictions, and targets that are learnt, count for
+    at most half of it outside of it. The loss of a weight is twice the squared error in units of it (the rate for which Vovk proved it).
+
+    >>> from explain_core.learners.choice import learner_of
+    >>> from river import linear_model, tree
+    >>> mixture = Mixture({"line": linear_model.LogisticRegression(), "tree": tree.HoeffdingTreeClassifier()})
+    >>> learner = learner_of(mixture, "classification")
+    >>> for i in range(500):
+    ...     learner.learn({"a": i % 7, "b": i % 3}, i % 7 in (0, 1, 5))
+    >>> {name: round(weight, 1) for name, weight in learner.weights.items()}
+    {'none': 0.0, 'line': 0.0, 'tree': 1.0}
+    """
+
+    members: Mapping[str, Any]
+    share: float = 0.001
+    floor: float = 0.01
+    alpha: float = 0.001
+    recent: int = 256
+
+
+class MixtureLearner(Learner):
+    """A ``Mixture`` in arrays: its members share the columns and the classes, and keep the bits that they have alone.
+
+    Raises ``ValueError`` where a member is not one that learns in arrays.
+    """
+
+    kind = "mixture"
+    kernel = "explain_core.evaluation.mixture_kernels:explain_mixture"
+
+    def __init__(self, model: Mixture, task: Task, columns: Columns | None = None) -> None:
+        super().__init__(model, task, columns)
+        if not model.members or NO_MODEL in model.members:
+            raise ValueError(f"mixture: name the members; {NO_MODEL!r} is one of itself")
+        self.members: dict[str, Learner] = {}
+        for name, member in model.members.items():
+            found = linear_learner(member, task, self.columns) or tree_learner(member, task, self.columns)
+            if found is None:
+                raise ValueError(
+                    f"mixture: member {name!r} is a {type(member).__name__} for a {task}; "
+                    "members are new linear models, trees and forests of river that learn in arrays"
+                )
+            self.members[name] = found
+        n = len(self.members)
+        regression = task == "regression"
+        self.arrays = Arrays(
+            head=np.array([regression, regression], np.int64),
+            numbers=np.array([model.share, model.floor, 1.0 - model.alpha]),
+            members=np.zeros(0, np.int64),
+            kinds=np.array(
+                [
+                    kernels.LINEAR if isinstance(member, LinearLearner) else kernels.TREES
+                    for member in self.members.values()
+                ],
+                np.int64,
+            ),
+            weights=np.full(1 + n, 1.0 / (1 + n)),
+            none=np.zeros(2 if regression else 1),
+            parts=np.zeros((1 + n, int(regression))),
+            target=np.zeros(kernels.N_TARGET),
+            recent=np.zeros(model.recent if regression else 0),
+        )
+        self._size = 0
+        self._predicted_last: Row | None = None
+        """The record whose predictions are in ``parts``, where it was announced by ``hold``."""
+        for label in next((member.labels for member in self.members.values() if member.labels), []):
+            self._enter(label)
+        self._link()
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """What each member counts for in the next prediction; they sum to 1."""
+        return dict(zip([NO_MODEL, *self.members], self.arrays["weights"].tolist(), strict=True))
+
+    @property
+    def takes_weight(self) -> bool:
+        return all(member.takes_weight for member in self.members.values())
+
+    def encoded(self, x: Row) -> NDArray[np.float64]:
+        row = self.columns.row(x)
+        if self.columns.size != self._size:
+            for member in self.members.values():
+                member.encoded(x)
+            self._size = self.columns.size
+            row = self.columns.row(x)
+        return row
+
+    def predict(self, x: Row) -> Prediction:
+        self.encoded(x)
+        out = self.predict_codes(self.columns.rows)[0].tolist()
+        self._predicted_last = x if self.columns.holds(x) else None
+        return out[0] if self.task == "regression" else dict(zip(self.labels, out, strict=True))
+
+    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        row = self.encoded(x)
+        explained = self.explained
+        if x is not explained and x is not self._predicted_last:
+            self.predict_codes(row.reshape(1, -1))
+        self.explained = self._predicted_last = None
+        table, target = self.arrays.table, y
+        if self.task == "classification":
+            known = y in self.codes
+            if not known:
+                self._enter(y)
+            kernels.update(table, float(self.codes[y]), known)
+        else:
+            target = kernels.update(table, float(y), True)
+            if self.arrays["target"][kernels.SEEN] <= kernels.FIRST:
+                return
+        for member in self.members.values():
+            member.explained = explained
+            member.learn(x, target, weight)
+
+    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.explained = self._predicted_last = None
+        out = np.empty((len(rows), self.arrays["parts"].shape[1]))
+        if out.size:
+            table = self.arrays.table
+            kernels.begin(table, out)
+            for place, member in enumerate(self.members.values(), 1):
+                kernels.blend(table, place, member.predict_codes(rows), out)
+        return out
+
+    predict_rows = predict_codes
+
+    def _enter(self, label: Any) -> None:
+        """A new class, of the mixture and of each member."""
+        self.code(label)
+        for member in self.members.values():
+            member.enter(label)
+        arrays, n = self.arrays, len(self.labels)
+        none, parts = np.zeros(1 + n), np.zeros((len(arrays["parts"]), n))
+        none[: len(arrays["none"])] = arrays["none"]
+        arrays["none"], arrays["parts"] = none, parts
+        arrays["head"][kernels.OUTPUTS] = n
+
+    def _link(self) -> None:
+        """Let compiled code find the members."""
+        tables = {str(place): member.arrays.table for place, member in enumerate(self.members.values())}
+        self._tables = Arrays(**tables)
+        self.arrays["members"] = self._tables.table
+
+    def _stored(self) -> dict[str, Array]:
+        own = {name: self.arrays[name] for name in ("weights", "none", "target", "recent")}
+        own["versions"] = np.array([member.version for member in self.members.values()], np.int64)
+        for name, member in self.members.items():
+            own |= {f"{name}.{part}": stored for part, stored in member._stored().items()}
+        return own
+
+    def _adopt(self, blocks: dict[str, Block]) -> None:
+        arrays = self.arrays
+        regression, n = self.task == "regression", len(self.labels)
+        fixed = next((member.labels for member in self.members.values() if member.labels), self.labels)
+        check(not (regression and n) and fixed == self.labels, "model: other classes")
+        of_members: dict[str, dict[str, Block]] = {name: {} for name in self.members}
+        own: dict[str, Block] = {}
+        for name, cells in blocks.items():
+            member, _, part = name.rpartition(".")
+            check(not member or member in of_members, f"model: {name!r:.100} is of no member")
+            (of_members[member] if member else own)[part] = cells
+        check(
+            own.keys() == {"weights", "none", "target", "recent", "versions"},
+            "model: arrays of another version",
+        )
+        weights = array("weights", own["weights"], "<f8", arrays["weights"].shape)
+        none = array("none", own["none"], "<f8", (2 if regression else 1 + n,))
+        target = array("target", own["target"], "<f8", (kernels.N_TARGET,))
+        recent = array("recent", own["recent"], "<f8", arrays["recent"].shape)
+        for name, numbers in (("weights", weights), ("none", none), ("target", target), ("recent", recent)):
+            finite(name, numbers)
+        check(
+            bool((weights > 0.0).all()) and abs(float(weights.sum()) - 1.0) < 1e-9,
+            "weights: no shares of one",
+        )
+        check(bool((none[: 1 if regression else None] >= 0.0).all()), "none: negative counts")
+        seen = target[kernels.SEEN]
+        check(0.0 <= seen < 2.0**53 and seen == int(seen), "target: no number of targets")
+        check(
+            bool(target[kernels.LOW] <= target[kernels.HIGH] and target[kernels.SPREAD] >= 0.0),
+            "target: no range",
+        )
+        versions = array("versions", own["versions"], "<i8", (len(self.members),)).tolist()
+        columns = self.columns.state()
+        for (name, learner), version in zip(self.members.items(), versions, strict=True):
+            check(version > 0, "versions: below 1")
+            stored = LearnerState(learner.kind, columns, list(self.labels), of_members[name], version)
+            learner.labels, learner.codes = list(self.labels), dict(self.codes)
+            learner._adopt(learner.migrated(stored).arrays)
+        arrays["weights"], arrays["none"], arrays["target"], arrays["recent"] = weights, none, target, recent
+        arrays["parts"] = np.zeros((1 + len(self.members), 1 if regression else n))
+        arrays["head"][kernels.OUTPUTS] = 1 if regression else n
+        self._size = self.columns.size
+        self._link()
