@@ -7,6 +7,8 @@ messages takes the time between two messages of a partition: a break is one that
 from __future__ import annotations
 
 import argparse
+import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from itertools import cycle, pairwise
 from statistics import median
 
 import orjson
+import psutil
 from confluent_kafka import KafkaException, TopicPartition
 from rich.box import MARKDOWN
 from rich.console import Console
@@ -25,7 +28,7 @@ from rich.table import Table
 from river.datasets import Phishing
 
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.commands.supervisor import STEADY_SECONDS, worker_environment
 from explain_sidecar.kafka.clients import admin_client, plain_producer, reading_consumer
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings, load_settings
@@ -95,10 +98,24 @@ class Line:
             process.kill()
             process.wait()
 
-    def wait_until_shared(self) -> None:
-        """Until each instance has as many partitions as the other."""
+    @contextmanager
+    def supervised(self, workers: int) -> Iterator[psutil.Process]:
+        """``explain-sidecar run``; it ends with the block at the latest."""
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "explain_sidecar.cli", "run", "--workers", str(workers)],
+            env={**os.environ, **self._environment, "EXPLAIN_WORKERS__RESTARTS": "1000"},
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+    def wait_until_shared(self, members: int = len(INSTANCES)) -> None:
+        """Until each member of the group has as many partitions as the others."""
         deadline = time.monotonic() + 180
-        while self._shares() != [PARTITIONS // len(INSTANCES)] * len(INSTANCES):
+        while self._shares() != [PARTITIONS // members] * members:
             if time.monotonic() > deadline:
                 raise SystemExit(f"the instances did not share the partitions: {self._shares()}")
             time.sleep(0.2)
@@ -182,6 +199,39 @@ def measure(broker: Broker, name: str, how: signal.Signals, again: bool, static:
     )
 
 
+def kill_again(broker: Broker, workers: int, kills: int) -> list[float]:
+    """SIGKILL one worker of ``explain-sidecar run`` after another; the longest break of a partition after each, in seconds."""
+    line, found, rng = Line(broker, f"supervised-{workers}", static=False), [], random.Random(workers)
+    with line.flowing(), line.supervised(workers) as supervisor:
+        for _ in range(kills):
+            line.wait_until_shared(workers)
+            line.wait_until_steady()
+            time.sleep(STEADY_SECONDS - BEFORE_SECONDS)
+            killed = time.monotonic()
+            (parent,) = supervisor.children()
+            rng.choice(parent.children()).kill()
+            time.sleep(1.0)
+            line.wait_until_shared(workers)
+            line.wait_until_steady()
+            lengths = [max(spans) for spans in line.breaks(killed).values() if spans]
+            found.append(max(lengths, default=0.0))
+            print(workers, f"{found[-1]:.2f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def supervised(kills: int) -> None:
+    """A worker is killed and its supervisor lives."""
+    table = Table(box=MARKDOWN)
+    for column in ("workers", "kills", "longest break of a partition: median, s", "90 %", "worst"):
+        table.add_column(column, no_wrap=True)
+    with Broker() as broker:
+        for workers in (1, 2):
+            found = sorted(kill_again(broker, workers, kills))
+            high = found[int(0.9 * (len(found) - 1))]
+            table.add_row(str(workers), str(kills), f"{median(found):.1f}", f"{high:.1f}", f"{found[-1]:.1f}")
+    Console(width=160).print(table)
+
+
 def main(rounds: int, restart: float) -> None:
     table = Table(box=MARKDOWN)
     for column in ("what happens", "membership", "partitions that stand still", "longest break, s", "of one partition in all, s"):  # fmt: skip
@@ -211,5 +261,9 @@ if __name__ == "__main__":
     parser.add_argument(
         "--restart", type=float, default=2.0, help="seconds until the platform starts it again"
     )
+    parser.add_argument("--kills", type=int, help="kill workers of one supervisor so often, and nothing else")
     arguments = parser.parse_args()
-    main(arguments.rounds, arguments.restart)
+    if arguments.kills:
+        supervised(arguments.kills)
+    else:
+        main(arguments.rounds, arguments.restart)

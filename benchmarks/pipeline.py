@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.forks import Fork, forkable
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource

@@ -2,7 +2,7 @@
 
 import os
 
-from explain_sidecar.commands.run import PINNED
+from explain_sidecar.commands.supervisor import PINNED
 
 os.environ.update(PINNED)
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-from explain_sidecar.commands.run import PINNED
+from explain_sidecar.commands.supervisor import PINNED
 
 # The oracle computes in this process what the workers compute in theirs: with the same instructions.
 os.environ.update(PINNED)

@@ -10,7 +10,7 @@ import sys
 from explain_core.importance.warm import warm, warm_ensembles
 from explain_core.learners.choice import learner_of
 from explain_core.models import wrap
-from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.settings import Settings
 from explain_sidecar.warm import warm_up
 from tests.crash.models import FAMILIES

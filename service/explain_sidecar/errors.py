@@ -15,3 +15,7 @@ class RecoveryError(UserError):
 
 class SnapshotError(UserError):
     """A snapshot that is torn, altered, not ours or not allowed. Nothing of it was loaded."""
+
+
+AGAIN = 75
+"""Exit status of a worker that cannot go on but may start again (EX_TEMPFAIL)."""

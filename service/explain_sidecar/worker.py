@@ -10,14 +10,16 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from explain_sidecar.collector import settle
-from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.errors import AGAIN, SettingsError, UserError
 from explain_sidecar.join.copies import JoinOfCopies, join_of
 from explain_sidecar.join.stage import JoinStage
+from explain_sidecar.kafka.errors import Fatal
 from explain_sidecar.kafka.report import report_each_second
 from explain_sidecar.logs import set_up_logging
 from explain_sidecar.settings import Settings, load_settings
@@ -32,6 +34,9 @@ worker would remain a live member of the group, and its partitions would stand s
 
 STOP_SECONDS = 25.0
 """How long a stop may take while Kafka does not answer; what is not committed is folded again later."""
+
+ORPHAN_SECONDS = 8.0
+"""How long a worker may take to stop whose supervisor is gone: its successor may have started already, under the same name."""
 
 LEAVE_SECONDS = 2.0
 """How long leaving in order may then take: an abort is called again for as long as the loop is called alive."""
@@ -75,7 +80,11 @@ def main() -> int:
     parser.add_argument("--reports", type=int, help="File descriptor to report to, once a second.")
     parser.add_argument("--stage", choices=("fold", "join"), default="fold")
     arguments = parser.parse_args()
+    with suppress(OSError):  # what top shows of a fork, on Linux
+        Path("/proc/self/comm").write_text(f"{arguments.stage} {arguments.slot}")
     life = Life()
+    # Before anything can wait: a client that is being made asks a broker that is gone again and again.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         settings = load_settings(arguments.config)
         set_up_logging(settings.log, worker=arguments.slot)
@@ -88,14 +97,13 @@ def main() -> int:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         life()
-        threading.Thread(target=_stop_with_parent, daemon=True).start()
         if arguments.reports is not None:
             to_supervisor = (worker.report, lambda: life.seen, worker.totals.moved, arguments.reports)
             threading.Thread(target=report_each_second, args=to_supervisor, daemon=True).start()
         worker.run(arguments.until_caught_up)
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
-        return 2 if isinstance(error, SettingsError) else 1
+        return 2 if isinstance(error, SettingsError) else AGAIN if isinstance(error, Fatal) else 1
     except Exception:
         log.exception("a defect of the sidecar; nothing that is not committed was published")
         return 1
@@ -114,15 +122,24 @@ def _stage(name: str, settings: Settings, slot: int, life: Life) -> Worker | Joi
     return Worker(settings, slot, life)
 
 
-def _stop_with_parent() -> None:
-    """The supervisor holds the other end of stdin: when it is gone, however it went, so is the worker."""
-    sys.stdin.buffer.read()
+def _end_with_parent() -> None:
+    """The supervisor holds the other end of stdin: when it is gone, however it went, so is the worker soon, whatever it waits for."""
+    while os.read(0, 1_024):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ORPHAN_SECONDS)
+    log.error(
+        "the supervisor is gone, and Kafka has not answered for %g s; ending the process", ORPHAN_SECONDS
+    )
+    os._exit(1)
 
 
-if __name__ == "__main__":
-    code = main()
+def end(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     # librdkafka's threads may outlive a failed client; nothing is left to do for them.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    end(main())

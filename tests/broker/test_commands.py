@@ -16,9 +16,11 @@ import psutil
 import pytest
 
 from explain_client import Drift
+from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.wire.schemas import schemas
-from tests.broker.harness import Factory, Process, mixed_records
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+from tests.brokers import LONG_SESSION, wait_for
 
 SCHEMAS = {name: json.loads(text) for name, text in schemas().items()}
 
@@ -131,16 +133,72 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
     line.verify()
 
 
+def workers_of(supervisor: Process) -> dict[int, psutil.Process]:
+    """By slot: what a fork is called, where the system shows it."""
+    (parent,) = psutil.Process(supervisor.pid).children()
+    return {int(fork.name().split()[1]): fork for fork in parent.children() if " " in fork.name()}
+
+
 @pytest.mark.parametrize("slot", [0, 1])
-def test_a_worker_that_is_killed_ends_the_run_in_words(pipeline: Factory, slot: int) -> None:
+def test_a_worker_that_is_killed_starts_again_and_its_partitions_do_not_wait_for_the_session_timeout(
+    pipeline: Factory, slot: int
+) -> None:
     line = pipeline(2)
     supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
     line.wait_for(lambda: supervisor.log().count("running from") >= 2)
-    children = psutil.Process(supervisor.pid).children()
-    next(child for child in children if f"--slot {slot}" in " ".join(child.cmdline())).kill()
+    before = workers_of(supervisor)
+    before[slot].kill()
+    line.wait_for(lambda: f"worker {slot} was ended by signal 9" in supervisor.log())
+    line.wait_for(lambda: before[slot].pid != workers_of(supervisor).get(slot, before[slot]).pid)
+    line.feed(mixed_records(2, 400))
+    line.wait_for(lambda: len(workers_of(supervisor)) == 2 and supervisor.log().count("running from") >= 4)
+    log = supervisor.log()
+    assert "stays a member" not in log
+    assert "(1 of 10 times within 10 minutes), and nothing is lost" in log
+    supervisor.signal(signal.SIGTERM)
+    assert supervisor.wait() == 0, supervisor.log()
+    line.run_to_end()
+    line.verify()
+
+
+def test_a_worker_that_is_killed_too_often_ends_the_run_in_words(pipeline: Factory) -> None:
+    line = pipeline(1, EXPLAIN_WORKERS__RESTARTS="1")
+    supervisor = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
+    for starts in (1, 2):
+        line.wait_for(lambda: supervisor.log().count("running from") >= starts)  # noqa: B023
+        workers_of(supervisor)[0].kill()
     assert supervisor.wait(60) == 1, supervisor.log()
-    assert f"error: worker {slot} was ended by signal 9" in supervisor.log()
-    assert not any(child.is_running() for child in children)
+    assert (
+        "error: worker 0 was ended by signal 9, as by a machine that is out of memory, 2 times within 10 minutes, "
+        "and workers.restarts is 1; the others are stopped too, start the sidecar again: nothing is lost"
+    ) in supervisor.log()
+
+
+def test_workers_start_again_where_the_process_that_forks_them_is_killed(pipeline: Factory) -> None:
+    line = pipeline(1)
+    line.feed(mixed_records(1, 200))
+    supervisor = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
+    line.wait_for(lambda: supervisor.log().count("running from") >= 1)
+    psutil.Process(supervisor.pid).children()[0].kill()
+    line.wait_for(lambda: supervisor.log().count("running from") >= 2)
+    supervisor.signal(signal.SIGTERM)
+    assert supervisor.wait() == 0, supervisor.log()
+    line.run_to_end()
+    line.verify()
+
+
+def test_a_worker_ends_with_its_supervisor_though_it_waits_for_a_broker_that_is_gone() -> None:
+    with Broker(config=LONG_SESSION) as alone:
+        line = Pipeline(alone, "orphaned", partitions=1)
+        supervisor = Process(["-m", "explain_sidecar.cli", "run"], line.environment)
+        line.wait_for(lambda: supervisor.log().count("running from") >= 1)
+        before = workers_of(supervisor)[0]
+        alone.stop()
+        before.kill()  # its successor waits for the broker from its start
+        assert wait_for(lambda: workers_of(supervisor).get(0, before).pid != before.pid)
+        orphan = workers_of(supervisor)[0]
+        supervisor.kill()
+        orphan.wait(15)
 
 
 def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(

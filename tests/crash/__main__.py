@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.commands.supervisor import worker_environment
 from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.late import late_labels

@@ -172,13 +172,11 @@ def kill_supervisor(campaign: "Campaign", rng: random.Random) -> str:
 
 
 def kill_supervised(campaign: "Campaign", rng: random.Random) -> str:
-    """The supervisor stops the other workers, and ends."""
+    """The supervisor starts another in its place; it may be the process that forks the workers, and then all of them."""
     slot = _victim(campaign, rng)
     pid = campaign.fleet.shoot(slot, rng)
-    campaign.fleet.wait(rng.uniform(0, 1.5))
-    campaign.fleet.start(slot)
-    campaign.fleet.wait(rng.uniform(1, 5))
-    return f"SIGKILL worker {pid} of supervisor {slot}"
+    campaign.fleet.wait(rng.uniform(1, 6))
+    return f"SIGKILL process {pid} of supervisor {slot}"
 
 
 KINDS: dict[str, Fault] = {

@@ -51,10 +51,8 @@ class Fleet:
     def start(self, slot: int, point: str | None = None) -> Process:
         armed = {} if point is None else {VARIABLE: point}
         if self._supervised:
-            arguments, armed["EXPLAIN_INSTANCE_ID"] = (
-                ["explain_sidecar.cli", "run", "--workers", "2"],
-                f"test-{slot}",
-            )
+            arguments = ["explain_sidecar.cli", "run", "--workers", "2"]
+            armed |= {"EXPLAIN_INSTANCE_ID": f"test-{slot}", "EXPLAIN_WORKERS__RESTARTS": "1000"}
         else:
             number = slot // len(self.stages)
             arguments = ["tests.crash.worker", "--slot", str(number), "--stage", self.stage(slot)]
@@ -77,21 +75,17 @@ class Fleet:
         return process
 
     def shoot(self, slot: int, rng: random.Random) -> int:
-        """SIGKILL for a worker of a supervisor, which ends thereupon; returns the worker's process id."""
-        process = self.live.pop(slot)
-        pid, deadline = 0, time.monotonic() + STOP_SECONDS
+        """SIGKILL for a process of a supervisor, which starts it again: a worker, or the one that forks them; returns its process id."""
+        process = self.live[slot]
+        deadline = time.monotonic() + STOP_SECONDS
         while process.running() and time.monotonic() < deadline:
-            workers = [] if pid else psutil.Process(process.pid).children()
-            if workers:
-                victim = rng.choice(workers)
-                pid = victim.pid
+            if below := psutil.Process(process.pid).children(recursive=True):
+                victim = rng.choice(below)
                 victim.kill()
+                return victim.pid
             time.sleep(0.05)
-        if process.running():
-            process.kill()
-            self.failures.append(f"a supervisor did not end with its worker:\n{process.log()[-3_000:]}")
-        self._bury(process)
-        return pid
+        self.failures.append(f"a supervisor had no process to kill:\n{process.log()[-3_000:]}")
+        return 0
 
     def stop(self, slot: int) -> None:
         """SIGTERM; a worker that can reach Kafka must then end well."""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from explain_client.chain import body_of, chained
-from explain_sidecar.commands.run import PINNED
+from explain_sidecar.commands.supervisor import PINNED
 from explain_sidecar.fold.partition import PartitionState
 from tests.folds import fold, messages, new_state, settings, values
 

@@ -3,13 +3,16 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import pytest
 
 from explain_sidecar import worker
-from explain_sidecar.commands import run
+from explain_sidecar.commands import supervisor
 from explain_sidecar.errors import UserError
+from explain_sidecar.forks import Fork, Forks
+from explain_sidecar.settings import Settings
 
 HANGS = """
 import re, signal, sys
@@ -52,7 +55,7 @@ def test_each_sign_of_life_gives_a_loop_the_whole_time_again(life: worker.Life) 
 def test_a_loop_that_is_told_to_stop_is_ended_within_the_time_a_platform_grants(life: worker.Life) -> None:
     life()
     life.stop()
-    assert 0 < left() <= worker.STOP_SECONDS < run.KILL_SECONDS < 30
+    assert 0 < left() <= worker.STOP_SECONDS < supervisor.KILL_SECONDS < 30
     life()
     assert 0 < left() <= worker.STOP_SECONDS
 
@@ -74,27 +77,51 @@ def test_a_loop_that_lives_but_gets_no_answer_stops_with_a_message(
         life()  # and does not wait for ever for a broker that is gone
 
 
+class Child:
+    """A process in place of a worker's."""
+
+    def __init__(self, code: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self.pid, self.poll, self.send_signal = (
+            self._process.pid,
+            self._process.poll,
+            self._process.send_signal,
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
+
+class Children(Forks):
+    def __init__(self, codes: list[str]) -> None:
+        super().__init__([], {})
+        self._codes = codes
+
+    def start(self, arguments: Sequence[str], reports: int | None) -> Fork:
+        self._forks.append(cast(Fork, Child(self._codes[int(arguments[1])])))
+        return self._forks[-1]
+
+
+def supervised(monkeypatch: pytest.MonkeyPatch, *codes: str) -> int:
+    """The status of a supervisor whose workers run this code."""
+    monkeypatch.setattr(supervisor, "Forks", lambda *how: Children(list(codes)))
+    settings = Settings(workers={"restarts": 0})
+    return supervisor.Supervisor(
+        settings, None, None, [("fold", slot) for slot in range(len(codes))], False
+    ).run()
+
+
 def test_a_worker_that_does_not_stop_is_killed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def start(site: object, config: object, number: int, *how: object) -> subprocess.Popen[bytes]:
-        if number:  # which stops the other
-            return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
-        child = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE)
-        assert child.stdout is not None
-        child.stdout.readline()
-        return child
-
-    monkeypatch.setattr(run, "_start", start)
-    monkeypatch.setattr(run, "KILL_SECONDS", 0.1)
-    assert run._supervise(None, None, [("fold", 0), ("fold", 1)], False) == 1
+    monkeypatch.setattr(supervisor, "KILL_SECONDS", 0.1)
+    assert supervised(monkeypatch, DEAF, "raise SystemExit(3)") == 1  # which stops the other
     assert "worker 0 was ended by signal 9" in capsys.readouterr().err
 
 
 def test_a_worker_that_hung_is_said_to_have_hung(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hangs = [sys.executable, "-c", HANGS]
-    monkeypatch.setattr(run, "_start", lambda *how: subprocess.Popen(hangs, stderr=subprocess.DEVNULL))
-    assert run._supervise(None, None, [("fold", 0)], False) == 1
+    assert supervised(monkeypatch, HANGS) == 1
     assert "worker 0 showed no sign of life and was ended" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from explain_sidecar.broker import child
 from explain_sidecar.commands.produce import write
-from explain_sidecar.commands.run import worker_environment
+from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.commands.tail import view
 from explain_sidecar.demo import late
 from explain_sidecar.demo.flights import ORIGINS, by_origin, flights

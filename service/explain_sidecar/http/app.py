@@ -45,7 +45,11 @@ class Operations:
     def metrics(self, request: Request) -> Response:
         partitions = self._workers.partitions
         body = exposition(
-            self._workers.reports, partitions, self._ends_of(list(partitions)), self._settings.http.importance
+            self._workers.reports,
+            partitions,
+            self._ends_of(list(partitions)),
+            self._settings.http.importance,
+            self._workers.restarts,
         )
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 

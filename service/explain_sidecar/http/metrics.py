@@ -36,7 +36,9 @@ class Workers(Collector):
         partitions: Mapping[int, PartitionReport],
         ends: Mapping[int, int],
         importance: bool,
+        restarts: int = 0,
     ) -> None:
+        self._restarts = restarts
         self._reports = list(reports)
         self._partitions = list(partitions.values())
         self._ends = ends
@@ -57,7 +59,7 @@ class Workers(Collector):
         )
 
     def _per_worker(self) -> Iterator[Metric]:
-        """Sums over the workers, all of which live as long as this process."""
+        """Sums over the workers, those that have ended included."""
         reports = self._reports
         letters, outcomes = (
             _sums(report.dead_letters for report in reports),
@@ -76,6 +78,13 @@ class Workers(Collector):
             "Transactions by outcome; the outputs of an aborted one are sent again.",
             ("outcome",),
             [((outcome,), count) for outcome, count in sorted(outcomes.items())],
+        )
+        yield _family(
+            CounterMetricFamily,
+            "worker_restarts_total",
+            "Workers that were killed or could not go on, and were started again.",
+            (),
+            [((), self._restarts)],
         )
         yield _family(
             CounterMetricFamily,
@@ -257,9 +266,10 @@ def exposition(
     partitions: Mapping[int, PartitionReport],
     ends: Mapping[int, int],
     importance: bool = False,
+    restarts: int = 0,
 ) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Workers(reports, partitions, ends, importance))
+    registry.register(Workers(reports, partitions, ends, importance, restarts))
     return generate_latest(registry)
 
 

@@ -35,6 +35,10 @@ class Site:
             os.close(theirs)
         self._workers.listen(worker, ours)
 
+    def restarting(self, worker: int) -> None:
+        """A worker was killed, and another process will take its place."""
+        self._workers.restarting(worker)
+
     def stopping(self) -> None:
         """The workers are told to stop: not ready any more, and open event streams end."""
         self._operations.stopping = True

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from explain_sidecar.kafka.report import PartitionReport, Report, decode
@@ -30,18 +31,24 @@ class Workers:
     """The newest report of each worker."""
 
     def __init__(self, count: int) -> None:
-        self._started = time.monotonic()
-        self._count = count
+        self._started = dict.fromkeys(range(count), time.monotonic())
         self._newest: dict[int, tuple[float, Report]] = {}
-        self._ended: set[int] = set()
+        self._past: list[Report] = []
+        self.restarts = 0
 
     def listen(self, worker: int, pipe: int) -> None:
         """Take in the reports of a worker until it closes its end of the pipe."""
-        threading.Thread(target=self._read, args=(worker, pipe), daemon=True).start()
+        threading.Thread(target=self._read, args=(worker, pipe, self._started[worker]), daemon=True).start()
+
+    def restarting(self, worker: int) -> None:
+        """A worker's process ended, and another will take its place."""
+        self.restarts += 1
+        self._started[worker] = time.monotonic()
 
     @property
     def reports(self) -> list[Report]:
-        return [report for _, report in list(self._newest.values())]
+        """Of every process that has reported, so that what they count never becomes less; those that have ended own nothing."""
+        return [*self._past, *(report for _, report in list(self._newest.values()))]
 
     @property
     def partitions(self) -> dict[int, PartitionReport]:
@@ -60,7 +67,7 @@ class Workers:
         """Workers whose loop has shown no sign of life for longer than this, with the seconds since the last."""
         now = time.monotonic()
         seen = {worker: report.alive_at for worker, (_, report) in list(self._newest.items())}
-        ages = {worker: now - seen.get(worker, self._started) for worker in self._alive}
+        ages = {worker: now - seen.get(worker, started) for worker, started in self._alive.items()}
         return {worker: age for worker, age in ages.items() if age > seconds}
 
     def waiting(self) -> Iterator[Waiting]:
@@ -81,15 +88,18 @@ class Workers:
                     yield Waiting(worker, joins.partition, joins.phase, joins.restore_left)
 
     @property
-    def _alive(self) -> list[int]:
-        return [worker for worker in range(self._count) if worker not in self._ended]
+    def _alive(self) -> dict[int, float]:
+        """When each worker that runs, or is started again, did so last."""
+        return dict(sorted(self._started.copy().items()))
 
-    def _read(self, worker: int, pipe: int) -> None:
+    def _read(self, worker: int, pipe: int, started: float) -> None:
         with os.fdopen(pipe, "rb") as lines:
             for line in lines:
                 try:
                     self._newest[worker] = (time.monotonic(), decode(line))
                 except ValueError:  # the worker was killed while it wrote
                     log.debug("worker %d: half a report", worker)
-        self._ended.add(worker)
-        self._newest.pop(worker, None)
+        if worker in self._newest:
+            self._past.append(replace(self._newest.pop(worker)[1], partitions=[], join=[]))
+        if self._started.get(worker) == started:
+            del self._started[worker]

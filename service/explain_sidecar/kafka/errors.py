@@ -24,8 +24,12 @@ class Aborted(Exception):
     """The transaction was aborted; its outputs are kept."""
 
 
+class Refused(UserError):
+    """Kafka refuses for good what is to be published."""
+
+
 class Fatal(UserError):
-    """The producer cannot go on; the process must end and start again."""
+    """The process cannot go on; one that starts again can."""
 
 
 class Fenced(Fatal):

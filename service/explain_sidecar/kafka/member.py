@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import SLICE_SECONDS, Clock
-from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.errors import Aborted, Fatal
 from explain_sidecar.kafka.totals import Phase, Totals
 from explain_sidecar.kafka.transaction import Transaction
 
@@ -246,7 +246,7 @@ class Member(ABC, Generic[P]):
                 f"give the topic a longer retention, and {remedy}"
             )
         elif code == KafkaError._FATAL or error.fatal():
-            raise UserError(
+            raise Fatal(
                 f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
                 "this one for a member of before, as when a broker dies; start this one again"
             )

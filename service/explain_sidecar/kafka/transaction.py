@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from explain_sidecar.crash_points import reach
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.kafka.clients import KAFKA, Connections, ErrorLog, Kafka, transactional_producer
-from explain_sidecar.kafka.errors import REMEDIES, Aborted, Fatal, Fenced
+from explain_sidecar.kafka.errors import REMEDIES, Aborted, Fatal, Fenced, Refused
 from explain_sidecar.kafka.sent import Ends, Keyed, Sent, size_of, stored_at
 from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
 
@@ -211,10 +211,10 @@ class Transaction:
         return None
 
     def _not_refused(self) -> None:
-        """Raises ``Fatal`` where Kafka refused a message for good."""
+        """Raises ``Refused`` where Kafka refused a message for good."""
         if self._refused is not None:
             error, where = self._refused
-            raise Fatal(
+            raise Refused(
                 f"Kafka refuses what is to be published{where}: {error.str()}; {REMEDIES[error.code()]}"
             )
 

@@ -30,7 +30,7 @@ from explain_sidecar.settings.kafka import (
     TopicSettings,
 )
 from explain_sidecar.settings.model import ChallengerSettings, ModelSettings, VersionSettings
-from explain_sidecar.settings.operation import HttpSettings, LogSettings, TracingSettings
+from explain_sidecar.settings.operation import HttpSettings, LogSettings, TracingSettings, WorkerSettings
 from explain_sidecar.settings.records import Format, FormatSettings, RecordSettings
 from explain_sidecar.settings.sources import (
     HIDDEN,
@@ -75,6 +75,7 @@ __all__ = [
     "TopicSettings",
     "TracingSettings",
     "VersionSettings",
+    "WorkerSettings",
     "effective",
     "load_settings",
 ]
@@ -126,6 +127,7 @@ class Settings(BaseSettings):
     registry: RegistrySettings = Field(default_factory=RegistrySettings)
     tracing: TracingSettings = Field(default_factory=TracingSettings)
     join: JoinSettings = Field(default_factory=JoinSettings)
+    workers: WorkerSettings = Field(default_factory=WorkerSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 

@@ -51,6 +51,16 @@ class HttpSettings(Section):
         return token
 
 
+class WorkerSettings(Section):
+    """The worker processes of `run` and `join`."""
+
+    restarts: int = Field(
+        10,
+        ge=0,
+        description="How often within ten minutes a worker that was killed, or whose client cannot go on, is started again; one more end stops the others too.",
+    )
+
+
 class TracingSettings(Section):
     """Spans of the messages whose last record has a traceparent; the header itself is always passed on."""
 

@@ -1,0 +1,106 @@
+"""What librdkafka's admin client cannot do, by kafka-python: remove a member from a group, and find and end another's transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from confluent_kafka import KafkaException
+from kafka.admin import KafkaAdminClient, MemberToRemove
+from kafka.errors import KafkaError
+
+from explain_sidecar.errors import UserError
+from explain_sidecar.kafka.clients import ErrorLog, admin_client, transactional_producer, worker_name
+from explain_sidecar.settings import Settings
+
+ANSWER_SECONDS = 5.0
+
+_PROPERTIES = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "ssl.crl.location": "ssl_crlfile",
+}
+"""The name that kafka-python has for a property of librdkafka."""
+
+log = logging.getLogger(__name__)
+# At the level debug it logs its configuration, passwords included.
+logging.getLogger("kafka").setLevel(logging.WARNING)
+
+
+class Unsupported(UserError):
+    """The cluster is reached in a way that kafka-python does not know."""
+
+
+@contextmanager
+def operator(settings: Settings) -> Iterator[KafkaAdminClient]:
+    """An admin client, closed with the block. Raises ``UserError`` where Kafka does not answer, or refuses a request of the block."""
+    try:
+        client = KafkaAdminClient(
+            bootstrap_servers=settings.servers.split(","),
+            client_id=f"{settings.app_id}-operator",
+            request_timeout_ms=round(ANSWER_SECONDS * 1000),
+            bootstrap_timeout_ms=round(ANSWER_SECONDS * 1000),
+            **_translated(settings.kafka.config),
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+    except KafkaError as error:
+        raise UserError(f"kafka.bootstrap_servers {settings.servers}: {error}") from None
+
+
+def _translated(config: dict[str, Any]) -> dict[str, Any]:
+    """The properties that decide how brokers are reached."""
+    options = {_PROPERTIES[name]: value for name, value in config.items() if name in _PROPERTIES}
+    for name in ("security_protocol", "sasl_mechanism"):
+        if name in options:
+            options[name] = str(options[name]).upper()
+    unknown = [
+        name
+        for name in config
+        if name.startswith(("ssl.", "sasl.")) and name not in (*_PROPERTIES, _ENDPOINT)
+    ]
+    if unknown or options.get("sasl_mechanism") in ("GSSAPI", "OAUTHBEARER"):
+        raise Unsupported(
+            f"kafka.config: {', '.join(unknown) or 'sasl.mechanism'} is of librdkafka alone; what it cannot do itself is not done"
+        )
+    if config.get(_ENDPOINT) == "none":
+        options["ssl_check_hostname"] = False
+    return options
+
+
+_ENDPOINT = "ssl.endpoint.identification.algorithm"
+
+
+def release(settings: Settings, slot: int) -> None:
+    """Free what a worker that was killed holds: its partitions, and its open transaction. They would wait for 10 s each.
+
+    The worker must be dead, and no other may start under its name before this returns. What Kafka does not answer is left to time.
+    """
+    name = worker_name(settings, slot)
+    admin = admin_client(settings)  # kept: without it the request is dropped
+    try:
+        described = admin.describe_consumer_groups([settings.app_id], request_timeout=ANSWER_SECONDS)
+        members = [
+            MemberToRemove(member.member_id, reason="its process was killed")
+            for member in described[settings.app_id].result().members
+            # One with a stable name keeps its partitions until it is back; that is what the name is for.
+            if member.client_id == name and not member.group_instance_id
+        ]
+        if members:
+            with operator(settings) as client:
+                client.remove_group_members(settings.app_id, members)
+    except (KafkaException, UserError) as error:
+        log.info("%s stays a member of its group until its session ends, for 10 s: %s", name, error)
+    with suppress(KafkaException, UserError):
+        transactional_producer(settings, name, ErrorLog()).init_transactions(ANSWER_SECONDS)
