@@ -24,7 +24,7 @@ from rich.table import Table as Report
 from experiments.data import Table, agrawal, load
 from explain_core.progress import track
 from explain_core.random import Generator, derive_seed
-from explain_core.reservoirs import Kind, make_reservoir
+from explain_core.reservoirs import GeometricReservoir, Kind, make_reservoir
 
 ALPHA, SIZE, LIMIT = 0.001, 1_000, 1.75
 PAPER = {
@@ -86,7 +86,8 @@ def raw_values(
     donors = np.empty((newest, d), dtype=int)
     for t in range(n):
         if len(reservoir.rows) == size:
-            drawn = [reservoir.rows[rng.below(size)] for _ in range(d)]
+            source = reservoir.next_slots if isinstance(reservoir, GeometricReservoir) else rng
+            drawn = reservoir.rows[source.below(size)]
             if t >= n - newest:
                 donors[t - n + newest] = drawn
         reservoir.add(t)  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
 """How often does a band hold the mean of the truths, at every look, and how wide is it?
 
-19 games whose truth is known at every record (``experiments.games``), iPFI with m = 1 and a geometric reservoir of 100 rows, α = .001. A
+19 games whose truth is known at every record (``experiments.games``), iPFI with m = 5 and a geometric reservoir of 100 rows, α = .001. A
 look each 100 records from 500 on; each of them shows every band. "all" is the coverage over all looks, "worst" that of the worst look, whose
 standard error is .0073 with 900 bands; "low" and "high" how often the truth is below and above the band. "width" is the median half-width over
 1.96 times the root mean square error. Then the same of the means over periods of 1,000 to 20,000 records, and of the sums of three streams as of three
-partitions, merged as SQL merges them: with 1.96 standard errors and nothing else.
+partitions, merged as ``merge_periods`` of the client and the SQL of its documentation merge them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.table import Table as Report
 
 from experiments.games import GAMES, Array, Streams, run
 from experiments.options import quick_option
+from explain_client.periods import _mean
 from explain_core.bands import LEAST
 from explain_core.periods import Sums
 from explain_core.progress import track
@@ -101,9 +102,12 @@ def tallies(name: str, streams: int, n: int) -> dict[str, Tally]:
             if length == 5_000:
                 whole = streams // 3 * 3
                 parts = period.array[:, :whole].reshape(5, -1, 3, 3).sum(2)  # three streams each
-                value, half = parts[1] / parts[0], 1.96 * np.sqrt(parts[2]) / parts[0]
-                mean = truth[:whole].reshape(-1, 3, 3).mean(1)
-                found["merged"].add(value - half, value + half, value, mean)
+                merged = [[_mean(*cell) for cell in row] for row in np.moveaxis(parts, 0, -1).tolist()]
+                low, high, value = (
+                    np.array([[getattr(mean, end) for mean in row] for row in merged])
+                    for end in ("low", "high", "value")
+                )
+                found["merged"].add(low, high, value, truth[:whole].reshape(-1, 3, 3).mean(1))
     return {key: tally for key, tally in found.items() if tally.low}
 
 

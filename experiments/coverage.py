@@ -141,7 +141,7 @@ class Generators:
 
 
 def ipfi_delta(game: Game, x: Array, y: Array, rows: Array, order: Array, y0: Array) -> Array:
-    """Δ of records x (S × d) with rows (d × m × S × d), one draw for each feature; S × d."""
+    """Δ of records x (S × d) with rows (d × m × S × d), S × d."""
     d, m, s, _ = rows.shape
     copies = np.broadcast_to(x, rows.shape).copy()
     for j in range(d):
@@ -198,10 +198,10 @@ def increments(
             first = among
         index = records.below(among) + first
         x, y = game.X[index], game.y[index]
-        shape = (d if name == "ipfi" else 1, game.m)
-        rows = np.array(
-            [[reservoir[every, draws.below(SIZE)] for _ in range(shape[1])] for _ in range(shape[0])]
-        )
+        if name == "ipfi":  # the features share the rows that are replaced next
+            draws.state = slots.state.copy()
+        drawn = np.array([reservoir[every, draws.below(SIZE)] for _ in range(game.m)])
+        rows = np.broadcast_to(drawn, (d if name == "ipfi" else 1, *drawn.shape))
         if name == "isage":
             order = draws.permutation(d)
         y0.update(game.predict(x))

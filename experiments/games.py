@@ -1,7 +1,7 @@
 """Streams of increments whose truth is known at every record: what is to be expected of each, given concept and model of that moment.
 
-The model is y = Σ w_j x_j, or what the game says, under the squared loss; iPFI has one draw from a geometric reservoir of L = 100 rows,
-which the first 100 records fill. The truth μ_t of record t is the expectation of its increment Δ_t given concept and model at t, over
+The model is y = Σ w_j x_j, or what the game says, under the squared loss; iPFI has five draws, which the features share, from a geometric reservoir of L = 100
+rows, which the first 100 records fill: the rows that the next five records replace, as in the library. The truth μ_t of record t is the expectation of its increment Δ_t given concept and model at t, over
 records and over the rows that the (lagging) reservoir may hold at t. A mean with weights w_t estimates Σ w_t μ_t, never μ at the end alone.
 """
 
@@ -15,17 +15,17 @@ from scipy.signal import lfilter
 
 Array = NDArray[Any]
 
-L = 100
+L, M = 100, 5
 BETA = np.array([2.0, 1.0, 0.5])
 
 
-def draw(rng: np.random.Generator, streams: int, n: int, d: int) -> Array:
-    """Which record each draw is (streams, n, d): a geometric reservoir of L rows, which the first L records fill."""
-    found = np.empty((streams, n, d), np.int64)
+def draw(rng: np.random.Generator, streams: int, n: int, m: int) -> Array:
+    """Which record each draw is (m, streams, n): a geometric reservoir of L rows, which the first L records fill; those that are replaced next."""
+    found = np.empty((m, streams, n), np.int32)
     slots, every = np.tile(np.arange(L), (streams, 1)), np.arange(streams)
-    drawn, replaced = rng.integers(L, size=(n, d, streams)), rng.integers(L, size=(n, streams))
+    replaced = rng.integers(L, size=(n + m, streams))
     for t in range(n):
-        found[:, t] = slots[every, drawn[t]].T
+        found[:, :, t] = slots[every, replaced[t : t + m]]
         slots[every, replaced[t]] = t + L
     return found
 
@@ -306,11 +306,13 @@ def run(name: str, streams: int, n: int, seed: int = 0) -> Streams:
     w, beta = game.weights(x, noise)
     y = game.label(game.score(x, beta), noise)
     own = game.loss(y, game.score(x, w))
-    drawn, delta = draw(rng, streams, n, 3), np.empty((n, streams, 3))
+    drawn, delta = draw(rng, streams, n, M), np.empty((n, streams, 3))
     now = w if w.shape[1] == 1 else w[:, L:]
     for j in range(3):
-        copy = x[:, L:].copy()
-        copy[..., j] = np.take_along_axis(x[..., j], drawn[..., j], 1)
-        delta[..., j] = (game.loss(y[:, L:], game.score(copy, now)) - own[:, L:]).T
+        copy, total = x[:, L:].copy(), np.zeros((streams, n))
+        for rows in drawn:
+            copy[..., j] = np.take_along_axis(x[..., j], rows, 1)
+            total += game.loss(y[:, L:], game.score(copy, now))
+        delta[..., j] = (total / M - own[:, L:]).T
     truth = np.moveaxis(np.asarray(game.truth(w, beta)), 0, 1)
     return Streams(delta, truth, [0, 0, getattr(game, "born", 0)])

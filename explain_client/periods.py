@@ -36,6 +36,9 @@ LEAST = 500
 LEVEL, SHARE = 0.025, 0.05
 """See ``explain_core.periods``."""
 
+SKEW, FEW, MOST = 0.2, 4.0, 1.5
+"""See ``explain_core.bands``; of one record the squared skewness over n is that of the mean."""
+
 
 @dataclass(frozen=True, slots=True)
 class Driver:
@@ -138,7 +141,7 @@ class Mean:
             return 1.0
         if self.var <= 0.0:
             return 0.0 if self.value > 0.0 else 1.0
-        t, g = self.sum / math.sqrt(self.var), self.third / self.var**1.5
+        t, g = self.sum / math.sqrt(self.var), min(max(self.third / self.var**1.5, -1.0), 1.0)
         return NormalDist().cdf(-(t + g * t * t / 3.0 + g * g * t**3 / 27.0 + g / 6.0))
 
     def __add__(self, other: Mean) -> Mean:
@@ -236,9 +239,12 @@ def _mean(n: float, total: float, var: float, third: float, var2: float) -> Mean
     if n < LEAST:
         return Mean(n, total / n if n else None, None, None, total, var, third, var2)
     value, std = total / n, math.sqrt(var) / n
-    g = third / var**1.5 if var > 0.0 else 0.0
-    low, high = (value - std * _hall(z, g) for z in (Z, -Z))
-    return Mean(n, value, low, high, total, var, third, var2)
+    skewness = third / var**1.5 if var > 0.0 else 0.0
+    wider = 1.0 + min(SKEW * skewness * skewness + FEW / n, MOST)
+    g = min(max(skewness, -1.0), 1.0)
+    low, high = std * _hall(Z, g), -std * _hall(-Z, g)
+    low, high = low * (wider if g < 0.0 else 1.0), high * (wider if g > 0.0 else 1.0)
+    return Mean(n, value, value - low, value + high, total, var, third, var2)
 
 
 def _hall(z: float, g: float) -> float:

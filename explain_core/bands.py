@@ -20,8 +20,11 @@ Band = Literal["normal", "chebyshev"]
 LEAST = 500
 """Records that a mean needs before it has a band."""
 
-SKEW, FEW, UNSURE, MOST = 0.5, 4.0, 1.0, 1.5
-"""The band is wider, on the side of the skew, by the share (½ γ² (1 + 1/√blocks)² + 4)/n, at most 1.5: extremes that come seldom may not have come."""
+SKEW, FEW, MOST = 0.2, 4.0, 1.5
+"""The band is wider, on the side of the skew, by the share (γ²/5 + 4)/n, at most 1.5: extremes that come seldom may not have come."""
+
+MOST_SKEWED = 1.0
+"""A skewness counts for no more: one that is larger is that of few extremes, and would lead the end on the other side too near to the value."""
 
 
 class Spread(NamedTuple):
@@ -100,19 +103,19 @@ def spread_of(inputs: Array, smallest: float) -> Spread:
     inputs
         Rows of ``explain_core.smoothing_kernels``: Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block;
         (Σ w²)²/Σ (Σ w²)², how many blocks of equal weight there are; F ≥ 1, by what dependence raises the variance, and from how many
-        batches that is known; the skewness γ of one record, 1/√ of the blocks that contribute to it, and the number of independent records.
+        batches that is known; the skewness γ of one record, and the number of independent records.
     smallest
         The least squared coefficient of variation of a block's variance, 2/(b − 1) for normal records.
 
     Few blocks that hold most of the variance say little of it: the degrees of freedom are Satterthwaite's.
     """
-    variance, third, fourth, effective, factor, batches, gamma, unsure, n = inputs
+    variance, third, fourth, effective, factor, batches, gamma, n = inputs
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         uneven = effective * fourth / (variance * variance) - 1.0
         freedom = 2.0 * effective / np.fmax(uneven, smallest)
         freedom = np.fmax(1.0 / (1.0 / freedom + 0.5 / (batches + 4.0)), 1.0)
         skewness = np.where(variance > 0.0, third / (variance * np.sqrt(variance)), 0.0)
-        gamma = gamma * (1.0 + UNSURE * unsure)
+        skewness = np.clip(skewness, -MOST_SKEWED, MOST_SKEWED)
         wider = np.fmin((SKEW * gamma * gamma + FEW) / n, MOST)
         std = np.sqrt(factor * variance)
     return Spread(np.where(std >= 0.0, std, np.nan), skewness, freedom, wider)

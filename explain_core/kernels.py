@@ -105,26 +105,33 @@ def put(source: Any, target: Any) -> None:
 
 
 @allocating
+def draw_rows(state: Any, n_rows: int, m: int) -> Any:
+    """The m rows that replacements come from."""
+    drawn = np.empty(m, np.int64)
+    for k in range(m):
+        drawn[k] = below(state, n_rows)
+    return drawn
+
+
+@allocating
 def draw_replaced(state: Any, x: Any, rows: Any, n_rows: int, starts: Any, columns: Any, m: int) -> Any:
-    """x, and iPFI's copies, m for each player: x with the player's columns from a drawn row."""
-    players = len(starts) - 1
+    """x, and iPFI's copies, m for each player: x with the player's columns from each of the m drawn rows."""
+    players, drawn = len(starts) - 1, draw_rows(state, n_rows, m)
     copies = np.empty((1 + players * m, len(x)))
     put(x, copies[0])
     for p in range(players):
-        for k in range(1 + p * m, 1 + (p + 1) * m):
-            row = below(state, n_rows)
-            put(x, copies[k])
+        for k in range(m):
+            copy = copies[1 + p * m + k]
+            put(x, copy)
             for i in range(starts[p], starts[p + 1]):
-                copies[k, columns[i]] = rows[row, columns[i]]
+                copy[columns[i]] = rows[drawn[k], columns[i]]
     return copies
 
 
 @allocating
 def draw_order(state: Any, n_rows: int, m: int, order: Any) -> Any:
     """The m rows of iSAGE, and the players' permutation into ``order``."""
-    drawn = np.empty(m, np.int64)
-    for k in range(m):
-        drawn[k] = below(state, n_rows)
+    drawn = draw_rows(state, n_rows, m)
     for i in range(len(order)):
         order[i] = i
     for i in range(len(order) - 1, 0, -1):

@@ -64,7 +64,6 @@ class Sums:
             n = np.where(n >= bands.LEAST, n, np.nan)
             one = variance / n
             gamma = np.where(one > 0.0, third / n / (one * np.sqrt(one)), 0.0)
-            unsure = np.where(variance > 0.0, np.sqrt(squares) / variance, 0.0)
             independent, batches = np.ones_like(n), np.maximum(n / (3.0 * BLOCK), 16.0)
             inputs = [
                 variance / (n * n),
@@ -74,7 +73,6 @@ class Sums:
                 independent,
                 batches,
                 gamma,
-                unsure,
                 n,
             ]
             return bands.spread_of(np.stack(inputs), 2.0 / (BLOCK - 1.0))

@@ -68,6 +68,11 @@ class GeometricReservoir:
         self.replaced = self.slot = 0  # how many rows were replaced so far, and where the last one was
         self._rng = Generator(seed)
 
+    @property
+    def next_slots(self) -> Generator:
+        """A generator that draws, below ``size``, the slots that the next rows come into, once the reservoir is full."""
+        return Generator(self._rng.state)
+
     def state(self) -> ReservoirState:
         return ReservoirState(self._rng.state, [dict(row) for row in self.rows])
 

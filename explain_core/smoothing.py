@@ -10,28 +10,19 @@ from numpy.typing import NDArray
 
 from explain_core import bands, kernels
 from explain_core.bands import Band, Spread
-from explain_core.compiling import AVAILABLE
-from explain_core.kernels import LIMIT
 from explain_core.smoothing_kernels import (
     BLOCK,
     BLOCKS,
     COLUMN_ROWS,
     COUNT,
-    CUBES,
     FACTOR,
     INPUTS,
     KEPT,
     LEFT,
-    MEAN,
     OLD,
-    OPEN,
-    OPEN_2,
-    OPEN_3,
-    QUARTER,
     ROWS,
     SCALES,
     SIZE,
-    SQUARES,
     VALUE,
     VARIANCE,
     N,
@@ -42,9 +33,6 @@ from explain_core.smoothing_kernels import (
 from explain_core.state import Block, State, array, block, check, finite, within
 
 Array = NDArray[np.float64]
-
-PRIOR = 1.5
-"""F before anything is known, where records share the rows of a reservoir."""
 
 
 class SmootherState(State, frozen=True):
@@ -94,11 +82,10 @@ class Smoother:
     True
     """
 
-    def __init__(self, shape: tuple[int, ...], alpha: float | None = None, prior: float = PRIOR) -> None:
+    def __init__(self, shape: tuple[int, ...], alpha: float | None = None) -> None:
         if alpha is not None and not 0.0 < alpha <= 1.0:
             raise ValueError(f"alpha: {alpha} is outside (0, 1]; 0.001 follows about the last 2,000 records")
         self.alpha = alpha
-        self._prior = prior
         self.cells: Array = np.zeros((ROWS, *shape))
         self.sums: Array = _fresh(shape[-1:])
         self.rates: Array = np.array([decay(alpha)])
@@ -106,28 +93,8 @@ class Smoother:
 
     def update(self, delta: Array) -> None:
         """Add one observation per cell, between ±``LIMIT``."""
-        if AVAILABLE and delta.ndim == 2:
-            kernels.smoothed(self.cells, self.sums, self.rates, delta)
-            return
-        cells, sums, decay = self.cells, self.sums, float(self.rates[0])
-        delta = np.clip(delta, -LIMIT, LIMIT)
-        sums[N] += 1.0
-        sums[W] = 1.0 + decay * sums[W]
-        sums[SIZE] += 1.0
-        for row, kept in ((OPEN, decay), (OPEN_2, decay * decay), (OPEN_3, decay * decay * decay)):
-            sums[row] = 1.0 + kept * sums[row]
-        sums[KEPT] *= decay
-        size = sums[SIZE]
-        cells[VALUE] += (1.0 / sums[W]) * (delta - cells[VALUE])
-        off = delta - cells[MEAN]
-        step = off / size
-        grown = off * step * (size - 1.0)
-        quarter = size * (4.0 / BLOCK)
-        for row in range(3):
-            cells[QUARTER + row] = np.where(quarter == row + 1.0, cells[MEAN] + step, cells[QUARTER + row])
-        cells[CUBES] += grown * step * (size - 2.0) - 3.0 * step * cells[SQUARES]
-        cells[SQUARES] += grown
-        cells[MEAN] += step
+        cells, sums = self._flat
+        kernels.smoothed(cells, sums, self.rates, self._in_two(delta[None])[0])
 
     def end_block(self) -> Array:
         """Close the open block of every column.
@@ -136,7 +103,7 @@ class Smoother:
         shape, to be added up over blocks, periods, partitions.
         """
         closed = np.zeros((5, *self.cells.shape[1:]))
-        close_block(*self._flat, float(self.rates[0]), self._prior, self._in_two(closed))
+        close_block(*self._flat, float(self.rates[0]), self._in_two(closed))
         return closed
 
     @property
@@ -152,7 +119,7 @@ class Smoother:
     def _inputs(self) -> Array:
         """What ``bands.spread_of`` takes."""
         inputs = np.empty((INPUTS, *self.cells.shape[1:]))
-        inputs_of(*self._flat, self._prior, self._in_two(inputs))
+        inputs_of(*self._flat, self._in_two(inputs))
         return inputs
 
     @property

@@ -14,15 +14,15 @@ BLOCK = 100
 FAR = 3
 """Blocks of a batch; third differences of four batches tell of dependence, as a parabola cancels in them."""
 
-SEEN, SEEN_NEAR = 0.46, 0.17
-"""The shares of the covariance of a geometric reservoir's rows that the two scales show, for L = 100."""
+BEYOND = 1.86
+"""How far the growth of the ratio from blocks to batches is taken to go on beyond them, as that of a covariance does which falls off like 0.99ᵏ."""
 
 GROW_NEAR, GROW_FAR = 2.0, 1.6
-"""By how much the ratio of blocks is expected to exceed what the rows add for each 1 that the ratio of their quarters does, and that of batches
-for each 1 of blocks: where records come in clusters."""
+"""By how much the ratio of blocks is expected to exceed 1 for each 1 that the ratio of their quarters does, and that of batches for each 1 of
+blocks: where records come in clusters."""
 
 WEIGHT = 4.0
-"""How many batches the prior of F counts as; half as many differences of blocks, and of quarters."""
+"""How many batches that expectation counts as, and F = 1 at first; half as many differences of blocks, and of quarters."""
 
 JUMP = 9.0
 """One ratio counts for at most so many times their mean: a jump of the mean is no dependence."""
@@ -33,17 +33,13 @@ REMEMBERED, SELDOM = 200.0, 1_000.0
 SCALES, CAUTION, LEFT = (4, 12), 4.0, 0.1
 """A mean is steady unless that of its newest 4 or 12 blocks is off by 4 standard errors, until 90 % of its weight is newer than that."""
 
-HUGE = 1e150
-"""Third moments count for no more: the square of more is no number."""
-
 RING = 4 * FAR
 VALUE, MEAN, SQUARES, CUBES, QUARTER = range(5)
 Q2, Q3, Q4, FINE, FINES, NEAR, NEARS, FARS, BATCHES = range(7, 16)
-ALL_SQUARES, ALL_CUBES, SIZES, SIZES_2, OLD, NEWEST = range(16, 22)
+ALL_SQUARES, ALL_CUBES, OLD, NEWEST = range(16, 20)
 ROWS = NEWEST + 2 * RING
 """Rows of ``Smoother.cells``: φ; mean and central sums of the open block; its mean after 25, 50 and 75 observations; Σ w² v, Σ w³ c, Σ (w² v)² of the closed ones, decayed as
-φ's weights are; sums and counts of the ratios for F of quarters of blocks, blocks, and batches; pooled central sums, and of the sizes and squared sizes of the
-cubes; the share of the weight from before the last change; then the means and the v/b of the newest blocks, the newest first."""
+φ's weights are; sums and counts of the ratios for F of quarters of blocks, blocks, and batches; pooled central sums; the share of the weight from before the last change; then the means and the v/b of the newest blocks, the newest first."""
 
 N, W, SIZE, OPEN, OPEN_2, OPEN_3, KEPT, T, R2, R3, R4, BLOCKS, POOLED = range(13)
 COLUMN_ROWS = POOLED + 1
@@ -51,28 +47,26 @@ COLUMN_ROWS = POOLED + 1
 cubed ones, and what it leaves of the weight before; at the end of the last block the weight, the squared and cubed weights, the blocks' squares of
 squared ones, the number of blocks, and the observations that the pooled sums are of."""
 
-VARIANCE, THIRD, FOURTH, EFFECTIVE, FACTOR, KNOWN, GAMMA, UNSURE, COUNT = range(9)
+VARIANCE, THIRD, FOURTH, EFFECTIVE, FACTOR, KNOWN, GAMMA, COUNT = range(8)
 INPUTS = COUNT + 1
 """Rows that ``explain_core.bands.spread_of`` takes."""
 
 
 @inlined
-def ratios(cells: Any, prior: float, i: int, j: int) -> Any:
+def ratios(cells: Any, i: int, j: int) -> Any:
     """(Differences)² over what independent records give, of blocks and of batches, each weighed against what the scale before leads to expect."""
     half = 0.5 * WEIGHT
-    near_base, far_base = 1.0 + (prior - 1.0) * SEEN_NEAR, 1.0 + (prior - 1.0) * SEEN
     fine = (cells[FINE, i, j] + half) / (cells[FINES, i, j] + half)
-    expected = near_base + GROW_NEAR * (fine - 1.0 if fine > 1.0 else 0.0)
+    expected = 1.0 + GROW_NEAR * (fine - 1.0 if fine > 1.0 else 0.0)
     near = (cells[NEAR, i, j] + half * expected) / (cells[NEARS, i, j] + half)
-    expected = far_base + GROW_FAR * (near - near_base if near > near_base else 0.0)
+    expected = 1.0 + GROW_FAR * (near - 1.0 if near > 1.0 else 0.0)
     return fine, near, (cells[FARS, i, j] + WEIGHT * expected) / (cells[BATCHES, i, j] + WEIGHT)
 
 
 @inlined
 def factor_of(near: float, far: float) -> float:
     """F: where the ratio grows with the scale it is taken to go on growing."""
-    beyond = (1.0 - SEEN) / (SEEN - SEEN_NEAR)
-    found = far + beyond * (far - near) if far > near else near
+    found = far + BEYOND * (far - near) if far > near else near
     return found if found > 1.0 else 1.0
 
 
@@ -93,9 +87,9 @@ def take_in(cells: Any, row: int, i: int, j: int, ratio: float, most: float, cou
 
 
 @inlined
-def depend(cells: Any, blocks: float, prior: float, keep: float, i: int, j: int) -> None:
+def depend(cells: Any, blocks: float, keep: float, i: int, j: int) -> None:
     """Take the newest ratios in, for F."""
-    fine, near, far = ratios(cells, prior, i, j)
+    fine, near, far = ratios(cells, i, j)
     for row in (FINE, FINES, NEAR, NEARS, FARS, BATCHES):
         cells[row, i, j] *= keep
     own, mean = cells[NEWEST + RING, i, j], cells[NEWEST, i, j]
@@ -148,7 +142,7 @@ def compare(cells: Any, sums: Any, factor: float, kept: float, weight: float, i:
 
 
 @compiled
-def close_block(cells: Any, sums: Any, decay: float, prior: float, closed: Any) -> None:
+def close_block(cells: Any, sums: Any, decay: float, closed: Any) -> None:
     """``Smoother.end_block``; ``cells`` is rows × losses × columns, ``closed`` 5 × losses × columns of zeros."""
     kept_block, weight_block = decay**BLOCK, float(BLOCK)
     if kept_block < 1.0:
@@ -173,18 +167,15 @@ def close_block(cells: Any, sums: Any, decay: float, prior: float, closed: Any) 
             cells[Q2, i, j] = k2 * cells[Q2, i, j] + part
             cells[Q3, i, j] = k2 * kept * cells[Q3, i, j] + cubed * c
             cells[Q4, i, j] = k2 * k2 * cells[Q4, i, j] + part * part
-            tail = min(abs(cells[CUBES, i, j]), HUGE)
             cells[ALL_SQUARES, i, j] = seldom * cells[ALL_SQUARES, i, j] + cells[SQUARES, i, j]
             cells[ALL_CUBES, i, j] = seldom * cells[ALL_CUBES, i, j] + cells[CUBES, i, j]
-            cells[SIZES, i, j] = seldom * cells[SIZES, i, j] + tail
-            cells[SIZES_2, i, j] = seldom * cells[SIZES_2, i, j] + tail * tail
             for k in range(RING - 1, 0, -1):
                 cells[NEWEST + k, i, j] = cells[NEWEST + k - 1, i, j]
                 cells[NEWEST + RING + k, i, j] = cells[NEWEST + RING + k - 1, i, j]
             cells[NEWEST, i, j], cells[NEWEST + RING, i, j] = cells[MEAN, i, j], own
             if whole:
-                depend(cells, blocks, prior, keep, i, j)
-            _, near, far = ratios(cells, prior, i, j)
+                depend(cells, blocks, keep, i, j)
+            _, near, far = ratios(cells, i, j)
             factor = factor_of(near, far)
             cells[OLD, i, j] *= before / max(sums[T, j], 1.0)
             compare(cells, sums, factor, kept_block, weight_block, i, j)
@@ -201,7 +192,7 @@ def close_block(cells: Any, sums: Any, decay: float, prior: float, closed: Any) 
 
 
 @compiled
-def inputs_of(cells: Any, sums: Any, prior: float, inputs: Any) -> None:
+def inputs_of(cells: Any, sums: Any, inputs: Any) -> None:
     """Of each cell what its ``Spread`` is made from, with the open block; NaN until there are two observations. ``INPUTS`` × losses × columns."""
     for j in range(cells.shape[2]):
         b = sums[SIZE, j]
@@ -225,14 +216,12 @@ def inputs_of(cells: Any, sums: Any, prior: float, inputs: Any) -> None:
             gamma = skewness(cells, sums[POOLED, j], i, j)
             average = q2 / r2
             late = gamma * r3 * average * np.sqrt(average)
-            _, near, far = ratios(cells, prior, i, j)
+            _, near, far = ratios(cells, i, j)
             factor, t2 = factor_of(near, far), total * total
             inputs[VARIANCE, i, j] = q2 / t2
             inputs[THIRD, i, j] = (late if abs(late) > abs(third) else third) / (t2 * total)
             inputs[FOURTH, i, j] = (k2 * k2 * cells[Q4, i, j] + part * part) / (t2 * t2)
             inputs[EFFECTIVE, i, j] = r2 * r2 / r4
             inputs[FACTOR, i, j], inputs[KNOWN, i, j] = factor, cells[BATCHES, i, j]
-            sizes = cells[SIZES, i, j]
             inputs[GAMMA, i, j] = gamma
-            inputs[UNSURE, i, j] = np.sqrt(cells[SIZES_2, i, j]) / sizes if sizes > 0.0 else 0.0
             inputs[COUNT, i, j] = t2 / r2 / factor

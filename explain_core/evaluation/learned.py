@@ -56,7 +56,7 @@ class LearnedEvaluator(GenericEvaluator):
             row = model.encoded(x)
         rows.note(x, row)
         if labels and bound.ready(model, rows.matrix, labels):
-            pfi, sage, state = plan.pfi.rng, plan.sage.rng, plan.state
+            pfi, sage, state = plan.pfi.source(), plan.sage.source(), plan.state
             state[0], state[1] = pfi.state, sage.state
             truth = float(y) if self._regression else float(bound.places.get(y, -1))
             if self._explain(bound.arrays.table, model.arrays.table, row, truth):

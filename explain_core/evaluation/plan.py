@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class PlanEntry:
     within a row from then on, none where copies stand for it (see ``IncrementalSAGE``).
     """
 
-    rng: Generator = field(default_factory=lambda: Generator(0))
+    source: Callable[[], Generator] = lambda: Generator(0)
     n_samples: int = 0
     smoother: Smoother = field(default_factory=lambda: Smoother((0, 0)))
     pairs: Sequence[bool] = ()

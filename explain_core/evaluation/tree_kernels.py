@@ -14,7 +14,7 @@ import numpy as np
 
 from explain_core.compiling import allocating, compiled, inlined, inner
 from explain_core.evaluation import learned_kernels as slots
-from explain_core.kernels import below, draw_order, put
+from explain_core.kernels import draw_order, draw_rows, put
 from explain_core.learners import layout as at
 from explain_core.learners.adaptive import scale_votes, share
 from explain_core.learners.arrays import f8, held, held_integers, i1, i8, u8
@@ -253,11 +253,12 @@ def predict_walks(
 def draw_walks(plan: Any) -> Any:
     """The drawn row of each walk: 0 for the record itself, iPFI's for each player, and iSAGE's; ``state`` and ``order`` change."""
     counts, state, n_rows = i8(plan, slots.COUNTS)[0], u8(plan, slots.STATE)[0], f8(plan, slots.ROWS).shape[0]
-    players = i8(plan, slots.STARTS).shape[1] - 1
-    copies, sage_m = players * counts[slots.PFI_DRAWS], counts[slots.SAGE_DRAWS] if players > 0 else 0
+    players, m = i8(plan, slots.STARTS).shape[1] - 1, counts[slots.PFI_DRAWS]
+    copies, sage_m = players * m, counts[slots.SAGE_DRAWS] if players > 0 else 0
     drawn = np.zeros(1 + copies + sage_m, np.int64)
-    for k in range(1, 1 + copies):
-        drawn[k] = below(state, n_rows)
+    rows = draw_rows(state, n_rows, m)
+    for p in range(players):
+        put(rows, drawn[1 + p * m :])
     if sage_m > 0:
         put(draw_order(state[1:], n_rows, sage_m, i8(plan, slots.ORDER)[0]), drawn[1 + copies :])
     return drawn

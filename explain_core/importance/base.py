@@ -91,8 +91,6 @@ class IncrementalEstimator:
     name = ""
     parameters: tuple[str, ...] = ()
     """Its own parameters among the settings of an explainer."""
-    dependence = 1.5
-    """By how much the rows of the reservoir that records share are expected to raise the variance of a mean."""
     copies: Literal["replaced", "joining"] | None = None
     """The perturbed copies that compiled code makes for it; None where only Python explains."""
 
@@ -236,7 +234,7 @@ class IncrementalEstimator:
         )
 
     def _new_smoother(self, columns: int) -> Smoother:
-        return Smoother((len(self.losses), columns), self._alpha, self.dependence)
+        return Smoother((len(self.losses), columns), self._alpha)
 
     def _rows_error(self, smoother: Smoother) -> Array | float:
         """By what the rows of a uniform reservoir, which stay, raise the standard error, at most.
@@ -264,7 +262,7 @@ class IncrementalEstimator:
 
     def _plan_entry(self) -> PlanEntry:
         """What compiled code needs to know."""
-        return PlanEntry(self._rng, self.n_samples, self._smoother)
+        return PlanEntry(self._source, self.n_samples, self._smoother)
 
     @property
     def _empty_model(self) -> EmptyModel | None:
@@ -275,6 +273,10 @@ class IncrementalEstimator:
         return {name: value for name, value in self.__dict__.items() if name != "_alone"} | {
             "increments": None
         }
+
+    def _source(self) -> Generator:
+        """What draws the rows of the next record."""
+        return self._rng
 
     def _draw_row(self) -> Row:
         rows = self.reservoir.rows

@@ -13,6 +13,8 @@ from explain_core.importance.base import EstimatorState, IncrementalEstimator, a
 from explain_core.losses import Prediction
 from explain_core.models import Row
 from explain_core.players import Players
+from explain_core.random import Generator
+from explain_core.reservoirs import GeometricReservoir
 from explain_core.smoothing import Array, ratio
 from explain_core.state import StateError
 
@@ -28,6 +30,9 @@ class IncrementalPFI(IncrementalEstimator):
 
     smoothed over the stream (``kind="difference"``). ``kind="ratio"`` is the smoothed loss of the copies over that of
     the model: 1 for a feature that is not used, NaN while the model has not erred. Its band is by the delta method. A feature that is missing in x or z stays missing in the copy.
+
+    ``n_samples`` is 5 by default. All features take their values from the same m rows. In a full geometric reservoir these are the rows that the next m records
+    will replace: they are as old as rows drawn at random, but each is used equally often, so that the value varies less.
 
     >>> from explain_core.importance.ipfi import IncrementalPFI
     >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)
@@ -68,11 +73,18 @@ class IncrementalPFI(IncrementalEstimator):
         return super()._metadata() | {"kind": self.kind}
 
     def _checked_samples(self, n_samples: int | None) -> int:
-        return 1 if n_samples is None else at_least_one(n_samples)
+        return 5 if n_samples is None else at_least_one(n_samples)
+
+    def _source(self) -> Generator:
+        reservoir = self.reservoir
+        if type(reservoir) is GeometricReservoir and len(reservoir.rows) == reservoir.size:
+            return reservoir.next_slots
+        return self._rng
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
-        draw, m = self._draw_row, self.n_samples
-        rows = [[draw() for _ in range(m)] for _ in players]
+        m = self.n_samples
+        rng, stored = self._source(), self.reservoir.rows
+        rows = [[stored[rng.below(len(stored))] for _ in range(m)]] * len(players)
         delta = np.empty((len(self.losses), len(players)))
         own = [loss(y, base) for loss in self.losses]
         for j, predictions in enumerate(self.evaluator.replaced(x, base, players, rows)):

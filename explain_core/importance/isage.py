@@ -55,7 +55,6 @@ class IncrementalSAGE(IncrementalEstimator):
     name = "isage"
     parameters = ("empty", "removal")
     copies = "joining"
-    dependence = 1.2
 
     def __init__(
         self, model: Any, *, empty: Empty = "reservoir", removal: Removal = "marginal", **settings: Any
@@ -155,7 +154,7 @@ class IncrementalSAGE(IncrementalEstimator):
         return not self._trees and super()._compilable
 
     def _plan_entry(self) -> PlanEntry:
-        return PlanEntry(self._rng, self.n_samples, self._smoother, self._pairs)
+        return PlanEntry(self._source, self.n_samples, self._smoother, self._pairs)
 
     @property
     def _empty_model(self) -> EmptyModel | None:

@@ -62,7 +62,7 @@ class Segments:
     """What ``estimator`` finds, apart for each of the first ``most`` values of ``feature``; None is all others and no value.
 
     A segment smooths over its own records as the estimator does over all; the bands are made alike. No prediction is made for it. Memory:
-    63 numbers for each of at most ``most`` + 1 segments, losses and columns. An estimator of ratios has its differences here.
+    56 numbers for each of at most ``most`` + 1 segments, losses and columns. An estimator of ratios has its differences here.
 
     ``rows`` are the places of the estimator's losses among those that ``add`` is given, in their order.
 

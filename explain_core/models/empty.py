@@ -178,7 +178,7 @@ class Performance:
         self._empty = EmptyModel(alpha)
         self._frequencies = EmptyModel(alpha)
         self._means: Array = np.zeros((len(self.losses), 3))
-        self._smoother = Smoother((len(self.losses), 2), alpha, prior=1.0)
+        self._smoother = Smoother((len(self.losses), 2), alpha)
         self._n = 0
         self.clipped = [0] * len(self.losses)
         """Of each loss the records of which the model's counts as less than it is, see ``Loss.clipped``."""

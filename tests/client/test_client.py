@@ -1,9 +1,11 @@
 """explain_client without a broker: decoding, the chain, merging, tables, positions."""
 
 import math
+import re
 import sqlite3
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import orjson
 import pytest
@@ -310,14 +312,17 @@ def test_the_rows_of_periods_add_up_in_sql_as_in_python():
     frame["version"] = frame["version"].astype(str)
     database = sqlite3.connect(":memory:")
     frame.to_sql("periods", database, index=False)
-    found = database.execute(
-        "SELECT feature, SUM(sum)/SUM(n), SUM(n), 1.96*SQRT(SUM(var))/SUM(n) FROM periods "
-        "WHERE estimator = 'ipfi' AND name = '1000' GROUP BY feature"
-    ).fetchall()
+    page = (Path(__file__).parents[2] / "docs/how-to/consume.md").read_text()
+    plain, skewed = (
+        database.execute(statement.replace("'day'", "'1000'")).fetchall()
+        for statement in re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    )
     merged = merge_periods(periods)
     means = merged.importances["ipfi"]["cross_entropy"]
-    assert {feature for feature, *_ in found} == set(means) and merged.records == 4_000
-    for feature, value, n, half in found:
+    assert {feature for feature, *_ in plain} == set(means) and merged.records == 4_000
+    for feature, *found in plain:
         mean = means[feature]
-        assert (value, n) == (pytest.approx(mean.value, rel=1e-12), mean.n)
-        assert mean.high - mean.low == pytest.approx(2 * half, rel=0.1)  # Hall's correction moves the ends
+        assert found == pytest.approx((mean.value, mean.low, mean.high), rel=0.1)
+    for feature, *found in skewed:
+        mean = means[feature]
+        assert found == pytest.approx((mean.value, mean.low, mean.high), rel=1e-4)

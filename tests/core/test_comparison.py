@@ -182,16 +182,18 @@ def test_what_both_models_share_cancels_out() -> None:
     reservoir = make_reservoir("geometric", 100, 1)
     records = rows(2_500)
 
-    def made(model: Any, seed: int) -> IncrementalPFI:
-        return IncrementalPFI(model, task="regression", reservoir=reservoir, alpha=0.005, seed=seed)
+    def made(model: Any, reservoir: Any = reservoir) -> IncrementalPFI:
+        return IncrementalPFI(model, task="regression", reservoir=reservoir, alpha=0.005)
 
-    first, second, apart = made(own, 3), made(lambda x: 2.0 * x["a"] + 0.01 * x["b"], 3), made(own, 4)
+    other = make_reservoir("geometric", 100, 2)
+    first, second, apart = made(own), made(lambda x: 2.0 * x["a"] + 0.01 * x["b"]), made(own, other)
     paired = PairedDifferences([], {"ipfi": (first, second)})
     for x, y in records:
         for each in (first, second, apart):
             each.explain_one(x, y)
         paired.update([], [])
         reservoir.add(x)
+        other.add(x)
     difference = paired.importance("ipfi").importance()["a"]
     alone = apart.explanation.importance()["a"].value - first.explanation.importance()["a"].value
     assert abs(difference.value) < 0.02

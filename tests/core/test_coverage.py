@@ -49,8 +49,7 @@ def test_the_streams_of_the_experiment_are_those_of_the_library(game: Game, esti
             i = records.below(len(game.X))
             own.explain_one(dict(zip(game.features, game.X[i].tolist(), strict=True)), game.y[i].item())
         np.testing.assert_allclose(smoother.value[seed], own.explanation.values[0], rtol=1e-9, atol=1e-12)
-        if estimator is IncrementalPFI:  # iSAGE expects less dependence
-            np.testing.assert_allclose(smoother.std[seed], own.explanation.std[0], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(smoother.std[seed], own.explanation.std[0], rtol=1e-7, atol=1e-9)
 
 
 def test_the_truth_of_the_linear_game_is_the_one_known_by_hand():

@@ -13,6 +13,8 @@ import pytest
 
 from explain_core.bands import half_width
 from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.random import derive_seed
+from explain_core.reservoirs import GeometricReservoir, make_reservoir
 from explain_core.smoothing import Smoother
 
 SEEDS, SIZE, STEPS = 800, 5, 40
@@ -34,20 +36,31 @@ def answer(y, prediction):
     return prediction
 
 
+class Drawn(GeometricReservoir):
+    """The paper's: of the library's own, iPFI takes the rows that are replaced next."""
+
+
 @functools.cache
 def raw_values(alpha, steps=STEPS, kind="geometric", scale=static):
     """The raw value after so many explained records, of each of many independent streams."""
     values = np.empty(SEEDS)
     for seed in range(SEEDS):
         c = 1.0
+        slots = derive_seed(seed, "reservoir")
+        reservoir = (
+            Drawn(SIZE, slots)
+            if kind == "geometric"
+            else make_reservoir(kind.removeprefix("next "), SIZE, slots)
+        )
         pfi = IncrementalPFI(
             lambda x: (c * x["a"]) ** 2 + 3.0 * c,  # noqa: B023
-            task="regression", losses=answer, alpha=alpha, reservoir=kind, size=SIZE, seed=seed,
+            task="regression", losses=answer, alpha=alpha, reservoir=reservoir, n_samples=1, seed=seed,
         )  # fmt: skip
         draws = np.random.Generator(np.random.PCG64(seed)).normal(size=SIZE + steps).tolist()
         for step, a in enumerate(draws, start=1 - SIZE):
             c = scale(step)
             pfi.explain_one({"a": a}, 0.0, 0.5 * (c * a) ** 2)
+            reservoir.add({"a": a})
         values[seed] = pfi.raw[0, 0]
     return values
 
@@ -69,6 +82,8 @@ def variance(alpha, kind="geometric", scale=static, steps=STEPS):
         for before in range(s):
             if kind == "geometric":
                 same, record = p * (1 - p) ** (s - before), p * (1 - p) ** (s - before - 1)
+            elif kind == "next geometric":
+                same, record = 0.0, p * (1 - p) ** (s - before - 1)
             else:
                 same, record = p * (SIZE + before) / (SIZE + s), 1.0 / (SIZE + s)
             total += 2 * w[s] * w[before] * squares[s] * squares[before] * (2 * same - record)
@@ -102,6 +117,14 @@ def test_theorem_3_the_variance_of_a_static_model_is_that_of_its_covariances(alp
     assert values.var() == pytest.approx(variance(alpha, kind), rel=0.15)
     assert values.var() > 1.2 * 2.5 * (weights(alpha) ** 2).sum()  # more than if records shared no row
     assert kind == "uniform" or values.var() < bound(alpha, 2.5)
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.1])
+def test_the_variance_is_smaller_where_each_row_is_used_once(alpha):
+    values = raw_values(alpha, kind="next geometric")
+    assert values.var() == pytest.approx(variance(alpha, "next geometric"), rel=0.15)
+    assert values.var() < 0.7 * raw_values(alpha).var()
+    assert values.mean() == pytest.approx(raw_values(alpha).mean(), abs=2 * mean_error(values))
 
 
 def test_theorem_3_the_variance_falls_with_alpha():

@@ -28,6 +28,7 @@ def test_the_batched_ipfi_of_the_approximation_experiment_is_the_library_s(kind)
         alpha=0.05,
         reservoir=kind,
         size=50,
+        n_samples=1,
         seed=7,
     )
     for x, y in zip(table.rows(), table.y.tolist(), strict=True):

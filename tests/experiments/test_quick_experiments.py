@@ -24,6 +24,7 @@ COMMANDS = {
     "bands_real": 4,
     "small_print": 18,
     "two_draws": 4,
+    "variance": 10,
 }
 """Experiments and the rows of their tables."""
 

@@ -60,7 +60,7 @@ class ExplainerSettings(Section):
         None,
         ge=1,
         le=10_000,
-        description="Draws per copy; by default 1 (ipfi), 10 or two in product form (isage).",
+        description="Draws per copy; by default 5 (ipfi), 10 or two in product form (isage).",
     )
     losses: Annotated[list[LossName] | None, Part("losses")] = Field(
         None,

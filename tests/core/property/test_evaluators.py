@@ -23,7 +23,6 @@ from explain_core.losses import NAMED
 from explain_core.models import wrap
 from explain_core.random import Generator
 from explain_core.reservoirs import make_reservoir
-from explain_core.smoothing import Smoother
 from explain_core.sums import total
 from explain_sidecar.fold.default_models import default_model
 from tests.streams import nominal_stream
@@ -393,20 +392,3 @@ def test_compiled_sums_are_those_of_python():
     for _ in range(200):
         values = [(rng.uniform() - 0.5) * 10.0 ** rng.below(20) for _ in range(rng.below(12) + 1)]
         assert added(np.array(values), len(values)) == sum(values)
-
-
-def test_compiled_smoothing_gives_the_bits_of_numpy(monkeypatch):
-    compiled, plain = Smoother((2, 3), 0.1), Smoother((2, 3), 0.1)
-    deltas = np.random.default_rng(0).normal(size=(250, 2, 3))
-
-    def follow(smoother):
-        for delta in deltas:
-            smoother.update(delta)
-            if smoother.n % 100 == 0:
-                smoother.end_block()
-
-    follow(compiled)
-    monkeypatch.setattr("explain_core.smoothing.AVAILABLE", False)
-    follow(plain)
-    for name in ("sums", "cells", "std"):
-        assert np.array_equal(getattr(compiled, name), getattr(plain, name)), name
