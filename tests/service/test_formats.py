@@ -8,12 +8,20 @@ import fastavro
 import pytest
 from google.protobuf import descriptor_pb2
 
+from explain_sidecar.fold.messages import Output
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.files import compiled
 from explain_sidecar.formats.framing import HEADER
 from explain_sidecar.formats.reading import ValueReader
-from explain_sidecar.formats.schemas import Schemas, StoredSchema
-from explain_sidecar.settings import FormatSettings
+from explain_sidecar.formats.registry import RegistryClient
+from explain_sidecar.formats.schemas import FULL_BYTES, MAX_SOURCE_BYTES, Fetch, Schemas, StoredSchema
+from explain_sidecar.formats.source import SchemaSource
+from explain_sidecar.settings import FormatSettings, Settings
+from explain_sidecar.settings.wire import RegistrySettings
+from explain_sidecar.snapshots.snapshot import begin, load, take
+from tests.loopback import serving
 
 MILLIS = 1_700_000_000_123
 
@@ -370,3 +378,43 @@ def test_what_is_said_of_a_bad_value_is_the_same_in_every_process():
             stream.read(frame(7, b"\x7f" * length))
         texts.add(str(bad.value))
     assert texts == {"the value is no air.Flight: EOFError"}
+
+
+def test_however_large_the_schemas_are_that_records_name_the_state_can_be_stored() -> None:
+    settings = Settings(record={"format": "json_schema"}, registry={"url": "http://127.0.0.1:1"})
+    asked = []
+
+    def fetch(key: str) -> StoredSchema:
+        asked.append(key)
+        return StoredSchema(key, "JSON", json.dumps({"": {"description": "x" * 2_000_000 + key}}).encode())
+
+    def fold(state: PartitionState, first: int, last: int, fetch: Fetch) -> list[Output]:
+        found = []
+        for i in range(first, last):
+            value = json.dumps({"a": i % 7, "label": i % 2 == 0}).encode()
+            record = InputRecord(i, 1_700_000_000_000 + i, b"k", frame(i + 1, value), ())
+            found += state.supplied(record, fetch, lambda *_: None)
+        return found
+
+    state = begin(settings, 0)
+    letters = fold(state, 0, 40, fetch)
+    known = len(state.schemas)
+    assert known == -(-FULL_BYTES // 2_000_100) == len(asked) == 40 - len(letters)
+    assert b"has as many as it may (1,000, or 64 MiB of them)" in (
+        dict(letters[0].headers)["__explain.errors.message"] or b""
+    )
+    snapshot = take(state, "app", "records", "id", {})
+    restored = load(snapshot, settings)
+    # What was refused then is refused again where no registry answers, and what was known is still.
+    assert fold(restored, 40, 60, lambda key: None) == fold(state, 40, 60, fetch)
+    assert len(asked) == known
+
+
+def test_a_schema_that_is_too_large_to_be_kept_is_refused() -> None:
+    text = json.dumps({"description": "x" * MAX_SOURCE_BYTES})
+    with serving(
+        lambda path, body: (200, json.dumps({"schema": text, "schemaType": "JSON"}).encode())
+    ) as url:
+        found = SchemaSource(RegistryClient(RegistrySettings(url=url)), "json_schema").fetch("5")
+    assert found is not None and found.source == b""
+    assert "bytes with all that it refers to, and at most 16,777,216 are kept" in found.problem

@@ -11,7 +11,7 @@ from explain_sidecar.formats.files import SchemaFile
 from explain_sidecar.formats.framing import SIMPLE, message_path, unframe
 from explain_sidecar.formats.json_schema import JsonSchema, read_json
 from explain_sidecar.formats.names import Names
-from explain_sidecar.formats.schemas import Kind, Schemas, StoredSchema
+from explain_sidecar.formats.schemas import FULL_BYTES, MAX_SCHEMAS, Kind, Schemas, StoredSchema
 from explain_sidecar.settings import Format, FormatSettings
 
 Found = tuple[dict[str, Any], str | None]
@@ -96,7 +96,8 @@ class ValueReader:
         """The schema, ready to read."""
         if self._schemas.find(key) is None:
             raise BadRecord(
-                "unknown_schema", f"schema {key} is not in the registry, or there are too many already"
+                "unknown_schema",
+                f"schema {key} is not in the registry, or the partition has as many as it may ({MAX_SCHEMAS:,}, or {FULL_BYTES // 2**20} MiB of them)",
             )
         for stored in self._schemas.state():  # in their order, upon which the names of renamed fields depend
             if stored.key not in self._compiled:

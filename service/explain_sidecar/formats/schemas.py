@@ -16,6 +16,12 @@ from explain_core.state import State, check
 MAX_SCHEMAS = 1_000
 """Most schemas of a partition; bounds the state where records name ever new ones."""
 
+MAX_SOURCE_BYTES = 16 * 2**20
+"""Largest schema, with all that it refers to."""
+
+FULL_BYTES = 64 * 2**20
+"""A partition whose schemas have so many bytes takes in no further one: they are a quarter of what its state may have."""
+
 Kind = Literal["AVRO", "JSON", "PROTOBUF"]
 """What registries call the types of schemas; a registry may have others."""
 
@@ -58,6 +64,7 @@ class Schemas:
 
     def __init__(self) -> None:
         self._known: dict[str, StoredSchema] = {}
+        self._bytes = 0
         self._absent: str | None = None
 
     def __len__(self) -> int:
@@ -69,6 +76,7 @@ class Schemas:
             self._absent = key
         else:
             self._known[key] = schema
+            self._bytes += len(schema.source)
 
     def supply(self, read: Callable[[Argument], Result], argument: Argument, fetch: Fetch) -> Result:
         """``read(argument)``, with the schema that it needs learnt from ``fetch`` where it is not here."""
@@ -79,11 +87,11 @@ class Schemas:
             return read(argument)
 
     def find(self, key: str) -> StoredSchema | None:
-        """The schema; None where the registry has none, or where there are too many already."""
+        """The schema; None where the registry has none, or where the partition has as many as it may."""
         found = self._known.get(key)
         if found is not None:
             return found
-        if key == self._absent or len(self._known) >= MAX_SCHEMAS:
+        if key == self._absent or len(self._known) >= MAX_SCHEMAS or self._bytes >= FULL_BYTES:
             self._absent = None
             return None
         raise UnknownSchema(key)
@@ -94,4 +102,6 @@ class Schemas:
     def restore(self, stored: Sequence[StoredSchema]) -> None:
         """Raises ``StateError`` where they are not such as ``state`` returns."""
         self._known = {schema.key: schema for schema in stored}
+        self._bytes = sum(len(schema.source) for schema in stored)
         check(len(self._known) == len(stored) <= MAX_SCHEMAS, "schemas: one twice, or too many")
+        check(self._bytes < FULL_BYTES + MAX_SOURCE_BYTES, "schemas: too many bytes")

@@ -15,7 +15,7 @@ from explain_sidecar.formats.avro import sources
 from explain_sidecar.formats.errors import SchemaProblem
 from explain_sidecar.formats.reading import KINDS, ValueReader
 from explain_sidecar.formats.registry import RegistryClient
-from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
+from explain_sidecar.formats.schemas import MAX_SOURCE_BYTES, Fetch, Schemas, StoredSchema
 from explain_sidecar.settings import Format, FormatSettings, Settings
 
 ABSENT_SECONDS = 10.0
@@ -72,8 +72,12 @@ class SchemaSource:
                 raise SchemaProblem(f"it is of type {kind}")
             if kind == KINDS[self._format]:
                 source = self._source(schema)
+            if len(source) > MAX_SOURCE_BYTES:
+                raise SchemaProblem(
+                    f"it has {len(source):,} bytes with all that it refers to, and at most {MAX_SOURCE_BYTES:,} are kept"
+                )
         except SchemaProblem as error:
-            problem = str(error)[:1_000]
+            source, problem = b"", str(error)[:1_000]
         self._found[key] = StoredSchema(key, kind, source, problem)
         return self._found[key]
 
