@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import orjson
 
 from explain_sidecar.settings import LogSettings
+from explain_sidecar.terminal import plain
 
 FIELDS = ("worker", "partition", "offset")
 
@@ -17,8 +18,10 @@ class _Console(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
         where = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        text = f"{moment} {record.levelname.lower():7} {record.getMessage()}{where}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        text = f"{moment} {record.levelname.lower():7} {plain(record.getMessage())}{where}"
+        if record.exc_info is None:
+            return text
+        return f"{text}\n{plain(self.formatException(record.exc_info), keep=chr(10))}"
 
 
 class _Json(logging.Formatter):

@@ -23,6 +23,7 @@ from explain_sidecar.kafka.errors import Fatal
 from explain_sidecar.kafka.report import report_each_second
 from explain_sidecar.logs import set_up_logging
 from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.terminal import plain
 
 if TYPE_CHECKING:
     from explain_sidecar.kafka.loop import Worker
@@ -102,7 +103,7 @@ def main() -> int:
             threading.Thread(target=report_each_second, args=to_supervisor, daemon=True).start()
         worker.run(arguments.until_caught_up)
     except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(plain(f"error: {error}", keep="\n") + "\n")
         return 2 if isinstance(error, SettingsError) else AGAIN if isinstance(error, Fatal) else 1
     except Exception:
         log.exception("a defect of the sidecar; nothing that is not committed was published")

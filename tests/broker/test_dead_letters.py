@@ -125,3 +125,18 @@ def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Fact
         assert f"checks failed: {what}" in done.stderr
     line.run_to_end()
     assert "ok" in line.cli("check").stdout
+
+
+def test_check_and_show_obey_nothing_that_records_hold(pipeline: Factory) -> None:
+    line = pipeline(1)
+    hostile = "a\x1b]0;PWNED\x07\x1b[2J\r\nforged [/x]"
+    values = [json.dumps({hostile: i, "label": f"{i % 2}{hostile}"}).encode() for i in range(50)]
+    values += [hostile.encode(), json.dumps({"label": {hostile: 1}, hostile: hostile}).encode()]
+    line.feed((0, value) for value in values)
+    line.run_to_end()
+    for command in (["check"], ["dead-letters", "show"]):
+        done = line.cli(*command)
+        printed = done.stdout + done.stderr
+        assert all(one.isprintable() for one in printed.replace("\n", ""))
+        assert not [text for text in printed.splitlines() if text.startswith("forged")]
+    assert r"a\x1b]0;PWNED\x07\x1b[2J\r\nforged [/x]" in line.cli("check").stdout

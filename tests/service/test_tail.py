@@ -11,6 +11,8 @@ from explain_client import Explanation
 from explain_sidecar.commands import tail
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.settings import Settings
 from tests import folds
 from tests.feeds import newest, settings
 
@@ -66,3 +68,49 @@ def test_a_period_that_is_not_kept_is_refused_in_words() -> None:
         UserError, match=r"--periods month: emit\.periods has 1000, day, week; choose one of them"
     ):
         tail.tail(settings(), periods="month")
+
+
+HOSTILE = "[/x][link=http://evil]a\x1b]0;PWNED\x07\x1b[2J\x9b31m\r\nforged\u202e"
+SHOWN = r"[/x][link=http://evil]a\x1b]0;PWNED\x07\x1b[2J\x9b31m\r\nforged\u202e"
+
+
+def test_nothing_that_names_keys_or_values_hold_is_obeyed_by_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sections = {"alarms": {"enabled": True}, "emit": {"every": 20, "periods": ["100"]}}
+    by = [{"kind": "ipfi"}, {"kind": "ipfi", "name": "[/y]", "by": HOSTILE}]
+    known = Settings(explainers=by, **sections)
+    state = PartitionState(known, 0)
+    outputs = [
+        output
+        for i in range(3_000)
+        for output in state.step(
+            InputRecord(
+                i,
+                i,
+                HOSTILE.encode(),
+                json.dumps(
+                    {HOSTILE: f"{i % 2}{HOSTILE}", "b": i % 7, "label": (i % 2 == 0) ^ (i > 2_000)}
+                ).encode(),
+            )
+        )
+    ]
+    for topic in ("explanations", "alarms"):
+        sent = [output.value for output in outputs if output.destination == topic]
+        assert sent
+        monkeypatch.setattr(tail, "messages", lambda *_, sent=sent: map(Sent, sent))
+        tail.tail(known, output=topic)
+        monkeypatch.setattr(tail, "messages", lambda *_, sent=sent: map(Sent, sent))
+        if topic == "explanations":
+            tail.tail(known, periods="100")
+    printed = capsys.readouterr().out
+    assert SHOWN[:30] in printed and all(one.isprintable() for one in printed.replace("\n", ""))
+    assert not [line for line in printed.splitlines() if line.startswith("forged")]
+
+
+class Sent:
+    """A message of a partition."""
+
+    def __init__(self, content: bytes) -> None:
+        self.value = lambda: content
+        self.partition = lambda: 0

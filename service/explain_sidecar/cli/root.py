@@ -66,5 +66,7 @@ def load(context: click.Context) -> Settings:
 
 
 def _end(message: str, status: int) -> None:
-    click.echo(message, err=True)
+    from explain_sidecar.terminal import plain
+
+    click.echo(plain(message, keep="\n"), err=True)
     sys.exit(status)

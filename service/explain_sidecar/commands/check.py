@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -37,6 +37,7 @@ from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.topics import Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import RISK, check_trust, read_keys
+from explain_sidecar.terminal import plain
 from explain_sidecar.wire.registry import Registry
 
 SAMPLE = 100
@@ -82,7 +83,10 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         findings.append(_transactions(settings))
         findings += _rights(settings, admin, [name for name in names.values() if name in found])
         if names["records"] in found:
-            findings += _sample(settings, found[names["records"]], sampled)
+            findings += (
+                replace(finding, detail=plain(finding.detail))
+                for finding in _sample(settings, found[names["records"]], sampled)
+            )
     except UserError as error:
         findings.append(Finding("stopped", False, str(error)))
     _print(findings, sampled, as_json)
@@ -334,11 +338,14 @@ def _print(findings: list[Finding], sampled: Sampled, as_json: bool) -> None:
     print_rows(
         [{"check": finding.what, "": words[finding.ok], "detail": finding.detail} for finding in findings],
         as_json=False,
+        keep="\n",  # a model's files are lines of their own; what records hold has been made plain
     )
     if rows:
         sys.stdout.write("\n")
         print_rows(rows, as_json=False)
-        most = ", ".join(f"{label} ({count})" for label, count in labels.most_common(SHOWN_LABELS))
+        most = ", ".join(
+            f"{plain(str(label))} ({count})" for label, count in labels.most_common(SHOWN_LABELS)
+        )
         sys.stdout.write(f"\nlabels: {most}{', …' if len(labels) > SHOWN_LABELS else ''}\n")
     if sampled.settings:
         sys.stdout.write(f"\nthe records are read by these settings:\n\n{sampled.settings}")

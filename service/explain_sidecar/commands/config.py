@@ -9,7 +9,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from explain_sidecar.commands.printing import console
@@ -18,6 +17,7 @@ from explain_sidecar.formats.source import check_formats
 from explain_sidecar.settings import Effective, Settings, effective
 from explain_sidecar.settings.sources import DEFAULT
 from explain_sidecar.snapshots.signatures import check_trust, read_keys
+from explain_sidecar.terminal import plain
 
 if TYPE_CHECKING:
     from explain_core.models import Model
@@ -122,5 +122,7 @@ def _table(rows: Iterable[Effective]) -> Table:
             if isinstance(value, str)
             else json.dumps(value, ensure_ascii=False)
         )
-        table.add_row(escape(name), escape(shown), escape(source), style="dim" if source == DEFAULT else None)
+        table.add_row(
+            name, plain(shown, keep="\n"), plain(source), style="dim" if source == DEFAULT else None
+        )
     return table

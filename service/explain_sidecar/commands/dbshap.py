@@ -21,6 +21,7 @@ from explain_sidecar.commands.tables import json_lines, kind_of, parquet_batches
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.settings import ModelSettings
+from explain_sidecar.terminal import plain
 
 Columns = dict[str, list[Any]]
 
@@ -82,7 +83,7 @@ def run(
     except ValueError as error:
         raise UserError(str(error)) from None
     for warning in change.warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        sys.stderr.write(f"warning: {plain(warning)}\n")
     if plot is not None:
         _draw(change, plot)
     if as_json:
@@ -157,12 +158,12 @@ def _draw(change: RiskChange, file: Path) -> None:
 
 
 def _print(change: RiskChange, baseline: str, target: str, ignored: Sequence[str]) -> None:
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
     def remedy(names: Sequence[str]) -> str:
         return "pass " + " ".join(f"--ignore {shlex.quote(name)}" for name in (*ignored, *names))
 
-    console.print(change.sentence(baseline, target, remedy), style="bold", markup=False)
+    console.print(plain(change.sentence(baseline, target, remedy)), style="bold")
     console.print()
     if change.verdict == "attributed":
         console.print(_causes(change))
@@ -187,7 +188,7 @@ def _causes(change: RiskChange) -> Table:
     def add(cause: Cause, indent: str = "") -> None:
         interval = "" if cause.low is None else f"{cause.low:+.4g} … {cause.high:+.4g}"
         table.add_row(
-            f"{indent}{cause.name}", f"{cause.value:+.4g}", interval, "◀" if cause.stands_out else ""
+            f"{indent}{plain(cause.name)}", f"{cause.value:+.4g}", interval, "◀" if cause.stands_out else ""
         )
 
     for cause in change.joint.players:

@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 import orjson
 from rich.console import Console
 
+from explain_sidecar.terminal import plain
+
 _PIPE_WIDTH = 10_000
 
 
 def console() -> Console:
-    """The console of stdout. A terminal folds long cells; in a pipe a row is a line."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    """The console of stdout, which takes no text for markup. A terminal folds long cells; in a pipe a row is a line."""
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    return Console(file=sys.stdout, width=width, markup=False, emoji=False)
 
 
-def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
-    """Print rows that have the same keys."""
+def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool, keep: str = "") -> None:
+    """Print rows that have the same keys. Cells may be texts of others; ``keep``: see ``plain``."""
     if as_json:
         sys.stdout.write(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2).decode() + "\n")
         return
@@ -28,5 +31,5 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
     for name in rows[0] if rows else ():
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
-        table.add_row(*(Text("–" if value is None else str(value)) for value in row.values()))
+        table.add_row(*(Text("–" if value is None else plain(str(value), keep)) for value in row.values()))
     console().print(table)

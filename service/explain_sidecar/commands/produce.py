@@ -21,6 +21,7 @@ from explain_sidecar.formats.writing import value_writer
 from explain_sidecar.kafka.clients import plain_producer
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
+from explain_sidecar.terminal import plain
 
 FLUSH_SECONDS = 30.0
 
@@ -58,7 +59,7 @@ def produce(
         for name in texts.keys() & record.keys():
             texts[name].add(record[name])
     for remark in remarks(texts, "produce it anew with --missing"):
-        sys.stderr.write(f"column {remark}\n")
+        sys.stderr.write(f"column {plain(remark)}\n")
     if label != settings.record.label and settings.record.label in table.columns:
         raise UserError(
             f"--label {label}: it would be written as record.label, {settings.record.label!r}, and {file.name} has another column "

@@ -22,6 +22,7 @@ from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import differing
 from explain_sidecar.kafka.stream import Start, messages
 from explain_sidecar.settings import Settings
+from explain_sidecar.terminal import plain, plain_json
 
 Segments = dict[tuple[int, int, str], dict[str | None, dict[str, Any]]]
 """By partition, epoch and estimator: what was told last of each value."""
@@ -63,11 +64,11 @@ def tail(
                 sys.stdout.buffer.write((message.value() or b"") + b"\n")
                 sys.stdout.buffer.flush()
         return
-    console = Console()
+    console = Console(markup=False, emoji=False)
     if output != "explanations":
         for message in stream:
             if message is not None:
-                body = orjson.loads(message.value() or b"{}")
+                body = plain_json(orjson.loads(message.value() or b"{}"))
                 source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
                 console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
         return
@@ -100,6 +101,8 @@ def _periods(settings: Settings, explanation: Explanation, name: str, as_json: b
         begin, until = (f"{utc(at):%Y-%m-%d %H:%M}" for at in (period.begin, period.until))
         where = f"{explanation.topic} {settings.name_of(explanation.partition, explanation.keys)}"
         for estimator, by_loss in period.importances.items():
+            if not by_loss:  # too young for any mean
+                continue
             loss = next(iter(by_loss))
             driven = period.driven(estimator, loss)
             said = (
@@ -107,7 +110,9 @@ def _periods(settings: Settings, explanation: Explanation, name: str, as_json: b
                 if driven
                 else f"{period.records:,} records are too few to say what drives the model"
             )
-            Console().print(Text(f"{where} {begin} to {until} UTC, {estimator}: {said}"), soft_wrap=True)
+            Console().print(
+                Text(plain(f"{where} {begin} to {until} UTC, {estimator}: {said}")), soft_wrap=True
+            )
 
 
 def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segments | None = None) -> Group:
@@ -118,11 +123,11 @@ def view(settings: Settings, latest: dict[int, dict[str, Any]], segments: Segmen
         )
     tables: list[Table | Text] = []
     for partition in sorted(latest):
-        message = latest[partition]
+        message = plain_json(latest[partition])
         tables += _partition(settings, message)
         for (number, epoch, name), known in (segments or {}).items():
             if (number, epoch) == (partition, message["epoch"]):
-                tables.append(_by_segment(name, list(known.values())))
+                tables.append(_by_segment(plain(name), plain_json(list(known.values()))))
     return Group(*tables)
 
 
@@ -156,7 +161,7 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     table.add_column("feature", max_width=30)
     names = list(message["importance"])
     for name in names:
-        table.add_column(f"{name} [low, high]", justify="right")
+        table.add_column(Text(f"{name} [low, high]"), justify="right")
     first = names[0]
     for feature in ranking(message, first)[:TOP]:
         table.add_row(
@@ -191,10 +196,9 @@ def _by_segment(estimator: str, segments: list[dict[str, Any]]) -> Table:
     segments = sorted(segments, key=lambda segment: -segment["records"])
     loss = next(iter(segments[0]["performance"]))
     feature = segments[0]["feature"]
-    table = Table(
-        title=f"by {feature}, {estimator}", title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
-    table.add_column(feature, max_width=30)
+    title = Text(f"by {feature}, {estimator}", style="bold")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column(Text(feature), max_width=30)
     for column in ("records", loss.replace("_", " "), "without features", "what matters most"):
         table.add_column(column, justify="right")
     for segment in segments[:TOP]:
