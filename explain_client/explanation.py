@@ -149,7 +149,7 @@ class Explanation(Message):
         {"ipfi": {"cross_entropy": DRIVEN}},
     )
     periods: tuple[Period, ...] = described(
-        "The periods of `emit.periods` that ended since the message before, with sums that add up over time, partitions and versions.",
+        "The period of `emit.periods` that ended with the message, if one did, and then also those that do not end, with sums that add up over time, partitions and versions.",
         [],
     )
     carried: Carried | None = described(  # noqa: RUF009

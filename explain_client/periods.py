@@ -154,10 +154,11 @@ SUMS = ("n", "sum", "var", "third", "var2")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Means over the records of a period that ended with the message."""
+    """Means over the records of a period that ended with the message, or of one that does not end, so far."""
 
     name: str = described(
-        "Its length: `hour`, `day` or `week` of event time (UTC), or a number of records.", "day"
+        "`hour`, `day` or `week` of event time (UTC), or a number of records; `alarm`: the records since the last alarm, `all`: those so far.",
+        "day",
     )
     records: int = described("Records folded in it.", 1200, ge=0, unit="records")
     first_offset: int = described("Offset behind which it begins.", 17100, ge=0)

@@ -19,7 +19,7 @@ NEWEST, THOUSAND, ENOUGH = 4, 1_000, 1_000
 """What drives the model is said of the records since the last alarm if these are enough, else of the newest 4 thousands and the open one."""
 
 ALARM, ALL = "alarm", "all"
-"""The periods that no clock ends: since the last alarm, and all records."""
+"""The periods that do not end: since the last alarm, and all records."""
 
 CALENDAR = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 """Milliseconds of event time."""
@@ -154,9 +154,10 @@ class Periods:
     Parameters
     ----------
     lengths
-        What ends periods: "hour", "day", "week" of event time, or a number of records.
+        What ends periods: "hour", "day", "week" of event time, or a number of records. "alarm" (since the last one) and "all" do not end.
 
-    A period ends with the first message at or after its end that no other one ends with: each has whole blocks, and a message has one period at most.
+    A period ends with the first message at or after its end that no other one ends with: each has whole blocks. A message has one period at most that ends,
+    and then also those that do not.
 
     >>> periods = Periods(["1000"])
     >>> periods.begin(0, 0)
@@ -168,7 +169,8 @@ class Periods:
     """
 
     def __init__(self, lengths: Sequence[str]) -> None:
-        self._open = [Period(name) for name in dict.fromkeys([str(THOUSAND), *lengths, ALARM, ALL])]
+        ending = [name for name in dict.fromkeys([str(THOUSAND), *lengths]) if name not in (ALARM, ALL)]
+        self._open = [Period(name) for name in (*ending, ALARM, ALL)]
         self._newest: list[dict[str, Array]] = []
         self._shown = set(lengths)
 
@@ -184,28 +186,33 @@ class Periods:
 
     def alarmed(self, records: int, offset: int, timestamp: int) -> None:
         """Note an alarm: what is said of the records since then begins anew."""
-        place = next(i for i, period in enumerate(self._open) if period.name == ALARM)
-        self._open[place] = Period(ALARM, records, offset, timestamp)
+        self._open[-2] = Period(ALARM, records, offset, timestamp)
 
     def close(self, records: int, offset: int, timestamp: int) -> list[Period]:
-        """End what ends with the record at this position; returns the closed period that was asked for, one at most."""
+        """End what ends with the record at this position; returns what was asked for of that: one period at most, and those that do not end."""
         closed: list[Period] = []
+        over = False
         for place, period in enumerate(self._open):
             shown = period.name in self._shown
             if period.ends(records, timestamp) and not (shown and closed):
                 self._open[place] = Period(period.name, records, offset, timestamp)
+                over = True
                 if period.name == str(THOUSAND):
                     self._newest = [*self._newest[1 - NEWEST :], period.sums]
                 if shown:
                     closed.append(period)
+        if over:
+            *_, alarm, all_ = self._open
+            running = ([alarm] if alarm.records else []) + [all_]
+            closed += [period for period in running if period.name in self._shown]
         return closed
 
     def driven(
         self, source: str, features: Sequence[str], row: int, gains: str, gain_row: int
     ) -> Driven | None:
         """What drives the model by a source's row (its loss), the gain being the second column of the source ``gains``; None where it is too early."""
-        alarm, all_ = ({period.name: period for period in self._open}[name] for name in (ALARM, ALL))
-        since = alarm if alarm.offset >= all_.offset and alarm.records > 0 else all_
+        *_, alarm, all_ = self._open
+        since = alarm if alarm.records > 0 else all_
         recent = (
             alarm.records > 0 and source in alarm.sums and alarm.sums[source][0].max(initial=0.0) >= ENOUGH
         )

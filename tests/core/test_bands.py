@@ -239,6 +239,24 @@ def test_days_end_with_the_first_message_of_the_next_and_thousands_with_their_re
     assert (last.name, last.offset) == ("day", 1_806)
 
 
+def test_the_means_since_the_last_alarm_and_over_all_records_come_with_each_period_that_ends():
+    periods, seen = Periods(["alarm", "all"]), []
+    periods.begin(0, 0)
+    for i in range(1, 31):
+        periods.add("ipfi", block_of([1.0]))
+        if i == 14:
+            periods.alarmed(1_400, 1_399, 0)
+        seen += [
+            (i, period.name, period.records, float(period.sums["ipfi"][0, 0, 0]))
+            for period in periods.close(100 * i, 100 * i - 1, 0)
+        ]
+    assert seen == [
+        (10, "all", 0, 1_000.0),
+        (20, "alarm", 1_400, 600.0), (20, "all", 0, 2_000.0),
+        (30, "alarm", 1_400, 1_600.0), (30, "all", 0, 3_000.0),
+    ]  # fmt: skip
+
+
 def test_periods_are_restored_to_the_same_bits_and_only_such_of_these_sources():
     periods = periods_of([0.5, 0.0, 0.3], 1.0, blocks=37)
     shapes = {"ipfi": (1, 3), "": (1, 2)}

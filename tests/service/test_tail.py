@@ -65,7 +65,7 @@ def test_tail_says_what_drove_the_model_over_each_period(capsys: pytest.CaptureF
 
 def test_a_period_that_is_not_kept_is_refused_in_words() -> None:
     with pytest.raises(
-        UserError, match=r"--periods month: emit\.periods has 1000, day, week; choose one of them"
+        UserError, match=r"--periods month: emit\.periods has 1000, day, week, alarm, all; choose one of them"
     ):
         tail.tail(settings(), periods="month")
 

@@ -157,11 +157,11 @@ class EmitSettings(Section):
 
     every: int = Field(100, ge=1, description="Records per explanation message.")
     periods: Annotated[
-        list[Literal["hour", "day", "week"] | Annotated[int, Field(ge=100)]], Part("periods")
+        list[Literal["hour", "day", "week", "alarm", "all"] | Annotated[int, Field(ge=100)]], Part("periods")
     ] = Field(
-        [1_000, "day", "week"],
+        [1_000, "day", "week", "alarm", "all"],
         max_length=8,
-        description="Lengths of the periods whose means are published as each ends: hour, day or week of event time (UTC), or a number of records. A period ends with a message.",
+        description="Periods whose means are published: hour, day or week of event time (UTC) or a number of records, as each ends, with a message; alarm, the records since the last alarm, and all, those so far, with each message that ends another one.",
     )
     max_bytes: int = Field(
         1_048_588,
