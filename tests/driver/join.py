@@ -160,14 +160,22 @@ class JoinDriver(Driver):
             if item.label is not None:
                 labels.setdefault(item.id, []).append(item)
         published: dict[str, list[tuple[str, int]]] = {}
-        for entry in self.visible(self.settings.topics.records, partition):
+        keyed = self.settings.join.key is not None
+        for entry in (
+            entry
+            for where in (range(self.partitions) if keyed else [partition])
+            for entry in self.visible(self.settings.topics.records, where)
+        ):
             assert entry.value is not None
             data, headers = orjson.loads(entry.value), dict(entry.headers)
+            if keyed and not data["id"].startswith(f"{partition}-"):
+                continue
             label, event = data.pop("label"), first.get(data["id"])
             published.setdefault(data["id"], []).append(((headers["outcome"] or b"").decode(), label))
             if event is None or data != {"id": event.id, "at": event.at, "x": event.at % 7}:
                 found.append(f"{data} is no event that was fed")
-            if (entry.key, headers["own"]) != (b"k%d" % partition, b"1"):
+            key = b"%d" % data["x"] if keyed else b"k%d" % partition
+            if (entry.key, headers["own"]) != (key, b"1"):
                 found.append(f"{data['id']}: key or headers are not the event's")
             if "label_timestamp" in headers:
                 delay = int(headers["label_timestamp"] or 0) - data["at"]

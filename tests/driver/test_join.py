@@ -17,6 +17,17 @@ RECORDS = 12
 ALLOWED = ("duplicate instance id", "another process has it open")
 
 
+SKEW = 2_000
+"""Milliseconds that workers may be apart."""
+
+
+def keyed(partitions: int, tick: float = 1e-5) -> JoinDriver:
+    """A join whose records meet in the partition of their key, each labelled at its own time."""
+    settings = JoinDriver().settings
+    join = settings.join.model_copy(update={"key": "x", "max_skew": SKEW / 1000})
+    return JoinDriver(settings.model_copy(update={"join": join}), partitions=partitions, tick=tick)
+
+
 def began(two: bool = False) -> JoinDriver:
     driver = JoinDriver()
     for partition in range(2):
@@ -83,11 +94,15 @@ def test_at_every_call(kind: faults.Kind, names: tuple[str, ...], two: bool) -> 
 @settings(
     max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
-@given(tick=st.sampled_from([1e-5, 1e-3, 0.02]), schedule=st.lists(STEPS, min_size=10, max_size=50))
+@given(
+    tick=st.sampled_from([1e-5, 1e-3, 0.02]),
+    schedule=st.lists(STEPS, min_size=10, max_size=50),
+    merged=st.booleans(),
+)
 def test_whatever_happens_every_event_has_one_outcome(
-    tick: float, schedule: list[tuple[str, int, int]]
+    tick: float, schedule: list[tuple[str, int, int]], merged: bool
 ) -> None:
-    driver = JoinDriver(partitions=3, tick=tick)
+    driver = keyed(3, tick) if merged else JoinDriver(partitions=3, tick=tick)
     driver.start(0)
     for number, step in enumerate(schedule):
         if step[0] == "feed":
@@ -121,6 +136,56 @@ def test_topics_that_are_not_partitioned_by_id_alike_are_joined_through_copies(n
     driver.give(0, [Given(f"0-end-{n}", 10**9 + n) for n in range(60)])
     _turns(driver)
     assert driver.joined_differences() == []
+
+
+def back_in_time(driver: JoinDriver) -> int:
+    """The farthest that a record of the records topic is behind the newest one before it, in milliseconds."""
+    farthest = 0
+    for partition in range(driver.partitions):
+        newest = 0
+        for entry in driver.visible(driver.settings.topics.records, partition):
+            at = int(dict(entry.headers)["event_timestamp"] or 0)
+            farthest, newest = max(farthest, newest - at), max(newest, at)
+    return farthest
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_backlog_is_merged_by_event_time_across_partitions_and_workers(workers: int) -> None:
+    driver = keyed(3)
+    for partition in range(3):
+        for n in range(300):  # one partition has a gap, and one begins late
+            at = 1_000 + 100 * n + 5_000 * (partition == 1 and n > 150) + 3_000 * (partition == 2)
+            driver.give(partition, [Given(f"{partition}-{n}", at), Given(f"{partition}-{n}", at, 1)])
+    for slot in range(workers):
+        driver.start(slot)
+    for turn in range(4_000):  # the first worker is quick, and the last one slow
+        slot = 0 if turn % 5 else turn // 5 % workers
+        driver.turn(slot)
+        driver.cluster.clock.sleep(0.02)
+        if driver.committed() == driver.ends():
+            break
+    assert driver.committed() == driver.ends() and driver.ended == []
+    published = [driver.visible(driver.settings.topics.records, p) for p in range(3)]
+    assert sum(map(len, published)) == 900
+    assert back_in_time(driver) <= (SKEW if workers > 1 else SKEW // 100)
+
+
+def test_a_partition_that_nobody_feeds_and_one_whose_worker_is_killed_do_not_hold_the_others_for_good() -> (
+    None
+):
+    driver = keyed(3)
+    for partition in range(2):
+        driver.give(partition, [Given(f"{partition}-{n}", 1_000 + 1_000 * n) for n in range(50)])
+        driver.give(partition, [Given(f"{partition}-{n}", 1_000 + 1_000 * n, 1) for n in range(50)])
+    driver.start(0)
+    driver.start(1)
+    for turn in range(60):
+        driver.turn(turn % 2)
+        driver.cluster.clock.sleep(0.02)
+    driver.kill(1)
+    driver.finish()
+    assert driver.committed() == driver.ends() and driver.ended == []
+    assert back_in_time(driver) <= SKEW
 
 
 @pytest.mark.parametrize("foreign", ["of another partition", "that cannot be read"])

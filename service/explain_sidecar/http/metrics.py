@@ -132,6 +132,13 @@ class Workers(Collector):
             yield _family(family, name, text, by, samples)
         yield _family(
             GaugeMetricFamily,
+            "join_ahead_seconds",
+            "Event time that a partition is ahead of the slowest one with a backlog, where their records meet; join.max_skew at the most.",
+            ("partition",),
+            [((str(join.partition),), join.ahead_seconds) for join in joins],
+        )
+        yield _family(
+            GaugeMetricFamily,
             "join_restore_remaining_records",
             "Offsets of the changelog that are left to restore.",
             ("partition",),

@@ -38,9 +38,15 @@ from explain_sidecar.kafka.sent import Keyed
 from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.settings import Settings
 
+BEGIN = -(2**63)
+"""Before every time."""
+
 MAX_LOCAL_AGE = 12 * 3_600
 """Seconds after which a local store is not trusted: the changelog may have lost the tombstones of later deletions, which Kafka
 keeps for a day (delete.retention.ms)."""
+
+DRAINED = "drained"
+"""Told of a partition without a backlog."""
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +105,10 @@ class JoinPartition:
         """Offset of the next record of each input."""
         self._committed_offsets = [-1, -1]
         self._changes: dict[bytes, bytes | None] = {}
+        self.ahead = 0
+        """Milliseconds of time that it is ahead of the slowest partition with a backlog; see ``Pace``."""
+        self._tells = cluster.settings.join.key is not None or cluster.settings.join.repartition
+        self._tell = self._told = ""
         self._letters = Chain(cluster.settings.app_id, partition, "dead_letters")
 
     # --- recovery --------------------------------------------------------------------------------------------------
@@ -110,7 +120,34 @@ class JoinPartition:
     @property
     def dirty(self) -> bool:
         """Whether something was processed that no commit covers."""
-        return self.phase == "running" and self.offsets != self._committed_offsets
+        return self.phase == "running" and (self.offsets != self._committed_offsets or self._untold)
+
+    @property
+    def standing(self) -> int | None:
+        """The time of the next record, or of the last one where the next is not known; None without a backlog."""
+        joiner = self._joiner
+        assert joiner is not None
+        if self.turns.drained:
+            return None
+        time = BEGIN if joiner.progress.time is None else joiner.progress.time
+        turn = self.turns.whose(joiner.leaps)
+        return time if turn is None or turn[0] == BEGIN else turn[0]
+
+    @property
+    def next_time(self) -> int | None:
+        """That of the record whose turn it is, if any."""
+        turn = None if self._joiner is None else self.turns.whose(self._joiner.leaps)
+        return None if turn is None else turn[0]
+
+    @property
+    def _untold(self) -> bool:
+        """Whether other workers wait to hear how far this partition is, though no record of it is taken in."""
+        if not self._tells or (self._told and self.next_time is None and not self.turns.drained):
+            return False
+        return self._told != self._telling()
+
+    def _telling(self) -> str:
+        return DRAINED if self.standing is None else str(self.standing)
 
     def advance(self) -> None:
         """One slice of recovery. Raises ``RecoveryError`` where the past does not fit."""
@@ -277,9 +314,9 @@ class JoinPartition:
         self.consuming = True
         return self._positions()
 
-    def _positions(self) -> list[TopicPartition]:
+    def _positions(self, metadata: str = "") -> list[TopicPartition]:
         return [
-            TopicPartition(topic, self.partition, offset)
+            TopicPartition(topic, self.partition, offset, metadata=metadata)
             for topic, offset in zip(self._cluster.topics, self.offsets, strict=True)
         ]
 
@@ -300,10 +337,10 @@ class JoinPartition:
             self._store.read(ids)
             self.turns.ids = []
 
-    def take_in(self) -> Sequence[Joined | Output] | None:
-        """Take in the record whose turn it is; what it publishes, or None where the other input must come first."""
+    def take_in(self, until: int | None = None) -> Sequence[Joined | Output] | None:
+        """Take in the record whose turn it is; what it publishes, or None where the other input must come first, or it is later than ``until``."""
         joiner = self._joiner
-        turn = None if joiner is None else self.turns.next(joiner.leaps)
+        turn = None if joiner is None else self.turns.next(joiner.leaps, until)
         if joiner is None or turn is None:
             return None
         which, offset, found = turn
@@ -354,13 +391,15 @@ class JoinPartition:
         for before, now in zip(self._committed_offsets, self.offsets, strict=True):
             if now < before:
                 raise AssertionError(f"{self._who}: offsets {self.offsets} after {self._committed_offsets}")
-        return self._positions()
+        self._tell = self._telling() if self._tells else ""
+        return self._positions(self._tell)
 
     def committed(self, changelog_offset: int) -> None:
         """The ``changes`` are committed, the last one at this offset: now they go into the local store."""
         assert self._store is not None
         self._next = changelog_offset + 1
         self._committed_offsets = list(self.offsets)
+        self._told = self._tell
         self._on_changelog = [len(learnt) for learnt in self._learnt]
         self._store.committed(self._changes, self._encoded_checkpoint())
         self._changes = {}

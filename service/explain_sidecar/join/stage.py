@@ -15,6 +15,7 @@ from explain_sidecar.formats.paths import ABSENT, find, path_of
 from explain_sidecar.join.entries import Joined, Outcome
 from explain_sidecar.join.inputs import record_value
 from explain_sidecar.join.joiner import Rules
+from explain_sidecar.join.pace import Pace
 from explain_sidecar.join.partition import Cluster, JoinPartition
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.rocks import Rocks, delete
@@ -191,6 +192,7 @@ class JoinStage(Member[JoinPartition]):
         totals = JoinTotals(stage.topics)
         commits = JoinCommits(stage, known, transaction, consumer, self._watch, totals, kafka.clock)
         self._publish = commits.publish
+        self._pace = Pace(stage.join, consumer, known.events.name, known.events.partitions, kafka.clock)
         self._left = False
         super().__init__(
             {topic.name: setting for topic, setting in zip(inputs, named, strict=True)},
@@ -216,7 +218,11 @@ class JoinStage(Member[JoinPartition]):
             partitions=[],
             join=[
                 JoinReport(
-                    partition.partition, partition.phase, partition.restore_left, partition.counts.by_name()
+                    partition.partition,
+                    partition.phase,
+                    partition.restore_left,
+                    partition.counts.by_name(),
+                    partition.ahead / 1000,
                 )
                 for partition in list(self._owned.values())
             ],
@@ -236,22 +242,41 @@ class JoinStage(Member[JoinPartition]):
             self._take(self._waiting.popleft())
         for owned in self._owned.values():
             owned.read()
-            try:
-                self._join(owned)
-            except Aborted:  # as for a message: the outputs are sent again before anything else
-                break
+        try:
+            if self._pace.on:
+                self._join_in_order()
+            else:
+                for owned in self._owned.values():
+                    self._join(owned, self._clock.monotonic() + SLICE_SECONDS)
+        except Aborted:  # as for a message: the outputs are sent again before anything else
+            pass
+        for owned in self._owned.values():
             owned.turns.flow(self._consumer)
 
-    def _join(self, owned: JoinPartition) -> None:
-        """Process what is ready, about a tenth of a second's worth."""
-        until = self._clock.monotonic() + SLICE_SECONDS
-        while (published := owned.take_in()) is not None:
+    def _join(self, owned: JoinPartition, deadline: float, until: int | None = None) -> None:
+        """Process what is ready, up to a time of records, and until a deadline."""
+        while (published := owned.take_in(until)) is not None:
             self.totals.counted()
             self._publish(owned.partition, published)
             now = self._clock.monotonic()
-            if now > until or self._commits.full(now):
+            if now > deadline or self._commits.full(now):
                 self._left = True
                 break
+
+    def _join_in_order(self) -> None:
+        """Process what is ready in all partitions in the order of its times, about a tenth of a second's worth."""
+        deadline = self._clock.monotonic() + SLICE_SECONDS
+        while not self._left:
+            ready = sorted(
+                (time, number)
+                for number, owned in self._owned.items()
+                if (time := owned.next_time) is not None
+            )
+            limit = self._pace.limit(self._owned.values())
+            if not ready or (limit is not None and ready[0][0] > limit):
+                break
+            ends = [time + self._pace.step for time, _ in ready[1:2]] + ([] if limit is None else [limit])
+            self._join(self._owned[ready[0][1]], deadline, min(ends, default=None))
 
     def _poll_seconds(self) -> float:
         return 0.0 if self._left else super()._poll_seconds()

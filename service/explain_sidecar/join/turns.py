@@ -81,21 +81,32 @@ class Turns:
             for offset, end, ahead, wanted in zip(offsets, self._ends, self._ahead, ends, strict=True)
         )
 
-    def next(self, leaps: Callable[[int], bool]) -> tuple[int, int, Found] | None:
-        """The input, the offset and the record whose turn it is; None where the other input must come first.
+    @property
+    def drained(self) -> bool:
+        """Whether both inputs have come to their ends, and nothing of them waits."""
+        return all(self._at_end) and not any(self._ahead)
+
+    def whose(self, leaps: Callable[[int], bool]) -> tuple[int, int] | None:
+        """The time and the input of the record whose turn it is; None where the other input must come first.
 
         Of the first record of each input the one with the earlier timestamp is taken, an event before a label. An input at
         its end is not waited for. ``leaps`` says whether a timestamp is too far from stream time.
         """
         events, labels = self._ahead
         if events and labels:
-            which = EVENTS if _order(events, leaps) <= _order(labels, leaps) else LABELS
-        elif events and self._at_end[LABELS]:
-            which = EVENTS
-        elif labels and self._at_end[EVENTS]:
-            which = LABELS
-        else:
+            return min((_order(events, leaps), EVENTS), (_order(labels, leaps), LABELS))
+        if events and self._at_end[LABELS]:
+            return _order(events, leaps), EVENTS
+        if labels and self._at_end[EVENTS]:
+            return _order(labels, leaps), LABELS
+        return None
+
+    def next(self, leaps: Callable[[int], bool], until: int | None = None) -> tuple[int, int, Found] | None:
+        """The input, the offset and the record whose turn it is; None where there is none, or where it is of a time after ``until``."""
+        turn = self.whose(leaps)
+        if turn is None or (until is not None and turn[0] > until):
             return None
+        which = turn[1]
         offset, size, found = self._ahead[which].popleft()
         self._bytes[which] -= size
         return which, offset, found

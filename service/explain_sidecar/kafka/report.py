@@ -58,12 +58,16 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class JoinReport:
-    """A partition of the join, at its last commit. ``counts``: those of ``explain_sidecar.join.entries.Counts`` by name, and ``dropped``."""
+    """A partition of the join, at its last commit. ``counts``: those of ``explain_sidecar.join.entries.Counts`` by name, and ``dropped``.
+
+    ``ahead_seconds``: of event time, beyond the slowest partition with a backlog whose records meet its own.
+    """
 
     partition: int
     phase: Phase
     restore_left: int
     counts: dict[str, int]
+    ahead_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,12 @@ class JoinSettings(Section):
         min_length=1,
         description="Field path in the event of the records' key, whose hash gives the partition; by default the event's own key and partition.",
     )
+    max_skew: float = Field(
+        3_600.0,
+        gt=0,
+        le=10 * 366 * 86_400,
+        description="With `key` or `repartition`: how far, in seconds of event time, a worker may be ahead of a partition with a backlog whose records meet its own.",
+    )
     max_pending: int = Field(
         1_000_000,
         ge=1,

@@ -30,7 +30,7 @@ def test_the_outcomes_and_what_is_pending_add_up_to_the_events() -> None:
         steps={"replaying": NO_TIMES, "running": NO_TIMES},
         commits=NO_TIMES,
         partitions=[],
-        join=[JoinReport(3, "restoring", 12, counts.by_name())],
+        join=[JoinReport(3, "restoring", 12, counts.by_name(), 4.5)],
     )
     text = exposition([report], {}, {}, importance=False).decode()
     found = {
@@ -43,6 +43,7 @@ def test_the_outcomes_and_what_is_pending_add_up_to_the_events() -> None:
     assert outcomes == {"matched": 7, "expired": 5, "dropped": 6}
     assert found["join_events_total", None] == sum(outcomes.values()) + found["join_pending", None] == 20
     assert found["join_evicted_total", None] == 4
+    assert found["join_ahead_seconds", None] == 4.5
     assert found["join_restore_remaining_records", None] == 12
 
 
