@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from explain_client.fields import described, figures, require
+from explain_client.fields import described, figures, require, utc
 from explain_client.importance import pick
 
 DRIVEN = {
@@ -18,6 +18,7 @@ DRIVEN = {
     "gain_low": 0.044,
     "gain_high": 0.076,
     "drivers": [{"feature": "dep_hour", "value": 0.024, "low": 0.018, "high": 0.03, "lasting": True}],
+    "since": 1356998400000,
 }
 MEAN = {
     "n": 1000,
@@ -56,7 +57,10 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What drives the model under a loss: over the records since the last alarm if these are 1,000 or more, else over the newest 4,000 to 5,000."""
+    """What drives the model under a loss: over the records since the last alarm if these are 1,000 or more, else over the newest 4,000 to 5,000.
+
+    Where these name no feature and there was no alarm, over all records.
+    """
 
     records: int = described("Explained records of the period.", 5000, ge=0, unit="records")
     since_alarm: bool = described("Whether the period begins with the last alarm.", False)
@@ -69,6 +73,12 @@ class Driven:
         "The features whose importance is above 0, tested over all features together, and at least 5 % of the gain; the largest first. "
         "None where the gain is not above 0 for certain.",
         DRIVEN["drivers"],
+    )
+    since: int | None = described(
+        "Event time of the last alarm, or of the first record: since then `lasting` drivers have mattered.",
+        1356998400000,
+        unit="milliseconds",
+        default=None,
     )
 
     def sentence(
@@ -83,6 +93,8 @@ class Driven:
 
         >>> Driven(5000, False, 0.06, 0.044, 0.076, (Driver("dep_hour", 0.024, 0.018, 0.03, True),)).sentence()
         'dep_hour drives the model: 0.024 [0.018, 0.030], over the last 5,000 records, in which it is better than no model by 0.060 [0.044, 0.076] of loss'
+        >>> Driven(5000, False, 0.06, 0.044, 0.076, (Driver("dep_hour", 0.024, 0.018, 0.03, True),), 1356998400000).sentence()
+        'dep_hour drives the model: 0.024 [0.018, 0.030], over the last 5,000 records, in which it is better than no model by 0.060 [0.044, 0.076] of loss; dep_hour has mattered since 2013-01-01, however often you look'
         >>> Driven(5000, True, 0.01, -0.01, 0.03, ()).sentence()
         'the model is worth nothing for certain, so nothing drives it: over the 5,000 records since the last alarm it is better than no model by 0.010 [-0.010, 0.030] of loss; give it better features, more records or another model'
         """
@@ -112,7 +124,15 @@ class Driven:
         else:
             more = f" and {len(shown) - most} more" if len(shown) > most else ""
             named = f"{', '.join(shown[:most])}{more} drive the model"
-        return f"{named}, over {since}, in which it is better than no model {gain}"
+        return f"{named}, over {since}, in which it is better than no model {gain}{self._lasting(name, most)}"
+
+    def _lasting(self, name: Callable[[str], str], most: int) -> str:
+        lasting = [name(driver.feature) for driver in self.drivers[:most] if driver.lasting]
+        if not lasting or self.since is None:
+            return ""
+        words = " and ".join(filter(None, (", ".join(lasting[:-1]), lasting[-1])))
+        have = "has" if len(lasting) == 1 else "have"
+        return f"; {words} {have} mattered since {utc(self.since):%Y-%m-%d}, however often you look"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +306,15 @@ def _driven(data: Mapping[str, Any]) -> Driven:
         require(cell, str, "feature")
         value, low, high = figures(cell["value"], cell["low"], cell["high"])
         drivers.append(Driver(cell["feature"], value, low, high, cell["lasting"] is True))
-    return Driven(data["records"], data["since_alarm"] is True, gain, gain_low, gain_high, tuple(drivers))
+    return Driven(
+        data["records"],
+        data["since_alarm"] is True,
+        gain,
+        gain_low,
+        gain_high,
+        tuple(drivers),
+        data.get("since"),
+    )
 
 
 def period_of(data: Mapping[str, Any]) -> Period:

@@ -16,7 +16,8 @@ LEVEL, SHARE = 0.025, 0.05
 """A feature drives the model where its mean is above 0, one-sided at this level over all features, and at least this share of the gain."""
 
 NEWEST, THOUSAND, ENOUGH = 4, 1_000, 1_000
-"""What drives the model is said of the records since the last alarm if these are enough, else of the newest 4 thousands and the open one."""
+"""What drives the model is said of the records since the last alarm if these are enough, else of the newest 4 thousands and the open one; where these name no feature,
+of all records, if there was no alarm."""
 
 ALARM, ALL = "alarm", "all"
 """The periods that do not end: since the last alarm, and all records."""
@@ -98,7 +99,8 @@ class Driver(NamedTuple):
 class Driven(NamedTuple):
     """What drives a model over a period, the most important feature first.
 
-    Nothing does where the gain over no model is not above 0 for certain; None while there are too few records to say so.
+    Nothing does where the gain over no model is not above 0 for certain; None while there are too few records to say so. ``since`` is the event time
+    of the last alarm, or of the first record.
     """
 
     records: int
@@ -107,6 +109,7 @@ class Driven(NamedTuple):
     gain_low: float
     gain_high: float
     drivers: list[Driver]
+    since: int
 
 
 class PeriodState(State, frozen=True):
@@ -212,33 +215,22 @@ class Periods:
     ) -> Driven | None:
         """What drives the model by a source's row (its loss), the gain being the second column of the source ``gains``; None where it is too early."""
         *_, alarm, all_ = self._open
-        since = alarm if alarm.records > 0 else all_
-        recent = (
-            alarm.records > 0 and source in alarm.sums and alarm.sums[source][0].max(initial=0.0) >= ENOUGH
-        )
-        chosen = alarm.sums if recent else self._last(source, gains)
-        if source not in chosen or gains not in chosen or not features:
-            return None
-        of, gain = chosen[source][:, row], chosen[gains][:, gain_row, 1:2]
-        d = of.shape[1]
-        whole = since.sums[source][:, row, :d] if source in since.sums else of
-        every = Sums(np.concatenate([of, gain, whole], axis=1))
-        values, spread = every.value, every.spread
-        low, high = bands.ends(values, spread, 0.95)
-        if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
-            return None
-        found = np.zeros(d, bool)
-        if low[d] > 0.0:
-            p = bands.p_value(values[:d], Spread(*(part[:d] for part in spread)))
-            found = bands.holm(p, LEVEL) & (values[:d] >= SHARE * values[d])
-        always = values - bands.anytime(every.n, 0.05 / d) * spread.std > 0.0
-        drivers = [
-            Driver(features[j], float(values[j]), float(low[j]), float(high[j]), bool(always[d + 1 + j]))
-            for j in np.argsort(-values[:d], kind="stable")
-            if found[j]
-        ]
-        n = int(of[0].max(initial=0.0))
-        return Driven(n, bool(recent), float(values[d]), float(low[d]), float(high[d]), drivers)
+        alarmed = alarm.records > 0
+        since = alarm if alarmed else all_
+        recent = alarmed and source in alarm.sums and float(alarm.sums[source][0].max(initial=0.0)) >= ENOUGH
+        # Where no feature stands out among the newest records, all may tell: the probability of naming one that does not matter is twice LEVEL at most.
+        places = [alarm.sums] if recent else [self._last(source, gains), *([] if alarmed else [all_.sums])]
+        first: Driven | None = None
+        for sums in places:
+            if source not in sums or gains not in sums or not features:
+                continue
+            of, gain = sums[source][:, row], sums[gains][:, gain_row, 1:2]
+            whole = since.sums[source][:, row] if source in since.sums else of
+            found = _driven(of, gain, whole[:, : of.shape[1]], features, recent, since.timestamp)
+            if found is not None and found.drivers:
+                return found
+            first = first or found
+        return first
 
     def _last(self, *sources: str) -> dict[str, Array]:
         """The sums over the newest thousands and the open one."""
@@ -269,6 +261,30 @@ class Periods:
             period.records, period.offset, period.timestamp = stored.records, stored.offset, stored.timestamp
             period.sums = _restored(stored.sums, shapes)
         self._newest = [_restored(sums, shapes) for sums in state.newest]
+
+
+def _driven(
+    of: Array, gain: Array, whole: Array, features: Sequence[str], since_alarm: bool, since: int
+) -> Driven | None:
+    """What drives the model by a period's sums (5 × features), those of the gain, and those since a fixed start; None where it is too early."""
+    d = of.shape[1]
+    every = Sums(np.concatenate([of, gain, whole], axis=1))
+    values, spread = every.value, every.spread
+    low, high = bands.ends(values, spread, 0.95)
+    if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
+        return None
+    found = np.zeros(d, bool)
+    if low[d] > 0.0:
+        p = bands.p_value(values[:d], Spread(*(part[:d] for part in spread)))
+        found = bands.holm(p, LEVEL) & (values[:d] >= SHARE * values[d])
+    always = values - bands.anytime(every.n, 0.05 / d) * spread.std > 0.0
+    drivers = [
+        Driver(features[j], float(values[j]), float(low[j]), float(high[j]), bool(always[d + 1 + j]))
+        for j in np.argsort(-values[:d], kind="stable")
+        if found[j]
+    ]
+    n = int(of[0].max(initial=0.0))
+    return Driven(n, since_alarm, float(values[d]), float(low[d]), float(high[d]), drivers, since)
 
 
 def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int]]) -> dict[str, Array]:

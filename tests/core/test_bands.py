@@ -196,6 +196,21 @@ def test_drivers_are_above_0_over_all_features_and_have_a_share_of_the_gain():
     assert named(periods_of([0.5, 0.0, 0.3], 0.01)) == []  # or not better for certain
 
 
+def test_where_the_newest_records_name_none_all_records_may():
+    periods, found = Periods([]), {}
+    periods.begin(0, 86_400_000)
+    for i in range(1, 201):
+        periods.add("ipfi", block_of([0.5, 0.0, 0.0], spread=20.0))
+        periods.add("", block_of([[0.5, 1.0]]))
+        periods.close(100 * i, 100 * i - 1, 86_400_000 + i)
+        found[i] = periods.driven("ipfi", ["a", "b", "c"], 0, "", 0)
+    assert not found[50].drivers and found[50].records == 4_000
+    assert [driver.feature for driver in found[200].drivers] == ["a"] and found[200].records == 20_000
+    assert found[200].since == 86_400_000
+    periods.alarmed(20_000, 19_999, 86_400_200)  # from then on what was before is not meant
+    assert not periods.driven("ipfi", ["a", "b", "c"], 0, "", 0).drivers
+
+
 def test_after_an_alarm_drivers_are_those_since_then_once_they_are_known():
     periods = periods_of([1.0, 0.0, 0.0], 1.0)
     periods.alarmed(2_000, 1_999, 0)

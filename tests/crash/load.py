@@ -78,6 +78,7 @@ class Load:
         self._stream = stream
         environment = {
             "EXPLAIN_LOG__FORMAT": "json",
+            "EXPLAIN_EMIT__PERIODS": json.dumps([200, "hour", "alarm", "all"]),
             "EXPLAIN_DRIFT__ENABLED": "true",
             "EXPLAIN_DRIFT__WINDOW": "200",
             "EXPLAIN_DRIFT__BOOTSTRAP": "2",

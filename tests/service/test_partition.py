@@ -8,6 +8,7 @@ import pytest
 
 from explain_core import losses as known_losses
 from explain_sidecar.errors import UserError
+from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.pickles.codec import dumps
@@ -316,6 +317,15 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
     known = {name: value for name, value in last.items() if value is not None and name != "clipped"}
     expected = {"model": own, "empty": frequencies, "mean_prediction": empty, "gain": frequencies - own}
     assert known == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_the_drivers_are_in_the_message_and_their_number_in_the_metric():
+    state, given = new_state(), [{**value, "label": value["a"] > 0} for value in values(900)]
+    assert measure(state)["drivers"] == []
+    named = messages(fold(state, given))[-1]["drivers"]["ipfi"]["cross_entropy"]["drivers"]
+    assert named[0]["feature"] == "a"
+    found = {tuple(labels): count for labels, count in measure(state)["drivers"]}
+    assert found["ipfi", "cross_entropy", ""] == len(named)
 
 
 def test_the_feature_that_decides_the_label_comes_first():

@@ -97,6 +97,8 @@ class ExplainedModel:
         self.periods = Periods(list(map(str, settings.emit.periods))) if periods else None
         self.records = 0
         """That it has taken in."""
+        self.named: dict[tuple[str, str], int | None] = {}
+        """By explainer and loss, how many features the newest message named as drivers; None where it was too early."""
 
     def explain(self, x: Row, y: Any) -> Prediction:
         """Predict a record, and explain the prediction of each ``explain.every``-th."""
@@ -204,6 +206,7 @@ class ExplainedModel:
         found = (
             None if self.periods is None else self.periods.driven(name, features, row, PERFORMANCE, gain_row)
         )
+        self.named[name, loss] = None if found is None else len(found.drivers)
         return found and {**found._asdict(), "drivers": [driver._asdict() for driver in found.drivers]}
 
     def _closed(self, periods: Periods, position: Position) -> list[dict[str, Any]]:

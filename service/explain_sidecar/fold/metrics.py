@@ -126,6 +126,18 @@ METRICS = [
         labels=("loss", "model", "version"),
     ),
     PartitionMetric(
+        "drivers",
+        "gauge",
+        "Features that drive the model by the newest explanation, which names them; 0 where the model is worth nothing for certain, or none stands out.",
+        lambda state: [
+            ([explainer, loss, version], count)
+            for version, explained in state.models.items()
+            for (explainer, loss), count in explained.named.items()
+            if count is not None
+        ],
+        labels=("estimator", "loss", "version"),
+    ),
+    PartitionMetric(
         "challenger_loss_difference",
         "gauge",
         "Mean of the challenger's loss minus the model's, and the ends (low, high) of its interval, which holds however often you look.",
