@@ -106,9 +106,9 @@ class FoldDriver:
         return state.supplied(record, lambda key: None, self._versions.find)
 
     def _begin(self) -> PartitionState:
-        from explain_sidecar.snapshots.snapshot import begin
+        from explain_sidecar.snapshots.files import first_state
 
-        return begin(self.settings, self.partition)
+        return first_state(self.settings, self.partition)
 
     def _restored(self, state: PartitionState) -> PartitionState:
         from explain_sidecar.fold.identity import fold_settings

@@ -29,7 +29,7 @@ def test_retention_that_overtook_the_snapshot_fails_and_says_what_was_lost(line:
     log = line.fails()
     assert "records 300 to 399, which a replay needs," in log
     assert "the log starts at 400, the snapshot is at 300, the committed offset is 500" in log
-    assert "explain-sidecar reset --partition 0 --yes" in log
+    assert "explain-sidecar reset --partition 0 --keep all --yes" in log
 
 
 def test_records_deleted_before_they_were_folded_fail(line: Pipeline) -> None:

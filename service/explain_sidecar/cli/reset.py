@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from explain_sidecar.cli.root import cli, load
@@ -20,12 +22,31 @@ from explain_sidecar.cli.root import cli, load
     show_default=True,
     help="Offset of the new epoch's first record.",
 )
+@click.option(
+    "--keep",
+    type=click.Choice(["nothing", "all"]),
+    default="nothing",
+    show_default=True,
+    help="all: go on from the newest snapshot that is whole, with every part of it that these settings allow.",
+)
+@click.option(
+    "--undo",
+    is_flag=True,
+    help="Go back to the epoch before, as long as the newest one has published nothing. Set the settings back before.",
+)
 @click.pass_context
-def reset(context: click.Context, partition: int, yes: bool, start: str) -> None:
-    """Begin a new epoch of a partition, with a new model.
+def reset(
+    context: click.Context,
+    partition: int,
+    yes: bool,
+    start: Literal["committed", "earliest", "latest"],
+    keep: Literal["nothing", "all"],
+    undo: bool,
+) -> None:
+    """Begin a new epoch of a partition.
 
-    The explainers are new too. The old state is lost; published messages stay. Stop the sidecar first.
+    By default with a new model and new explainers: the old state is lost. Published messages stay. Stop the sidecar first.
     """
     from explain_sidecar.commands.reset import reset
 
-    reset(load(context), partition=partition, yes=yes, start=start)
+    reset(load(context), partition=partition, yes=yes, start=start, keep=keep, undo=undo)

@@ -6,6 +6,7 @@ whole. A reset takes nothing over.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ class Carry:
     ) -> None:
         self.before, self.now = before, now
         old, new = parts(_without(before, takes_on)), parts(_without(now, takes_on))
-        self._losses = losses_of(before), losses_of(now)
+        self._losses, self._parts = (losses_of(before), losses_of(now)), (old, new)
         kept = {name for name, part in new.items() if old.get(name) == part}
         for name, losses in self._losses[1].items():
             if not set(losses) <= set(self._losses[0].get(name, [])):
@@ -60,6 +61,26 @@ class Carry:
         self.carried = [name for name in new if name in kept]
         self.begun = [name for name in new if name not in kept]
         self.ended = [name for name in old if name not in new]
+
+    def of(self, names: Collection[str]) -> Carry:
+        """The same with these parts alone, whatever their settings were; ``other_model`` says whether that can be."""
+        found = copy.copy(self)
+        found.begun = [name for name in (*self.carried, *self.begun) if name not in names]
+        found.carried = [name for name in (*self.carried, *self.begun) if name in names]
+        return found
+
+    @property
+    def other_model(self) -> str:
+        """The settings in which the models differ, in words; empty where it is the same model under the same task."""
+        apart = ("record.label", "seed")
+        old, new = (
+            {name: value for name, value in of["model"].items() if name not in apart} for of in self._parts
+        )
+        return "; ".join(
+            f"{name} was {old.get(name, 'the default')}, is {new.get(name, 'the default')}"
+            for name in {**old, **new}
+            if old.get(name) != new.get(name)
+        )
 
     @property
     def loses_model(self) -> bool:

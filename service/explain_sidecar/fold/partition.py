@@ -110,7 +110,7 @@ class PartitionState:
         self._key: bytes | None = None
         self.notices: list[str] = []
         self.carried: CarriedData | None = None
-        """Until the first message of the epoch has said so."""
+        """What this epoch took over from the one before; its first message says so."""
         self.superseded: list[str] = []
         """Digests of the settings of the last epochs before this one."""
         self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
@@ -325,11 +325,13 @@ class PartitionState:
             "segments": about["segments"],
             "drivers": about["drivers"],
             "periods": about["periods"],
-            "carried": None if self.carried is None else msgspec.structs.asdict(self.carried),
+            "carried": None
+            if self.carried is None or self.chains["explanations"].seq
+            else msgspec.structs.asdict(self.carried),
             "notices": self.notices,
         }
         output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
-        self.notices, self.carried = [], None
+        self.notices = []
         return output
 
     def _message(

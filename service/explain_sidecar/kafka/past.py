@@ -24,7 +24,7 @@ from explain_sidecar.kafka.headers import offset_of, read_headers
 from explain_sidecar.kafka.reading import read
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import Keys
-from explain_sidecar.snapshots.snapshot import Manifest
+from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, verify
 
 FIRST_STEP = 64
 """Offsets that the search for a last message goes back at first; four times as many at each further step."""
@@ -147,6 +147,27 @@ class Past:
         if problem is not None and strict:
             raise problem
         return found
+
+    def snapshots(self, keys: Keys) -> Iterator[Snapshot]:
+        """Every snapshot that is still whole, of whatever topic id, the oldest first. What cannot be read or verified is passed over."""
+        chunks: dict[str, dict[str, bytes]] = {}
+        for message in self._committed("checkpoints", self._bounds("checkpoints")[0]):
+            prefix, part = self._key(message)
+            value = message.value()
+            if value is None or not prefix:
+                continue
+            if part != MANIFEST:
+                chunks.setdefault(prefix, {})[part] = value
+                continue
+            with suppress(SnapshotError, KeyError):
+                manifest, known = _verified(message, keys), chunks.get(prefix, {})
+                snapshot = Snapshot(
+                    manifest=manifest,
+                    chunks=[known[str(index)] for index in range(len(manifest.chunk_sizes))],
+                    trusted=keys.check(value, signature_of(message)),
+                )
+                verify(snapshot)
+                yield snapshot
 
     def ends(self) -> dict[str, int]:
         """The end offset of each output topic; any later message of the sidecar has a higher offset."""

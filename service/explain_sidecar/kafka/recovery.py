@@ -31,6 +31,7 @@ from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.files import first_state
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import (
     Before,
@@ -248,7 +249,8 @@ class Recovery:
 
     def _remedy(self) -> str:
         return (
-            f"To begin a new epoch with a new model: explain-sidecar reset --partition {self.partition} --yes"
+            f"To go on with the newest state that is whole: explain-sidecar reset --partition {self.partition} --keep all --yes; "
+            "without --keep all a new model begins"
         )
 
     def _without_offset(self, low: int, high: int) -> Recovered | None:
@@ -256,7 +258,7 @@ class Recovery:
         found = self.past.find_snapshot(self._cluster.keys)
         if found is None:
             self._newest = None
-            state = begin(self._cluster.settings, self.partition, start=low)
+            state = first_state(self._cluster.settings, self.partition, start=low)
             return self._found(Recovered(state, Target(low, visible=self.past.visible())))
         pointer, self._newest = found
         target = Target(pointer.next_offset, visible=self.past.visible(pointer))

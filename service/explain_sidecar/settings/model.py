@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -75,6 +76,10 @@ class ModelSettings(SourceSettings):
 
     part = Part("model")
 
+    initial: Annotated[Path | None, OPERATION] = Field(
+        None,
+        description="File of `model export` or `warm-up`: a partition that has no state yet begins with that model. It must be of the same factory, parameters and task.",
+    )
     task: Annotated[Task, Part("labels")] = Field(
         "binary", description="Kind of label: one of two classes, one of several, or a number."
     )

@@ -1,0 +1,203 @@
+"""``explain-sidecar state``, ``model export`` and ``warm-up``: states and models in files, to and from a sidecar."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from confluent_kafka import TopicPartition
+
+from explain_sidecar.commands.reset import first_of
+from explain_sidecar.commands.stopped import Stopped, stopped
+from explain_sidecar.commands.tables import read_table
+from explain_sidecar.errors import UserError
+from explain_sidecar.fold.carry import carry_over
+from explain_sidecar.fold.identity import fold_settings, settings_of
+from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.writing import value_writer
+from explain_sidecar.kafka.headers import offset_of
+from explain_sidecar.kafka.reading import read
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.files import MODEL, Stored, first_state, read_file, stored, write_file
+from explain_sidecar.snapshots.signatures import Keys, read_keys
+from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, load_parts, take, unpacking
+
+TAIL = 20
+"""Records before a state's offset by which its place in a copy of the topic is found."""
+
+From = Literal["same", "earliest", "latest"]
+
+
+def export_state(settings: Settings, *, file: Path) -> None:
+    """Write the newest whole snapshot of each partition, with what tells its place in a copy of the records topic."""
+    found: list[Stored] = []
+    with stopped(settings, "export", hold=False) as sidecar:
+        for partition in range(sidecar.records.partitions):
+            whole = sidecar.snapshots(partition)
+            if not whole:
+                sys.stdout.write(f"partition {partition}: no state\n")
+                continue
+            tail = _tail(sidecar, partition, whole[0].manifest.next_offset)
+            found.append(stored(whole[0], sidecar.keys, tail))
+            _tell(whole[0])
+    if not found:
+        raise UserError(
+            f"{settings.topics.records!r} has no state of {settings.app_id!r}; there is nothing to export"
+        )
+    sys.stdout.write(f"{file}: {write_file(file, found):,} bytes, {len(found)} partitions\n")
+
+
+def import_state(settings: Settings, *, file: Path, yes: bool = False, start: From = "same") -> None:
+    """Begin an epoch of each partition of a file with the state in it, at the record that follows those that the state has learnt.
+
+    Raises ``UserError`` where that record is not found in a partition; then no partition has changed.
+    """
+    snapshots = read_file(file, read_keys(settings.checkpoint))
+    with stopped(settings, "import", hold=yes) as sidecar:
+        here, plans = sidecar.records, []
+        for snapshot, tail in snapshots:
+            partition = snapshot.manifest.partition
+            if partition >= here.partitions:
+                raise UserError(
+                    f"{file}: it has a partition {partition}, and {here.name!r} the partitions 0 to {here.partitions - 1}; a copy of a topic has as many"
+                )
+            found = sidecar.find(partition)
+            first = {"earliest": found.low, "latest": found.high}.get(start)
+            if first is None:
+                first = _place(sidecar, partition, tail)
+            carry = carry_over(snapshot.manifest.settings, settings)
+            _tell(snapshot)
+            sys.stdout.write(f"  here: epoch {found.epoch} from offset {first}; {carry.sentence}\n")
+            if carry.loses_model and settings.checkpoint.on_mismatch != "new_model":
+                raise UserError(
+                    f"partition {partition}: the model would begin anew; set model and record.label as they were, or accept that by checkpoint.on_mismatch=new_model"
+                )
+            plans.append((partition, found, first, snapshot))
+        if not yes:
+            raise UserError("nothing was done; add --yes to begin with these states")
+        for partition, found, first, snapshot in plans:
+            made, chains = first_of(settings, partition, found.epoch, first, here.id, snapshot)
+            sidecar.store(partition, made, chains, found)
+    sys.stdout.write("done\n")
+
+
+def export_model(settings: Settings, *, partition: int, file: Path) -> None:
+    """Write the model of a partition's newest whole snapshot, without any of the rows that explain it."""
+    with stopped(settings, "export", hold=False, running=True) as sidecar:
+        whole = sidecar.snapshots(partition) if partition < sidecar.records.partitions else []
+    if not whole:
+        raise UserError(f"--partition {partition}: {settings.topics.records!r} has no state of it")
+    _write_model(settings, whole[0], file, sidecar.keys)
+
+
+def warm_up(
+    settings: Settings, *, file: Path, out: Path, label: str | None = None, limit: int | None = None
+) -> None:
+    """Fold the rows of a file as a partition's records, and write the model that has learnt from them."""
+    table = read_table("--input", file, limit, ())
+    label = label or settings.record.label
+    if label not in table.columns:
+        raise UserError(f"--label {label}: {file.name} has no such column; it has {', '.join(table.columns)}")
+    names = {name: settings.record.label if name == label else name for name in table.columns}
+    plain = settings.record.model_copy(
+        update={"format": "json", "framing": None, "schema_file": None, "where": {}, "root": None}
+    )
+    chosen = settings.model_copy(update={"record": plain})
+    encode = value_writer(
+        plain, settings.registry, settings.topics.records, {names[n]: k for n, k in table.columns.items()}
+    )
+    state = first_state(chosen, 0)
+    for offset, (_, record) in enumerate(table.rows()):
+        value = encode({names[name]: cell for name, cell in record.items()})
+        state.step(InputRecord(offset, 0, None, value))
+    taken = take(state, settings.app_id, settings.topics.records, file.name, fold_settings(chosen))
+    _write_model(settings, taken.model_copy(update={"trusted": True}), out, read_keys(settings.checkpoint))
+    performance = state.explained.performance
+    losses = ", ".join(f"{loss.name} {performance.of(loss.name)[0]:.4g}" for loss in performance.losses)
+    sys.stdout.write(
+        f"learnt from {state.records:,} rows, {state.rejections.total:,} could not be used; smoothed losses: {losses}\n"
+    )
+
+
+def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys) -> None:
+    manifest = snapshot.manifest
+    known = settings_of(manifest.settings, settings)
+    carry = carry_over(manifest.settings, known).of(MODEL)
+    data = load_parts(snapshot)
+    state = begin(known, 0, 0, manifest.next_offset, Before(data, carry, unpacking(snapshot, known)))
+    if state.versions is not None or settings.model.static:
+        raise UserError("model: it never learns, so that there is nothing to export; its file is the model")
+    taken = take(state, manifest.app_id, manifest.topic, manifest.topic_id, manifest.settings)
+    about = {
+        "partition": manifest.partition,
+        "records": manifest.records,
+        "fold_digest": manifest.fold_digest,
+    }
+    written = taken.model_copy(update={"manifest": taken.manifest.model_copy(update=about)})
+    size = write_file(file, [stored(written, keys)])
+    model = data.explained.model if data.explained else None
+    kind = f"a {model.learner.kind} learner" if model and model.learner else "a model of its own code"
+    sys.stdout.write(
+        f"{file}: {size:,} bytes; {kind} after {manifest.records:,} records of {manifest.topic} partition {manifest.partition}, up to offset "
+        f"{manifest.next_offset}\nBegin with it: model.initial: {file}\n"
+    )
+
+
+def _tell(snapshot: Snapshot) -> None:
+    manifest = snapshot.manifest
+    sys.stdout.write(
+        f"partition {manifest.partition}: epoch {manifest.epoch} after {manifest.records:,} records, up to offset {manifest.next_offset}\n"
+    )
+
+
+def _digests(sidecar: Stopped, partition: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Offset and digest of each record from an offset up to another."""
+    where = TopicPartition(sidecar.records.name, partition, start)
+    sidecar.reader.assign([where])
+    try:
+        while start < end:
+            for message in read(sidecar.reader, 1.0):
+                if message.error() is not None:
+                    return
+                offset = offset_of(message)
+                if offset >= end:
+                    return
+                parts = (message.key(), message.value())
+                content = b"".join(b"-" if part is None else b"%d:%b" % (len(part), part) for part in parts)
+                yield offset, hashlib.blake2b(content, digest_size=16).digest()
+    finally:
+        sidecar.reader.unassign()
+
+
+def _tail(sidecar: Stopped, partition: int, offset: int) -> list[bytes]:
+    low, _ = sidecar.reader.get_watermark_offsets(TopicPartition(sidecar.records.name, partition), timeout=10)
+    start = max(low, offset - 4 * TAIL)
+    return [digest for _, digest in _digests(sidecar, partition, start, offset)][-TAIL:]
+
+
+def _place(sidecar: Stopped, partition: int, tail: Sequence[bytes]) -> int:
+    """The offset after the only place where these records follow one another."""
+    low, high = sidecar.reader.get_watermark_offsets(
+        TopicPartition(sidecar.records.name, partition), timeout=10
+    )
+    newest: deque[bytes] = deque(maxlen=max(len(tail), 1))
+    places = []
+    for offset, digest in _digests(sidecar, partition, low, high):
+        newest.append(digest)
+        if tail and list(newest) == list(tail):
+            places.append(offset + 1)
+    if len(places) == 1:
+        return places[0]
+    what = (
+        f"they are there {len(places)} times, up to the offsets {', '.join(map(str, places[:5]))}"
+        if places
+        else "they are not there"
+    )
+    raise UserError(
+        f"partition {partition}: the last {len(tail)} records that the state has learnt are looked for in {sidecar.records.name!r} ({low} to {high - 1}), "
+        f"and {what}; wait until the topic is copied; or go on with --from latest, or --from earliest, which learns what is there once more"
+    )

@@ -1,0 +1,124 @@
+"""Snapshots in a file: the state of partitions on its way to another cluster, or a model on its way to another sidecar."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from explain_sidecar.errors import SnapshotError, UserError
+from explain_sidecar.fold.carry import carry_over
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.signatures import Keys, read_keys
+from explain_sidecar.snapshots.snapshot import (
+    Before,
+    Manifest,
+    Snapshot,
+    begin,
+    load_parts,
+    unpacking,
+    verify,
+)
+
+MODEL = ("labels", "model")
+"""The parts that a model consists of."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A snapshot in a file; ``tail`` has digests of the last records before its offset, the newest last."""
+
+    manifest: bytes
+    chunks: list[bytes]
+    signature: bytes | None
+    tail: list[Annotated[bytes, msgspec.Meta(max_length=64)]]
+
+
+class _File(msgspec.Struct, frozen=True, tag="explanation-sidecar state/1"):
+    snapshots: list[Stored]
+
+
+def stored(snapshot: Snapshot, keys: Keys, tail: list[bytes] | None = None) -> Stored:
+    """A snapshot as a file holds it, signed where there are keys."""
+    value = snapshot.manifest.encode()
+    return Stored(value, snapshot.chunks, keys.sign(value), tail or [])
+
+
+def write_file(path: Path, snapshots: list[Stored]) -> int:
+    """Write the snapshots; returns the file's size in bytes. Raises ``UserError`` where that is not possible."""
+    raw = msgspec.msgpack.encode(_File(snapshots))
+    try:
+        path.write_bytes(raw)
+    except OSError as error:
+        raise UserError(f"{path}: it cannot be written: {error.strerror}") from None
+    return len(raw)
+
+
+def read_file(path: Path, keys: Keys) -> list[tuple[Snapshot, list[bytes]]]:
+    """The snapshots in a file, verified, each with the digests of its last records.
+
+    Raises ``UserError`` where the file cannot be read, is none of these, or was altered.
+    """
+    try:
+        found = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+    except OSError as error:
+        raise UserError(f"{path}: it cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError:
+        raise UserError(
+            f"{path}: it holds no state of a sidecar; `state export`, `model export` and `warm-up` write such files"
+        ) from None
+    snapshots = []
+    for each in found.snapshots:
+        try:
+            trusted = keys.check(each.manifest, each.signature)
+            snapshot = Snapshot(manifest=Manifest.decode(each.manifest), chunks=each.chunks, trusted=trusted)
+            verify(snapshot)
+        except SnapshotError as error:
+            raise UserError(f"{path}: {error}") from None
+        snapshots.append((snapshot, each.tail))
+    return snapshots
+
+
+def first_state(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
+    """The state of a partition that has none yet: with the model of ``model.initial``, or with a new one.
+
+    Raises ``UserError`` where the file holds another model.
+    """
+    path = settings.model.initial
+    if path is None:
+        return begin(settings, partition, epoch, start)
+    snapshot = _model(path, read_keys(settings.checkpoint))
+    manifest = snapshot.manifest
+    carry = carry_over(manifest.settings, settings).of(MODEL)
+    if carry.other_model:
+        raise UserError(
+            f"model.initial: {path} holds another model than model and record.label say: {carry.other_model}; set these as they were, or take it out"
+        )
+    try:
+        state = begin(
+            settings,
+            partition,
+            epoch,
+            start,
+            Before(load_parts(snapshot), carry, unpacking(snapshot, settings)),
+        )
+    except SnapshotError as error:
+        raise UserError(f"model.initial: {path}: {error}") from None
+    state.superseded = []
+    state.notices = [
+        f"the model is that of {manifest.app_id}, {manifest.topic} partition {manifest.partition}, after {manifest.records:,} records, up to offset "
+        f"{manifest.next_offset} (fold digest {manifest.fold_digest})"
+    ]
+    return state
+
+
+@functools.lru_cache(maxsize=2)
+def _model(path: Path, keys: Keys) -> Snapshot:
+    found = read_file(path, keys)
+    if len(found) != 1:
+        raise UserError(
+            f"model.initial: {path} holds the states of {len(found)} partitions; `model export --partition P` writes the model of one"
+        )
+    return found[0][0]

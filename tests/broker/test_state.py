@@ -1,0 +1,174 @@
+"""What outlives a change, on a real broker: settings, a broken past, another cluster; each with the bytes of an oracle that does the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.files import read_file
+from explain_sidecar.snapshots.signatures import Keys
+from explain_sidecar.snapshots.snapshot import load_parts
+from explain_sidecar.wire.envelope import Envelope
+from tests.broker.harness import Factory, Pipeline, delete_before, mixed_records
+from tests.changes import Epochs
+
+CHANGES: dict[str, tuple[dict[str, str], str]] = {
+    "emit.every": ({"EMIT__EVERY": "20"}, "begun anew: nothing"),
+    "record.on_bad": ({"RECORD__ON_BAD": "skip"}, "begun anew: nothing"),
+    "a feature less": ({"RECORD__FEATURES": '["a", "b"]'}, "begun anew: nothing"),
+    "explain.every": ({"EXPLAIN__EVERY": "2"}, "begun anew: explainer ipfi, explainer isage"),
+    "drift": ({"DRIFT__ENABLED": "true", "DRIFT__WINDOW": "50"}, "begun anew: drift"),
+    "a challenger": (
+        {"CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier"}, "begun anew: challenger, comparison",
+    ),
+    "an explainer less": ({"EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}}]'}, "ended: explainer isage"),
+    "another alpha": (
+        {"EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.02, "reservoir": {"size": 20}}]'},
+        "begun anew: explainer ipfi, performance, periods",
+    ),
+    "segments": (
+        {"EXPLAINERS": '[{"kind": "ipfi", "alpha": 0.01, "reservoir": {"size": 20}, "by": "color"}]'},
+        "begun anew: segments ipfi",
+    ),
+    "emit.periods": ({"EMIT__PERIODS": "[100]"}, "begun anew: periods"),
+}  # fmt: skip
+
+
+def bytes_of(line: Pipeline, before: Settings, changes: list[tuple[int, Settings]]) -> list[bytes | None]:
+    """What the explanations must be, as the settings change at these offsets."""
+    state: Any = Epochs(before, 0, changes)
+    envelope = Envelope(line.settings, line.topic_id)
+    return [
+        envelope.wrap(0, output).value
+        for record in line.inputs[0]
+        for output in state.supplied(record, lambda key: None, lambda name, unfit: None)
+        if output.destination == "explanations"
+    ]
+
+
+def explanations(line: Pipeline) -> list[bytes | None]:
+    return [value for _, value, _ in line.published()["explanations"][0]]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_settings_is_said_before_and_carried_over(line: Pipeline, change: str) -> None:
+    environment, said = CHANGES[change]
+    before = line.settings
+    line.environment |= {f"EXPLAIN_{name}": value for name, value in environment.items()}
+    checked = line.cli("config", "check", "--against-running")
+    assert "a new epoch begins; carried over: " in checked.stdout and said in checked.stdout, checked.stdout
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end()
+    assert explanations(line) == bytes_of(line, before, [(300, line.settings)])
+    assert "nothing changes" in line.cli("config", "check", "--against-running").stdout
+
+
+def test_the_model_is_named_before_it_is_lost(line: Pipeline) -> None:
+    line.environment |= {"EXPLAIN_SEED": "7"}
+    assert "run --new-model" in line.cli("config", "check", "--against-running", status=1).stderr
+    assert "The model would begin anew" in line.fails()
+
+
+def test_an_epoch_that_has_published_nothing_is_taken_back(line: Pipeline) -> None:
+    before = line.environment | {}
+    line.environment |= {"EXPLAIN_EXPLAIN__EVERY": "2"}
+    line.feed(mixed_records(1, 5, seed=1))
+    line.run_to_end()
+    line.environment = before
+    assert "leaves the partition to instances that have the new ones" in line.fails()
+    assert "back:  to epoch 0" in line.cli("reset", "--partition", "0", "--undo", "--yes").stdout
+    line.feed(mixed_records(1, 100, seed=2))
+    line.run_to_end()
+    line.verify()
+    line.environment |= {"EXPLAIN_EXPLAIN__EVERY": "2"}
+    line.feed(mixed_records(1, 20, seed=3))
+    line.run_to_end()
+    line.environment = before
+    assert "has published" in line.cli("reset", "--partition", "0", "--undo", "--yes", status=1).stderr
+
+
+def test_retention_shorter_than_a_downtime_costs_the_records_and_not_the_model(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    delete_before(line, 350)
+    assert "reset --partition 0 --keep all --yes" in line.fails()
+    done = line.cli("reset", "--partition", "0", "--keep", "all", "--yes").stdout
+    assert "has learnt up to offset 300, and it goes on at 350" in done
+    line.run_to_end()
+    first = line.explanations()[30]
+    assert (first["epoch"], first["carried"]["offset"], first["carried"]["begun"]) == (1, 350, [])
+
+
+def test_a_topic_created_again_costs_its_records_and_not_the_model(line: Pipeline) -> None:
+    records = line.topics["records"]
+    line.admin.delete_topics([records])[records].result()
+    line.wait_for(lambda: records not in line.admin.list_topics(timeout=5).topics)
+    line.create(records, retention_ms="-1")
+    line.inputs[0] = []
+    line.feed(mixed_records(1, 100, seed=1))
+    assert "was deleted and created again" in line.fails()
+    line.cli("reset", "--partition", "0", "--keep", "all", "--from", "earliest", "--yes")
+    line.run_to_end()
+    assert "model" in line.explanations()[30]["carried"]["carried"]
+
+
+def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
+    pipeline: Factory, tmp_path: Path
+) -> None:
+    """There the topic lacks its first 100 records, so that all offsets are lower by that."""
+    old, new, file = pipeline(2), pipeline(2), str(tmp_path / "state")
+    moved = list(mixed_records(2, 600))
+    old.feed(moved)
+    old.run_to_end()
+    assert "2 partitions" in old.cli("state", "export", file).stdout
+    new.feed(moved[100:])
+    assert "nothing was done" in new.cli("state", "import", file, status=1).stderr
+    assert "here: epoch 0 from offset 250" in new.cli("state", "import", file, "--yes").stdout
+    more = list(mixed_records(2, 200, seed=1))
+    old.feed(more)
+    new.feed(more)
+    old.run_to_end()
+    new.run_to_end()
+    for partition in range(2):
+        ours, theirs = (
+            [json.loads(value) for _, value, _ in line.published()["explanations"][partition]]
+            for line in (old, new)
+        )
+        assert "model" in theirs[0]["carried"]["carried"] and theirs[0]["carried"]["begun"] == []
+        for here, there in zip(theirs, ours[30:], strict=True):
+            assert {name: here[name] for name in ("performance", "importance", "drivers")} == {
+                name: there[name] for name in ("performance", "importance", "drivers")
+            }
+
+
+def test_a_copy_without_the_last_records_is_waited_for(pipeline: Factory, tmp_path: Path) -> None:
+    old, new, file = pipeline(1), pipeline(1), str(tmp_path / "state")
+    moved = list(mixed_records(1, 300))
+    old.feed(moved)
+    old.run_to_end()
+    old.cli("state", "export", file)
+    new.feed(moved[:250])
+    assert "wait until the topic is copied" in new.cli("state", "import", file, "--yes", status=1).stderr
+    assert new.committed()[0].offset < 0
+
+
+def test_a_new_sidecar_begins_with_the_model_of_another(
+    line: Pipeline, pipeline: Factory, tmp_path: Path
+) -> None:
+    file = tmp_path / "model"
+    assert "after 300 records" in line.cli("model", "export", "--partition", "0", str(file)).stdout
+    ((snapshot, _),) = read_file(file, Keys())
+    explained = load_parts(snapshot).explained
+    assert explained is not None and explained.reservoirs[0].rows == []
+    new = pipeline(1, EXPLAIN_MODEL__INITIAL=str(file))
+    new.feed(mixed_records(1, 100, seed=1))
+    new.run_to_end()
+    first = new.explanations()[0]
+    assert first["carried"]["carried"] == ["labels", "model"]
+    assert "after 300 records, up to offset 300" in first["notices"][0]
+    other = pipeline(
+        1, EXPLAIN_MODEL__INITIAL=str(file), EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier"
+    )
+    other.feed(mixed_records(1, 10))
+    assert "holds another model" in other.fails()

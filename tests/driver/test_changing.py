@@ -1,0 +1,150 @@
+"""Settings that change while faults go on: whatever happens, what is published in the end are the bytes of the same changes without faults."""
+
+import random
+from typing import Any
+
+import pytest
+
+from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.kafka.checkpoints import MANIFEST
+from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, load_parts
+from tests.changes import merged
+from tests.driver import faults
+from tests.driver.driver import Driver
+from tests.driver.faults import PRODUCER, Kind
+from tests.driver.test_changes import ALARMS, DRIFT, IPFI, LOGISTIC, TREE, differences, records, settings_of
+
+TOPICS = {"alarms": {"enabled": True}}
+"""So that every epoch has the same outputs."""
+
+BASES: dict[str, dict[str, Any]] = {
+    "own code": {},
+    "linear": LOGISTIC,
+    "tree": {"model": {"factory": "river.tree:HoeffdingTreeClassifier"}},
+    "forest": {"model": {"factory": "river.forest:ARFClassifier", "params": {"n_models": 2}}},
+    "bayes": {"model": {"factory": "river.naive_bayes:GaussianNB"}},
+}
+
+CHANGES: list[dict[str, Any]] = [
+    {"emit": {"every": 2}},
+    {"explainers": [{**IPFI, "alpha": 0.02}]},
+    {"explainers": [IPFI, {**IPFI, "kind": "isage"}]},
+    {"record": {"features": ["a", "b"]}},
+    {"explain": {"every": 2}},
+    {"record": {"on_bad": "skip"}},
+    DRIFT,
+    {"alarms": ALARMS["alarms"]},
+    TREE,
+]
+
+
+def epochs(driver: Driver, known: list[Settings], partition: int) -> list[tuple[int, Settings]]:
+    """Where each epoch began, and its settings, as its first stored snapshot says."""
+    log = driver.cluster.log("checkpoints", partition)
+    chunks: dict[str, bytes] = {}
+    found: dict[int, tuple[int, Settings]] = {}
+    by_identity = {str(fold_settings(settings)): settings for settings in known}
+    for offset in log.visible(0, committed=True):
+        entry = log.entries[offset]
+        name = (entry.key or b"").decode().rpartition("/")[2]
+        if name != MANIFEST:
+            chunks[name] = entry.value or b""
+            continue
+        manifest = Manifest.decode(entry.value or b"")
+        if manifest.epoch in found:
+            continue
+        stored = [chunks[str(index)] for index in range(len(manifest.chunk_sizes))]
+        data = load_parts(Snapshot(manifest=manifest, chunks=stored))
+        start = 0 if data.carried is None else data.carried.offset
+        found[manifest.epoch] = start, by_identity[str(manifest.settings)]
+    return list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        pytest.param(faults.kill, (), id="killed"),
+        pytest.param(faults.lose_answer, PRODUCER, id="the answer is lost"),
+        pytest.param(faults.refuse_message, ("produce",), id="a message is not delivered"),
+        pytest.param(faults.both(faults.late_end, faults.kill), (), id="a late end, and killed"),
+    ],
+)
+@pytest.mark.parametrize("replay", [False, True], ids=["after a clean stop", "after a crash"])
+def test_at_every_call_of_a_worker_that_changes_the_settings(
+    kind: Kind, names: tuple[str, ...], replay: bool
+) -> None:
+    before, after = (
+        settings_of(TOPICS),
+        settings_of(merged(TOPICS, {"explain": {"every": 2}, "drift": DRIFT["drift"]})),
+    )
+
+    def began() -> Driver:
+        driver = Driver(before, partitions=1)
+        driver.feed(0, records(30, 1))
+        if replay:
+            driver.start(0)
+            while driver.committed()[0] < 20:
+                driver.turn(0)
+            driver.kill(0)
+            driver.cluster.clock.sleep(11)
+            driver.cluster.pass_time()
+        else:
+            assert driver.run_to_end() == []
+        driver.feed(0, records(12, 2))
+        driver.settings = after
+        return driver
+
+    driver = began()
+    process = driver.start().process
+    driver.finish()
+    happened = 0
+    for number, name in enumerate(process.calls):
+        if names and name not in names:
+            continue
+        driver = began()
+        driver.start(faults={number: kind(driver)})
+        driver.finish()
+        happened += 1
+        found = epochs(driver, [before, after], 0)
+        assert [settings for _, settings in found] == [before, after]
+        assert differences(driver, before, found[1:]) == [], (number, name)
+    assert happened >= 5
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_campaign_of_changes_and_faults(base: str) -> None:
+    """Fifty faults for each family: workers die at random calls, and each that follows may have other settings."""
+    rng = random.Random(base)
+    here = merged(TOPICS, BASES[base])
+    known = [settings_of(here)]
+    left = rng.sample(CHANGES, len(CHANGES))
+    driver = Driver(known[0], partitions=2)
+    for partition in range(2):
+        driver.feed(partition, records(30, partition))
+    happened = 0
+    while happened < 50:
+        process = driver.start().process
+        if rng.random() < 0.7:
+            kind = rng.choice([faults.kill, faults.both(faults.late_end, faults.kill)])
+            process.faults[len(process.calls) + rng.randrange(60)] = kind(driver)
+        for _ in range(rng.randrange(5, 40)):
+            driver.turn(0)
+            driver.cluster.clock.sleep(0.02)
+        driver.kill(0)
+        happened += 1
+        driver.cluster.clock.sleep(11)
+        driver.cluster.pass_time()
+        for partition in range(2):
+            driver.feed(partition, records(rng.randrange(12), happened))
+        if happened % 5 == 0 and left:
+            here = merged(here, left.pop())
+            known.append(settings_of(here))
+            driver.settings = known[-1]
+    driver.finish()
+    for partition in range(2):
+        found = epochs(driver, known, partition)
+        (_, first), *changes = found
+        assert len(changes) >= 4
+        assert differences(driver, first, changes, partition) == []
+    assert driver.ended == []
