@@ -16,8 +16,12 @@ FILES = {
     "adult": ("adult.csv.gz", "class"),
     "bank": ("bank_full.csv.gz", "y"),
     "bike": ("bike_hourly_dated.csv.gz", "count"),
+    "california": ("california_housing.csv.gz", "MedHouseVal"),
+    "covtype": ("covtype_train15120.csv.gz", "Cover_Type"),
+    "airlines": ("airlines_moa_5pct.csv.gz", "Delay"),
 }
 """File and target column of each real data set."""
+REGRESSIONS = ("bike", "california")
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Table:
 
     @property
     def regression(self) -> bool:
-        return self.name == "bike"
+        return self.name in REGRESSIONS
 
     def rows(self) -> list[dict[str, float]]:
         return [dict(zip(self.features, row, strict=True)) for row in self.X.tolist()]
@@ -60,5 +64,5 @@ def load(name: str, directory: Path) -> Table:
     y = frame.pop(target)
     for column in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
         frame[column] = frame[column].astype("category").cat.codes
-    labels = y if name == "bike" else y.astype("category").cat.codes
+    labels = y if name in REGRESSIONS else y.astype("category").cat.codes
     return Table(name, frame.to_numpy(dtype=float), labels.to_numpy(), list(frame.columns))

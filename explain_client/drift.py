@@ -74,6 +74,41 @@ class Separation:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """How a feature differs between the two windows."""
+
+    feature: str = described("Name of the feature.", "usage")
+    sense: Literal["missing", "new", "gone", "shifted", "scaled", "shares", "unlike"] = described(
+        "In which sense: other shares of missing values, values that are new or gone, all numbers shifted by `by` or scaled by that factor, "
+        "other shares of the same values, or unlike those of another feature (`value`) otherwise than before.",
+        "missing",
+    )
+    words: str = described("The difference in words.", "usage is missing in 30% of the rows (before: 0%)")
+    bits: float = described(
+        "What the feature says about the window that a record is from, at most 1.", 0.17, ge=0
+    )
+    before: float | None = described(
+        "Share of the records of the window before with a missing value, or with those that `value` names; without such a name the mean.",
+        0.0,
+    )
+    after: float | None = described("The same in the window that ended.", 0.3)
+    value: str | None = described(
+        "Values that are new or gone or whose share changed; if `sense` is unlike, the other feature.", None
+    )
+    by: float | None = described("What was added to all values, or by what they were multiplied.", None)
+    risk: float | None = described(
+        "The part of the change of the risk that goes with this feature's distribution, or with its fault; null where that is not known.",
+        0.021,
+    )
+    low: float | None = described("Lower end of the 95 % interval of `risk`.", 0.014)
+    high: float | None = described("Upper end of it.", 0.028)
+    fault: bool = described(
+        "Whether it looks like a fault of this sensor: `by` explains all that differs, and nothing that goes with the feature followed.",
+        False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Drift(Message):
     """Why the risk of one input partition's model changed: from one window to the next, or with the onset of an alarm."""
 
@@ -98,6 +133,26 @@ class Drift(Message):
     separation: Separation | None = described(  # noqa: RUF009
         "Why many records have nothing alike in the other window; null else, and where no feature tells them apart.",
         None,
+    )
+    differences: Sequence[Difference] = described(
+        "The features whose values differ between the windows, also where the risk did not change, the one first that is most likely "
+        "what itself changed. The chance that any is named where none differs is at most 2 %.",
+        [
+            {
+                "feature": "usage",
+                "sense": "missing",
+                "words": "usage is missing in 30% of the rows (before: 0%)",
+                "bits": 0.17,
+                "before": 0.0,
+                "after": 0.3,
+                "value": None,
+                "by": None,
+                "risk": 0.021,
+                "low": 0.014,
+                "high": 0.028,
+                "fault": False,
+            }
+        ],
     )
     change: Mapping[str, Any] | None = described(
         "The result: `change`, `verdict`, `causes`, the two risks `baseline` and `target`, and the Shapley values of the "
@@ -144,6 +199,14 @@ class Drift(Message):
                 features, attributable = data["separation"]["features"], data["separation"]["attributable"]
                 require(dict(enumerate(features)), str, *range(len(features)))
                 data["separation"] = Separation(features, attributable)
+            data.setdefault("differences", [])
+            require(data, list, "differences")
+            for found in data["differences"]:
+                require(found, str, "feature", "sense", "words")
+                require(found, bool, "fault")
+            data["differences"] = [
+                Difference(**{name: found[name] for name in _DIFFERENCE}) for found in data["differences"]
+            ]
             data["baseline"], data["target"] = (
                 Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
             )
@@ -153,6 +216,7 @@ class Drift(Message):
 
 
 _REFERENCE = tuple(entry.name for entry in fields(AlarmReference))
+_DIFFERENCE = tuple(entry.name for entry in fields(Difference))
 _WINDOW = tuple(entry.name for entry in fields(Window))
 _COUNTS = tuple(name for name in _WINDOW if name != "version")
 _DRIFT = tuple(entry.name for entry in fields(Drift))

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from explain_core.drift.change import Attribution, Cause, RiskChange, Separation, WindowRisk
+from explain_core.drift.change import Attribution, Cause, Difference, RiskChange, Separation, WindowRisk
 
 if TYPE_CHECKING:
     from explain_core.drift.attribution import dbshap
 
-__all__ = ["Attribution", "Cause", "RiskChange", "Separation", "WindowRisk", "dbshap"]
+__all__ = ["Attribution", "Cause", "Difference", "RiskChange", "Separation", "WindowRisk", "dbshap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 from explain_core import losses
 from explain_core.drift import joint, label_shift, separation
 from explain_core.drift.arrays import Values
 from explain_core.drift.binned import Binned, Factorisation, held, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
-from explain_core.drift.change import LEVEL, Attribution, Cause, RiskChange, Separation, WindowRisk
+from explain_core.drift.change import Attribution, Cause, RiskChange, WindowRisk
 from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
 from explain_core.drift.factors import Factor
 from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
-from explain_core.drift.predictions import outputs, own_losses
+from explain_core.drift.naming import named
+from explain_core.drift.playing import Played, cause_of, generator, of_rows, play, quantile
 from explain_core.drift.routes import Boxes, Game, Grid, overlay
 from explain_core.drift.samples import Samples
 from explain_core.drift.shapley import Solution
@@ -27,9 +27,6 @@ from explain_core.losses import Loss, Task
 from explain_core.models import Model, wrap
 from explain_core.progress import track
 from explain_core.random import derive_seed
-
-ROUNDING = 1e-12
-"""Intervals are widened by this share of the risk: sums of floats are not exact."""
 
 
 def dbshap(
@@ -121,7 +118,26 @@ def dbshap(
         learnt, data = _learn_tree(data, measure, seed)
         hypotheses = [learnt]
     fine = data if bins == joint.BINS else data.with_bins(joint.BINS)
-    solved, own, labels, separated = _joint(fine, hypotheses, measure, conditional, warnings, seed)
+    clocks = joint.clocks(fine.windows, fine.columns)
+    if clocks:
+        warnings.append(
+            f"features: {listed(clocks)} growing from row to row through both windows, as time does; "
+            "not compared, for nothing else could be"
+        )
+    found = play(fine, hypotheses, measure, conditional, clocks, seed)
+    solved, own, columns = found.solved, found.own, found.columns
+    labels = label_shift.shifted(
+        columns.codes, columns.sizes, columns.unordered, fine.classes.codes, generator(seed, "label shift")
+    )
+    separated = separation.of(columns, solved, generator(seed, "joint"))
+    attribution = of_rows(found)
+
+    def undo(target: Window) -> Played:
+        rows = make_binned((fine.windows[0], target), measure, joint.BINS, ignore)
+        before = [of_q[0] for of_q in found.predictions]
+        return play(rows, hypotheses, measure, conditional, clocks, seed, before)
+
+    differing = named(windows, fine.windows, found, undo, {*ignore, *clocks}, seed)
     warnings += [note for hypothesis in hypotheses for note in hypothesis.warnings()]
 
     product, back_off, tabled = None, None, None
@@ -157,7 +173,7 @@ def dbshap(
         baseline=risks[0],
         target=risks[1],
         std=float(joint.standard_error(*seen)),
-        joint=_of_rows(solved, own, len(hypotheses)),
+        joint=attribution,
         label_shift=labels,
         learning=_learning(data.windows, own),
         product=product,
@@ -167,6 +183,7 @@ def dbshap(
         bins={} if product is None else {str(bin_.feature): bin_.to_dict() for bin_ in data.bins},
         warnings=tuple(warnings),
         separation=separated,
+        differences=differing,
     )
 
 
@@ -192,7 +209,7 @@ def _learn_tree(data: Binned, loss: Loss, seed: int) -> tuple[TreeHypothesis, Bi
     n = len(data.windows[0])
     if n < 4:
         raise ValueError(f"baseline: {n} rows, and half of them are for the tree; bring four or pass a model")
-    order = _generator(seed, "halves").permutation(n)
+    order = generator(seed, "halves").permutation(n)
     training, kept = order[: n // 2], np.sort(order[n // 2 :])
     y = data.classes.codes[0][training]
     tree = TreeHypothesis(data.codes[0][training], y, data.ranks(), loss, data.classes, data.bins)
@@ -208,7 +225,7 @@ def _evaluated(windows: tuple[Window, Window], limit: int, seed: int) -> tuple[W
     if sum(n) <= limit:
         return windows
     first = min(n[0], max(limit // 2, limit - n[1]))
-    rng = _generator(seed, "rows")
+    rng = generator(seed, "rows")
     baseline, target = (
         window.take(np.sort(rng.permutation(len(window))[:part]).tolist())
         for window, part in zip(windows, (first, limit - first), strict=True)
@@ -262,59 +279,6 @@ def _product_game(
     return game, [factor.name for factor in apart]
 
 
-def _joint(
-    data: Binned,
-    hypotheses: Sequence[Hypothesis],
-    loss: Loss,
-    form: Literal["auto", "table", "tree"],
-    warnings: list[str],
-    seed: int,
-) -> tuple[joint.Joint, Pair, bool, Separation | None]:
-    """The joint game, the losses of the rows of each window under the hypothesis of that window, whether the labels shifted, and what
-    tells windows apart that have next to nothing alike.
-    """
-    windows = data.windows
-    predictions = [[q.on_rows(window) for window in windows] for q in hypotheses]
-    own = [
-        np.array([own_losses(loss, of_q[w], window.y, data.classes, w) for of_q in predictions])
-        for w, window in enumerate(windows)
-    ]
-    without = joint.clocks(windows, data.columns)
-    if without:
-        warnings.append(
-            f"features: {listed(without)} growing from row to row through both windows, as time does; "
-            "not compared, for nothing else could be"
-        )
-    predicted = [column for of_q in predictions for column in outputs(of_q)]
-    columns = joint.make_columns(data, without, predicted)
-    solved = joint.solve(columns, (own[0], own[1]), form, _generator(seed, "joint"))
-    labels = label_shift.shifted(
-        columns.codes, columns.sizes, columns.unordered, data.classes.codes, _generator(seed, "label shift")
-    )
-    separated = separation.of(columns, solved, _generator(seed, "joint"))
-    return solved, (own[0][0], own[1][-1]), labels, separated
-
-
-def _of_rows(solved: joint.Joint, own: Pair, hypotheses: int) -> Attribution:
-    """The joint game's values with the intervals of their two means.
-
-    Of windows of unequal size the shorter one decides, and where its losses are skewed, value and standard error err together: Student's
-    interval is too short, which to first order a share of γ² (z⁴ + 2z² − 3)/18 mends, γ being the value's skewness (Hall 1992, Sect. 2.6).
-    """
-    names = ["concept", *["hypothesis"] * (hypotheses - 1), "inputs"]
-    deviations = joint.standard_error(*solved.scores)
-    risks = float(np.mean(own[0])), float(np.mean(own[1]))
-    reach = _quantile(len(names), min(map(len, own)) - 1)
-    reaches = reach * (1.0 + joint.skewness(*solved.scores) ** 2 * (reach**4 + 2.0 * reach**2 - 3.0) / 18.0)
-    causes = [
-        _cause(name, float(value), 0.0, float(std), float(wide), risks)
-        for name, value, std, wide in zip(names, solved.values, deviations, reaches, strict=True)
-    ]
-    first, *between, last = causes
-    route = "cells" if solved.cells else "trees"
-    return Attribution(first, between[0] if between else None, (last,), *risks, route, sum(map(len, own)))
-
-
 def _learning(windows: tuple[Window, Window], own: Pair) -> Cause | None:
     """What the model gained in the target by learning there, less what it gained so in the baseline."""
     first, second = (window.losses for window in windows)
@@ -324,7 +288,9 @@ def _learning(windows: tuple[Window, Window], own: Pair) -> Cause | None:
     value = float(np.mean(gained[0]) + np.mean(gained[1]))
     std = float(joint.standard_error(*gained))
     risks = float(np.mean(own[0])), float(np.mean(own[1]))
-    return _cause("learning within the windows", value, 0.0, std, _quantile(1, min(map(len, own)) - 1), risks)
+    return cause_of(
+        "learning within the windows", value, 0.0, std, quantile(1, min(map(len, own)) - 1), risks
+    )
 
 
 def _solve(
@@ -341,7 +307,7 @@ def _solve(
     weights = _ones(data)
     solution = game.solve(chances.fit(weights), weights)
     resampled: list[Values] = []
-    rng = _generator(seed, "bootstrap")
+    rng = generator(seed, "bootstrap")
     for _ in track(range(bootstrap), "bootstrap", bootstrap, progress):
         first, second = (
             np.bincount(rng.integers(len(weight), size=len(weight)), minlength=len(weight)).astype(float)
@@ -357,35 +323,17 @@ def _attribution(
     names = ["concept", *["hypothesis"] * (hypotheses - 1), *inputs]
     errors = np.zeros(len(names)) if solution.error is None else solution.error
     deviations = np.std(resampled, axis=0, ddof=1) if resampled else None
-    reach = _quantile(len(names), max(1, len(resampled) - 1))
+    reach = quantile(len(names), max(1, len(resampled) - 1))
     risks = solution.baseline, solution.target
     players = []
     for i, name in enumerate(names):
         error = float(errors[i])
         std = None if deviations is None else math.hypot(float(deviations[i]), error)
-        players.append(_cause(name, float(solution.values[i]), error, std, reach, risks))
+        players.append(cause_of(name, float(solution.values[i]), error, std, reach, risks))
     concept, *rest = players
     hypothesis = rest.pop(0) if hypotheses == 2 else None
     return Attribution(concept, hypothesis, tuple(rest), *risks, game.route, game.size)
 
 
-def _cause(
-    name: str, value: float, error: float, std: float | None, reach: float, risks: tuple[float, float]
-) -> Cause:
-    if std is None:
-        return Cause(name, value, error, None, None, None)
-    width = reach * std + ROUNDING * max(map(abs, risks))
-    return Cause(name, value, error, std, value - width, value + width)
-
-
-def _quantile(players: int, freedom: int) -> float:
-    """Half the width in standard errors of intervals that hold for all players at once (Bonferroni, Student's t)."""
-    return float(stdtrit(freedom, 1.0 - (1.0 - LEVEL) / 2.0 / players))
-
-
 def _ones(data: Binned) -> Pair:
     return np.ones(len(data.windows[0])), np.ones(len(data.windows[1]))
-
-
-def _generator(seed: int, purpose: str) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(derive_seed(seed, purpose)))

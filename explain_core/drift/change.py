@@ -126,9 +126,7 @@ class Separation:
     @property
     def words(self) -> str:
         """The features in a sentence, of bounded length."""
-        names = [name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in self.features[:NAMED]]
-        names += [f"{len(self.features) - NAMED} more"] if len(self.features) > NAMED else []
-        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        return listed(self.features)
 
     def sentence(self, remedy: Callable[[Sequence[str]], str]) -> str:
         """That they tell the windows apart, and the ``remedy`` where that is to leave them out."""
@@ -143,6 +141,50 @@ class Separation:
         )
 
 
+Sense = Literal["missing", "new", "gone", "shifted", "scaled", "shares", "unlike"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a feature differs between the windows, as ``explain_core.drift.differences`` finds it.
+
+    ``sense`` is the sense of it: other shares of ``missing`` values; values that are ``new`` or ``gone``; numbers that are all ``shifted`` by
+    ``by`` or ``scaled`` by this factor; other ``shares`` of the same values; or values as before that are ``unlike`` those of ``value``,
+    another feature, otherwise than before. ``before`` and ``after`` are the windows' shares of missing values, of the values named
+    by ``value``, or without such a name their means. ``bits`` is what the feature says about the window a row is from, of at most 1. ``risk`` is the part of the change
+    of the risk that goes with it. ``fault``: the shift or the factor explains all that differs, and nothing that goes with the feature followed.
+
+    >>> Difference("temp", "missing", 0.2, 0.0, 0.3).words
+    'temp is missing in 30% of the rows (before: 0%)'
+    """
+
+    feature: str
+    sense: Sense
+    bits: float
+    before: float | None = None
+    after: float | None = None
+    value: str | None = None
+    by: float | None = None
+    risk: Cause | None = None
+    fault: bool = False
+
+    @property
+    def words(self) -> str:
+        """The difference in words, without its part of the risk."""
+        name = _short(self.feature)
+        if self.sense == "unlike":
+            return f"{name} no longer goes with {_short(self.value or '')} as before"
+        if self.sense == "shifted" and self.by is not None:
+            return f"{name} is {'higher' if self.by > 0.0 else 'lower'} by {_figure(abs(self.by))} throughout"
+        if self.sense == "scaled" and self.by is not None:
+            return f"{name} is multiplied by {_figure(self.by)}"
+        before, after = self.before or 0.0, self.after or 0.0
+        if self.value is None and self.sense != "missing":
+            return f"{name} has the mean {_signed(after)} (before: {_signed(before)})"
+        what = "missing" if self.sense == "missing" else _short(self.value or "")
+        return f"{name} is {what} in {_share(after)} of the rows (before: {_share(before)})"
+
+
 @dataclass(frozen=True)
 class RiskChange:
     """Why the risk changed from a baseline to a target window (DBShap; target − baseline, units of the loss).
@@ -154,7 +196,8 @@ class RiskChange:
     ``back_off`` is the larger share of either window's product distribution that a frequency table would have to
     borrow from the other window; ``conditional`` says what P(y|x) of the product game was estimated with instead, or in
     spite of it. ``bins`` has the edges or the categories of each feature there, and is empty without it. ``separation`` is there where
-    many rows have nothing alike in the other window, and features tell them apart.
+    many rows have nothing alike in the other window, and features tell them apart. ``differences`` are the features that differ, the
+    one first that is most likely what itself changed, also where the risk did not change.
 
     change = Σ joint + learning + unevaluated, and Σ joint inputs = Σ product inputs + dependence.
 
@@ -179,6 +222,7 @@ class RiskChange:
     bins: dict[str, dict[str, list[Any]]]
     warnings: tuple[str, ...]
     separation: Separation | None = None
+    differences: tuple[Difference, ...] = ()
 
     @property
     def change(self) -> float:
@@ -283,13 +327,13 @@ class RiskChange:
             if 1.0 - window.matched > WORTH_SAYING
         ]
         unlike = " and ".join(f"{share:.0%} of {name}" for share, name in unmatched)
+        differing = self._differing()
         if self.verdict == "not attributable":
             told = "" if self.separation is None else f"; {self.separation.sentence(remedy)}"
-            return f"{head}; not attributable: {unlike} have nothing alike in the other window{told}"
-        causes = [
-            f"{_interval(cause)}{self._driver() if cause in self.joint.inputs else ''}"
-            for cause in self.causes
-        ]
+            return (
+                f"{head}; not attributable: {unlike} have nothing alike in the other window{told}{differing}"
+            )
+        causes = [_interval(cause) for cause in self.causes]
         learning = [
             _interval(cause, name)
             for cause, name in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
@@ -297,26 +341,30 @@ class RiskChange:
         ]
         if not causes:
             if learning:
-                return f"{head}: {', '.join(learning)}; no cause in the data stands out"
-            return f"{head}; no cause stands out of the noise"
-        by = "" if self.separation is None else f", by {self.separation.words},"
-        aside = f"; {unlike} are unlike the other window{by} and count as inputs" if unlike else ""
+                return f"{head}: {', '.join(learning)}; no cause in the data stands out{differing}"
+            return f"{head}; no cause stands out of the noise{differing}"
+        aside = f"; {unlike} are unlike the other window and count as inputs" if unlike else ""
         shift = (
             "; a label shift: other shares of the labels, the same inputs for each"
             if self.label_shift
             else ""
         )
-        return f"{head}: {', '.join([*causes, *learning])}{shift}{aside}"
+        return f"{head}: {', '.join([*causes, *learning])}{differing}{shift}{aside}"
 
-    def _driver(self) -> str:
-        """Which feature drives the inputs, in words."""
-        if self.product is None or len(self.product.inputs) < 2:
+    def _differing(self) -> str:
+        """Which features differ, as the end of the sentence. Where nothing can be attributed, those that tell the windows apart are named already."""
+        apart = self.separation if self.verdict == "not attributable" else None
+        told = () if apart is None else apart.features
+        found = [one for one in self.differences if one.fault or one.feature not in told]
+        if not found:
             return ""
-        if not self.drivers:
-            return " (of no feature alone)"
-        first = self.drivers[0]
-        most = first.value / sum(cause.value for cause in self.joint.inputs) > 0.5
-        return f" (most of it {first.name})" if most else f" (first of all {first.name})"
+        first, *others = found
+        part = "" if first.risk is None else f" ({_interval(first.risk, '').strip()} of the risk)"
+        if first.fault:
+            return f"; this looks like a fault of the sensor: {first.words}{part}, and nothing that goes with it followed"
+        less = f"differ{'s' if len(others) == 1 else ''} less"
+        rest = f"; {listed([one.feature for one in others])} {less}" if others else ""
+        return f"; {first.words}{part}{rest}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, every number finite; what follows from the rest is there for readers in other languages."""
@@ -339,13 +387,21 @@ class RiskChange:
     def from_dict(cls, data: Mapping[str, Any]) -> RiskChange:
         """The result that ``to_dict`` gave. Raises ``ValueError`` where a key is missing or has the wrong type."""
         try:
-            known = {field.name: data[field.name] for field in fields(cls) if field.name != "separation"}
+            known = {
+                field.name: data[field.name]
+                for field in fields(cls)
+                if field.name not in ("separation", "differences")
+            }
             known["baseline"], known["target"] = (WindowRisk(**data[name]) for name in ("baseline", "target"))
             known["joint"] = _attribution(data["joint"])
             known["learning"] = None if data["learning"] is None else Cause(**data["learning"])
             separation = data.get("separation")
             known["separation"] = separation and Separation(
                 tuple(separation["features"]), separation["attributable"]
+            )
+            known["differences"] = tuple(
+                Difference(**{**found, "risk": found["risk"] and Cause(**found["risk"])})
+                for found in data.get("differences", ())
             )
             known["product"] = None if data["product"] is None else _attribution(data["product"])
             known["warnings"] = tuple(data["warnings"])
@@ -390,7 +446,27 @@ def _interval(cause: Cause, name: str | None = None) -> str:
     """The value with its sign ± half its interval's width."""
     sign = "−" if cause.value < 0.0 else "+"
     half = "" if cause.low is None or cause.high is None else f" ± {_figure((cause.high - cause.low) / 2.0)}"
-    return f"{name or cause.name} {sign}{_figure(abs(cause.value))}{half}"
+    return f"{cause.name if name is None else name} {sign}{_figure(abs(cause.value))}{half}"
+
+
+def listed(features: Sequence[str]) -> str:
+    """Features in a sentence, of bounded length."""
+    names = [_short(name) for name in features[:NAMED]]
+    names += [f"{len(features) - NAMED} more"] if len(features) > NAMED else []
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _share(value: float) -> str:
+    """Percent, with decimals where they say something."""
+    return f"{value:.0%}" if value in (0.0, 1.0) or 0.01 <= value <= 0.99 else f"{value:.2%}"
+
+
+def _signed(value: float) -> str:
+    return f"{'−' if value < 0.0 else ''}{_figure(abs(value))}"
 
 
 def _figure(value: float) -> str:

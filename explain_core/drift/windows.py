@@ -54,6 +54,11 @@ class Column(NamedTuple):
         cells = self.cells
         return cells[codes] if isinstance(cells, np.ndarray) else [cells[code] for code in codes.tolist()]
 
+    def take(self, codes: Codes) -> Column:
+        """The column of the rows at these places."""
+        numbers = None if self.numbers is None else self.numbers[codes]
+        return Column([self.values[code] for code in codes.tolist()], self.kinds, numbers)
+
     def followed_by(self, other: Column) -> Column:
         if self.numbers is None or other.numbers is None:
             return Column.of([*self.values, *other.values])
@@ -112,6 +117,11 @@ class Window:
             self.given and {name: [column[i] for i in order] for name, column in self.given.items()},
             None if self.losses is None else self.losses[order],
         )
+
+    def with_column(self, name: str, values: Sequence[Any]) -> Window:
+        """The same rows with other values of a feature."""
+        given = {feature: list(column.values) for feature, column in self.columns.items()}
+        return replace(self, records=None, given={**given, name: list(values)})
 
     def with_losses(self, losses: Sequence[float]) -> Window:
         """Raises ``ValueError`` unless there is a finite one for each row."""

@@ -102,7 +102,8 @@ def test_a_shift_of_an_input_is_named_with_the_feature():
     assert " from Monday to Tuesday (" in words
     assert ": inputs +0.498 ± 0.0" in words
     assert words.endswith(
-        " (most of it x); 37% of Monday and 34% of Tuesday are unlike the other window, by x, and count as inputs"
+        "; x is higher by 2.118 throughout (+0.500 ± 0.023 of the risk)"
+        "; 37% of Monday and 34% of Tuesday are unlike the other window and count as inputs"
     )
 
 

@@ -53,8 +53,11 @@ def test_what_tells_the_windows_apart_is_named_and_without_it_the_change_is_attr
 def test_what_tells_many_rows_apart_is_named_where_the_change_is_attributed_too():
     change = dbshap(*days(1_000, 700), hypothesis=sign, factorisation="joint")
     assert change.verdict == "attributed"
+    assert change.separation == Separation(("weekday",), attributable=True)
     assert re.search(
-        r"; \d+% of .* unlike the other window, by weekday, and count as inputs$", change.sentence()
+        r"; weekday is wed in 60% of the rows \(before: 0%\) \(.* of the risk\); "
+        r"\d+% of .* unlike the other window and count as inputs$",
+        change.sentence(),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from explain_core import losses as known_losses
-from explain_core.drift import dbshap
+from explain_core.drift import Difference, dbshap
 from explain_core.models import Model
 from explain_core.random import derive_seed
 from explain_core.state import Unpack
@@ -53,7 +53,26 @@ _PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[A-Za-z_][\w.]*"
 
 
 def without_change(sentence: str) -> dict[str, Any]:
-    return {"sentence": sentence, "separation": None, "change": None}
+    return {"sentence": sentence, "separation": None, "differences": [], "change": None}
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    """One of ``differences`` of the message."""
+    risk = found.risk
+    return {
+        "feature": found.feature,
+        "sense": found.sense,
+        "words": found.words,
+        "bits": found.bits,
+        "before": found.before,
+        "after": found.after,
+        "value": found.value,
+        "by": found.by,
+        "risk": risk and risk.value,
+        "low": risk and risk.low,
+        "high": risk and risk.high,
+        "fault": found.fault,
+    }
 
 
 class Attribution:
@@ -87,7 +106,7 @@ class Attribution:
         names: tuple[str, str],
         number: int,
     ) -> dict[str, Any]:
-        """``sentence``, ``separation`` and ``change`` of the message.
+        """``sentence``, ``separation``, ``differences`` and ``change`` of the message.
 
         ``hypothesis`` are the models from before the first record of either, or one that never learns. ``number`` makes the draws.
         """
@@ -110,7 +129,12 @@ class Attribution:
             return without_change(f"not computed: {error}")
         sentence = change.sentence(*names, remedy=partial(ignoring, drift.ignore))
         details = change.to_dict()
-        content = {"sentence": sentence, "separation": details["separation"], "change": details}
+        content = {
+            "sentence": sentence,
+            "separation": details["separation"],
+            "differences": [_difference(found) for found in change.differences],
+            "change": details,
+        }
         size = len(orjson.dumps(content))
         if size > self._max_bytes:
             return without_change(
