@@ -1,7 +1,8 @@
 """The join of one partition: a state machine without clock, network or files. The same records in the same order give the same output.
 
-Time is *stream time*: the largest timestamp of either input so far. An event waits for its label until stream time has passed
-its own timestamp by ``wait``.
+Time is *stream time*: the largest timestamp that ``REACHED`` of the last ``NEWEST`` records have reached, of both inputs together; it
+does not go back. An event waits for its label until stream time has passed its own timestamp by ``wait``. Kafka Streams takes the largest
+timestamp, so that one wrong clock ends the wait of all events; Flink subtracts a delay from it, which only bounds the harm.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import orjson
 
 from explain_sidecar.join.entries import DONE, EVENT, LABEL, Counts, Entry, Event, Joined, Label
 from explain_sidecar.join.store import Store
+
+REACHED, NEWEST = 3, 100
+"""Two wrong clocks among so many records do not move time."""
 
 LEAP_RECORDS = 3
 """Records in a row that must lie further than ``wait`` from stream time, on the same side of it, to move it there. One wrong
@@ -41,6 +45,10 @@ class Progress(msgspec.Struct):
     time: int | None = None
     leaps: list[int] = []
     """Timestamps of the last records if they lie beyond a leap, all on the same side."""
+    records: int = 0
+    """Whose times have counted so far."""
+    ahead: list[tuple[int, int]] = []
+    """Of the last ``NEWEST`` records those that are ahead of time, as their number and timestamp: too few to move it."""
     counts: Counts = msgspec.field(default_factory=Counts)
 
 
@@ -174,13 +182,13 @@ class Joiner:
         progress = self.progress
         time = progress.time
         if time is None:
-            progress.time = timestamp
+            progress.time, progress.records = timestamp, 1
         elif -self._wait <= timestamp - time <= self._wait:
+            progress.records += 1
             if progress.leaps:
                 progress.leaps = []
-            if timestamp <= time:
+            if not self._reached(timestamp, time):
                 return []
-            progress.time = timestamp
         else:
             forward = timestamp > time
             leaps = progress.leaps
@@ -191,8 +199,26 @@ class Joiner:
                 return []
             # Of several wrong clocks, the least wrong.
             progress.time = min(leaps) if forward else max(leaps)
-            progress.leaps = []
+            progress.leaps, progress.ahead = [], []
+            progress.records = max(progress.records, REACHED)
         return self._resolve([])
+
+    def _reached(self, timestamp: int, time: int) -> bool:
+        """Take in a timestamp that is no leap; returns whether enough records are ahead of stream time, which then goes on."""
+        progress, n = self.progress, self.progress.records
+        if timestamp <= time:
+            if n <= REACHED:  # of so few, time is the smallest
+                progress.time = timestamp
+                progress.ahead = [*progress.ahead, (n, time)]
+            return False
+        ahead = [(number, other) for number, other in progress.ahead if n - number < NEWEST]
+        ahead.append((n, timestamp))
+        moves = len(ahead) >= REACHED
+        if moves:
+            progress.time = time = min(other for _, other in ahead)
+            ahead = [entry for entry in ahead if entry[1] > time]
+        progress.ahead = ahead
+        return moves
 
     def _resolve(self, joined: list[Joined]) -> list[Joined]:
         """Expire the entries that are due, and evict the oldest beyond ``max_pending``."""

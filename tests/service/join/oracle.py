@@ -41,6 +41,7 @@ class Oracle:
         self.items: list[Item] = []
         self.out: list[tuple[int, int, int, str, int | None]] = []
         self.times: list[int] = []
+        self.near: list[int] = []
         self.time: int | None = None
 
     def read(self, record: Read) -> list[tuple[int, int, int, str, int | None]]:
@@ -66,12 +67,12 @@ class Oracle:
         return [item for item in self.items if item.id == id and item.what == what and not item.gone]
 
     def _move(self, timestamp: int) -> None:
-        """Stream time follows a record within ``wait``, and three in a row that are beyond, on one side."""
-        if self.time is None:
-            self.time = timestamp
-        elif abs(timestamp - self.time) <= self.rules.wait:
+        """Stream time is the third largest of the last 100 times within ``wait``, and follows three in a row that are beyond, on one side."""
+        if self.time is None or abs(timestamp - self.time) <= self.rules.wait:
             self.times = []
-            self.time = max(self.time, timestamp)
+            self.near.append(timestamp)
+            third = sorted(self.near[-100:])[-3:][0]
+            self.time = third if self.time is None or len(self.near) <= 3 else max(self.time, third)
         else:
             self.times.append(timestamp)
             ahead = [t > self.time for t in self.times]
@@ -79,7 +80,7 @@ class Oracle:
                 self.times = [timestamp]
             if len(self.times) == 3:
                 self.time = min(self.times) if ahead[-1] else max(self.times)
-                self.times = []
+                self.times, self.near = [], [self.time] * 3
 
     def _event(self, record: Read) -> None:
         item = Item("event", record.id, record.timestamp, record.value, len(self.items))
