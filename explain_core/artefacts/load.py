@@ -52,7 +52,10 @@ def load_artefact(
 
         path, version = downloaded(text)
     elif "://" in text and not text.startswith("file://"):
-        raise ArtefactError(f"model.uri: {text}; give a path, or models:/name@alias of an MLflow registry")
+        scheme = text.partition("://")[0]  # what follows may hold a password
+        raise ArtefactError(
+            f"model.uri: {scheme}://… is not read; give a path, or models:/name@alias of an MLflow registry"
+        )
     else:
         path = Path(text.removeprefix("file://"))
     hashes = []

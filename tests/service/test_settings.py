@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from explain_sidecar.errors import SettingsError
+from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.settings import Settings, effective, load_settings
 from explain_sidecar.settings.kafka import OWNED_KEYS
 from explain_sidecar.settings.sources import walk
@@ -195,6 +196,9 @@ def test_kafka_properties_that_the_service_owns_are_refused(key: str) -> None:
         ("a.yaml", "registry: {url: 'http://me:hunter2@registry:8081'}"),
         ("a.yaml", "registry: {config: {basic.auth.user.info: [hunter2], url: hunter2}}"),
         ("a.yaml", "tracing: {endpoint: 'http://me:hunter2@collector:4318'}"),
+        ("a.yaml", "model: {params: [hunter2]}"),
+        ("a.yaml", "models: {uris: 'http://me:hunter2@host/model'}"),
+        ("EXPLAIN_MODEL", "hunter2"),
         ("a.toml", '[kafka.config]\n"sasl.password" = hunter2'),
         ("environment", '{"sasl.password": "hunter2"'),
         ("environment", '["hunter2"]'),
@@ -212,6 +216,9 @@ def test_no_error_message_shows_a_secret(tmp_path: Path, name: str, text: str) -
 
 def test_effective_settings_hide_secrets_and_only_these() -> None:
     environ = {
+        "EXPLAIN_MODEL__PARAMS": '{"password": "hunter2", "store": {"api_key": "hunter2"}, "n_models": 3}',
+        "EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier",
+        "EXPLAIN_CHALLENGER__URI": "http://me:hunter2@host/model",
         "EXPLAIN_HTTP__TOKEN": "hunter2",
         "EXPLAIN_KAFKA__CONFIG": '{"sasl.password": "hunter2", "ssl.key.pem": "hunter2", "sasl.username": "me", "sasl.oauthbearer.config": "password=hunter2"}',
         "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": "keys.txt",
@@ -222,7 +229,23 @@ def test_effective_settings_hide_secrets_and_only_these() -> None:
     rows = {row.name: row.value for row in effective(settings, None, environ)}
     assert "hunter2" not in str(rows)
     assert rows["registry.config.ssl.ca.location"] == "ca.pem"
+    assert rows["model.params.n_models"] == 3 and rows["challenger.uri"] == "http://********@host/model"
     assert rows["kafka.config.sasl.username"] == "me" and rows["checkpoint.hmac_key_file"] == "keys.txt"
+
+
+def test_a_snapshot_has_no_secret_of_a_model() -> None:
+    one, other = (
+        load_settings(
+            None,
+            {
+                "EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier",
+                "EXPLAIN_MODEL__PARAMS": f'{{"n_models": 3, "store": [{{"password": "{word}"}}]}}',
+            },
+        )
+        for word in ("hunter2", "hunter3")
+    )
+    assert fold_settings(one) == fold_settings(other)
+    assert fold_settings(one)["model"]["params"] == {"n_models": 3, "store": [{}]}
 
 
 @pytest.mark.parametrize(

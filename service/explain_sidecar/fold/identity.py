@@ -28,15 +28,20 @@ from explain_sidecar.settings import (
     Settings,
 )
 from explain_sidecar.settings.base import OPERATION, Part
+from explain_sidecar.settings.sources import names_secret
 
 
 def fold_settings(settings: Settings) -> dict[str, Any]:
     """The settings that the fold depends on and that differ from their defaults, as plain JSON types; a state belongs to them.
 
-    Of a file with a schema or a model the content counts, not the path, and the names of its columns and outputs."""
+    Of a file with a schema or a model the content counts, not the path, and the names of its columns and outputs. A model's passwords and
+    keys are none of them: everybody who reads the checkpoints topic reads this."""
     found = {"app_id": settings.app_id, "explainers": [], "model": {}, "record": {}, **_given(settings)}
     found["explainers"] = [_given(explainer) for explainer in settings.explainers]
     model, record = found["model"], found["record"]
+    for section in (model, found.get("challenger", {})):
+        if "params" in section:
+            section["params"] = _without_secrets(section["params"])
     for name in ("features", "classes"):
         if not settings.models.enabled:
             model.pop(name, None)
@@ -126,6 +131,13 @@ def _given(section: BaseModel) -> dict[str, Any]:
             if value != default:
                 found |= section.model_dump(mode="json", include={name})
     return found
+
+
+def _without_secrets(params: Any) -> Any:
+    """Parameters without those whose names are those of secrets."""
+    if isinstance(params, dict):
+        return {name: _without_secrets(value) for name, value in params.items() if not names_secret(name)}
+    return [_without_secrets(value) for value in params] if isinstance(params, list) else params
 
 
 def _content(file: Artefact) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from explain_sidecar.settings.sources import (
     read_layers,
     refuse,
     source_of,
+    without_credentials,
 )
 from explain_sidecar.settings.wire import CloudEventsSettings, RegistrySettings
 
@@ -353,11 +354,18 @@ def effective(
     return [
         Effective(
             dotted(path),
-            HIDDEN if value is not None and is_secret(path, Settings) else value,
+            HIDDEN if value is not None and is_secret(path, Settings) else _shown(value),
             source_of(path, layers),
         )
         for path, value in _leaves(settings.model_dump(mode="json"))
     ]
+
+
+def _shown(value: Any) -> Any:
+    """A value without the credentials in addresses."""
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return without_credentials(value) if isinstance(value, str) else value
 
 
 def _leaves(data: Any, path: SettingPath = ()) -> Iterator[tuple[SettingPath, Any]]:

@@ -22,7 +22,10 @@ class SourceSettings(Section):
         pattern=r"^[\w.]+:[\w.]+$",
         description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier; by default a pipeline for mixed features; a challenger has no default.",
     )
-    params: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the factory.")
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Keyword arguments of the factory. Those whose names are those of secrets (password, key, token) are never shown, and a change of them is no change of the model.",
+    )
     uri: str | None = Field(
         None,
         min_length=1,

@@ -28,10 +28,12 @@ _SECRET_KEY = re.compile(
     r"password|passphrase|secret|key|token|jaas|credential|user\.info|proxy|oauthbearer\.config",
     re.IGNORECASE,
 )
-_PROPERTIES = (("kafka", "config"), ("registry", "config"))
-"""Settings that hold properties of a client, passwords among them."""
+_PROPERTIES = (("kafka", "config"), ("registry", "config"), ("model", "params"), ("challenger", "params"))
+"""Settings that hold properties of a client or parameters of a model, passwords among them."""
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
+"""Of an address."""
 _ADDRESSES = (("registry", "url"), ("tracing", "endpoint"))
-_SECTIONS = (("kafka",), ("registry",), ("tracing",), ("http",))
+_SECTIONS = (("kafka",), ("registry",), ("tracing",), ("http",), ("model",), ("challenger",))
 _LONGEST_SHOWN = 100
 
 
@@ -109,11 +111,25 @@ def walk(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[t
 
 def is_secret(path: SettingPath, model: type[BaseModel]) -> bool:
     """Whether the value must never be shown: a ``SecretStr``, or a password or key among a client's properties."""
-    if path[:2] in _PROPERTIES and len(path) > 2:
-        return _SECRET_KEY.search(str(path[2])) is not None
+    if path[:2] in _PROPERTIES:
+        return any(names_secret(name) for name in path[2:])
     return any(
         SecretStr in typing.get_args(field.annotation) for known, field in walk(model) if known == path
     )
+
+
+def names_secret(name: object) -> bool:
+    """Whether what a property or parameter of this name holds is a password, a key or the like."""
+    return _SECRET_KEY.search(str(name)) is not None
+
+
+def without_credentials(text: str) -> str:
+    """An address as it may be shown.
+
+    >>> without_credentials("http://me:secret@host/model")
+    'http://********@host/model'
+    """
+    return _CREDENTIALS.sub(f"{HIDDEN}@", text)
 
 
 def refuse(problems: Iterable[tuple[SettingPath, str]]) -> None:
@@ -244,5 +260,5 @@ def _may_hold_secret(path: SettingPath, model: type[BaseModel]) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = without_credentials(repr(value))
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
