@@ -95,17 +95,22 @@ def versions_of(kind: Any) -> dict[str, int]:
 def decoded(raw: bytes | msgspec.Raw, kind: Any, versions: Mapping[str, int]) -> Any:
     """What was stored in MessagePack, as a type of now; ``versions`` is what ``versions_of`` gave when it was stored.
 
-    Raises ``NewerState`` where a later version stored it, and ``msgspec.MsgspecError`` where it is no such data.
+    Only what a class of an earlier version is in is decoded without its types, which may take many times the memory of its bytes.
+    Raises ``NewerState`` where a later version stored it, and ``msgspec.MsgspecError`` or ``StateError`` where it is no such data.
     """
     now = versions_of(kind)
     for name, version in versions.items():
+        check(version >= 1, f"{name}: version {version}, and versions begin with 1")
         if version > now.get(name, 1):
             raise NewerState(
                 f"{name}: version {version}, and this software knows versions up to {now.get(name, 1)}"
             )
-    if versions == now:
+    if all(versions.get(name, 1) == version for name, version in now.items()):
         return _decoder(kind).decode(raw)
-    return msgspec.convert(_migrated(kind, msgspec.msgpack.decode(raw), versions), kind)
+    try:
+        return msgspec.convert(_migrated(kind, msgspec.msgpack.decode(raw), versions), kind)
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # of a migration
+        raise StateError(f"no state of an earlier version: {type(error).__name__}: {error}") from None
 
 
 @functools.cache

@@ -122,6 +122,9 @@ class Learner(Model):
             raise NewerState(
                 f"the {self.kind} learner: version {state.version}, and this software knows versions up to {self.version}"
             )
+        check(
+            state.version >= 1, f"the {self.kind} learner: version {state.version}, and versions begin with 1"
+        )
         for version in range(state.version, self.version):
             state = self.migrations[version](state)
         return state

@@ -3,6 +3,7 @@
 import hashlib
 import pickle
 import random
+import tracemalloc
 
 import msgspec
 import pytest
@@ -420,3 +421,30 @@ def test_a_regression_on_the_largest_numbers_is_stored_and_restored_after_each_r
         fold(state, [{"a": (-1.0) ** i / large, "b": 1e30 * (i % 2), "label": -large}])
         state = restored(state, known)
     assert state.records == 200
+
+
+def test_versions_that_never_were_are_refused_and_take_no_memory(stored, monkeypatch):
+    for version in (0, -1, -(2**40)):
+        with pytest.raises(SnapshotError, match="versions begin with 1"):
+            load(with_manifest(stored, parts={"explained": {"SmootherState": version}}), settings())
+    plain = msgspec.msgpack.decode(encode(new_state()))
+    plain["explained"]["model"]["learner"]["version"] = 0
+    with pytest.raises(SnapshotError, match="versions begin with 1"):
+        decoded(msgspec.msgpack.encode(plain), settings())
+    # As plain data, each of these bytes would be a list.
+    plain["explained"] = [[]] * 1_000_000
+    raw = msgspec.msgpack.encode(plain)
+    tracemalloc.start()
+    with pytest.raises(SnapshotError, match="no state"):
+        decode(raw, settings(), 3, 0, bytes, {"explained": {"NoState": 1}})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4_000_000
+
+
+def test_a_migration_that_cannot_read_a_state_refuses_it(monkeypatch):
+    raw = encode(new_state())
+    monkeypatch.setattr(SmootherState, "VERSION", 2)
+    monkeypatch.setattr(SmootherState, "MIGRATIONS", {1: lambda old: {"cells": old["gone"]}})
+    with pytest.raises(SnapshotError, match="no state of an earlier version: KeyError: 'gone'"):
+        decode(raw, settings(), 3, 0, bytes, {})
