@@ -86,7 +86,7 @@ class _Pair:
 
     def restore(self, state: PairState) -> None:
         columns = len(self.own.players)
-        self._smoother.restore(state.values, columns)
+        self._smoother.restore(state.values, columns, self.other._n)
         self._n = self.other._n
 
 

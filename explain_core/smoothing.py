@@ -10,19 +10,31 @@ from numpy.typing import NDArray
 
 from explain_core import bands, kernels
 from explain_core.bands import Band, Spread
+from explain_core.kernels import LIMIT
 from explain_core.smoothing_kernels import (
+    ALL_CUBES,
+    ALL_SQUARES,
     BLOCK,
     BLOCKS,
     COLUMN_ROWS,
     COUNT,
+    CUBES,
     FACTOR,
     INPUTS,
     KEPT,
     LEFT,
+    MEAN,
+    NEWEST,
     OLD,
+    Q2,
+    Q3,
+    Q4,
+    QUARTER,
+    RING,
     ROWS,
     SCALES,
     SIZE,
+    SQUARES,
     VALUE,
     VARIANCE,
     N,
@@ -30,9 +42,27 @@ from explain_core.smoothing_kernels import (
     close_block,
     inputs_of,
 )  # fmt: skip
-from explain_core.state import Block, State, array, block, check, finite, within
+from explain_core.state import Block, State, array, block, check, within
 
 Array = NDArray[np.float64]
+
+
+def _reach() -> tuple[Array, Array]:
+    """The smallest and the largest number that each row of ``cells`` can have: from such, no later one overflows."""
+    means = [VALUE, MEAN, *range(QUARTER, QUARTER + 3), *range(NEWEST, NEWEST + RING)]
+    most = np.full(ROWS, 1e100)  # sums of ratios
+    most[means] = 2.0 * LIMIT
+    most[[SQUARES, *range(NEWEST + RING, ROWS)]] = 4.0 * BLOCK * LIMIT**2
+    most[CUBES] = 8.0 * BLOCK * LIMIT**3
+    most[[Q2, ALL_SQUARES]], most[[Q3, ALL_CUBES]] = 1e25 * LIMIT**2, 1e25 * LIMIT**3
+    most[Q4], most[OLD] = 1e304, 1.0
+    least = np.zeros(ROWS)
+    signed = [*means, CUBES, Q3, ALL_CUBES]
+    least[signed] = -most[signed]
+    return least, most
+
+
+_LEAST, _MOST = _reach()
 
 
 class SmootherState(State, frozen=True):
@@ -184,14 +214,19 @@ class Smoother:
     def state(self) -> SmootherState:
         return SmootherState(block(self.cells), block(self.sums))
 
-    def restore(self, state: SmootherState, columns: int) -> None:
-        """Restore a stored state of so many columns. Raises ``StateError`` where it is not of this shape."""
+    def restore(self, state: SmootherState, columns: int, records: int | None = None) -> None:
+        """Restore a stored state of so many columns. Raises ``StateError`` where it is not of this shape, or has numbers that no records lead to.
+
+        ``records`` are the observations of the owner, who closes a block with each ``BLOCK``-th of them; by default ``n``.
+        """
         cells = array("smoother", state.cells, "<f8", (ROWS, *self.cells.shape[1:-1], columns))
         sums = array("smoother", state.sums, "<f8", (COLUMN_ROWS, columns))
-        finite("smoother", cells)
-        finite("smoother", sums)
+        least, most = (bound.reshape(-1, *[1] * (cells.ndim - 1)) for bound in (_LEAST, _MOST))
+        check(bool(((cells >= least) & (cells <= most)).all()), "smoother: numbers that no records lead to")
         check(bool(((sums >= 0.0) & (sums < 2.0**53)).all()), "smoother: numbers of records that are none")
-        check(bool((sums[SIZE] <= BLOCK).all()), "smoother: a block of too many records")
+        check(bool((sums[[N, SIZE]] % 1.0 == 0.0).all()), "smoother: a part of a record")
+        n = sums[N].max(initial=0.0) if records is None else records
+        check(bool((sums[SIZE] <= n % BLOCK).all()), "smoother: a block of too many records")
         self.cells, self.sums = cells, sums
 
     @property

@@ -171,7 +171,7 @@ class IncrementalEstimator:
         check(
             players.seen() == state.features, f"{self.name}: other features than {', '.join(players.seen())}"
         )
-        self._smoother.restore(state.values, len(players))
+        self._smoother.restore(state.values, len(players), state.explained)
         self.players, self._rng, self._n = players, Generator(state.rng), state.explained
 
     @property

@@ -66,8 +66,8 @@ class IncrementalPFI(IncrementalEstimator):
         if self.kind == "ratio":
             if state.switched is None or state.own is None:
                 raise StateError("ipfi: differences instead of ratios")
-            self._switched.restore(state.switched, len(self.players))
-            self._own.restore(state.own, len(self.players))
+            self._switched.restore(state.switched, len(self.players), self._n)
+            self._own.restore(state.own, len(self.players), self._n)
 
     def _metadata(self) -> dict[str, Any]:
         return super()._metadata() | {"kind": self.kind}

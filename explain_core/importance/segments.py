@@ -233,7 +233,7 @@ class Segments:
         self._increments = np.zeros((*self._increments.shape[:2], columns - OWN))
         for at, stored in enumerate(state.segments):
             segment = self._segments[stored.value] = _Segment(self._estimator._new_smoother(columns), at)
-            segment.smoother.restore(stored.values, columns)
+            segment.smoother.restore(stored.values, columns, stored.records)
         self._counts = np.array([stored.records for stored in state.segments], np.int64)
         self._told = self._counts - np.array([stored.unread for stored in state.segments], np.int64)
         self._gather()

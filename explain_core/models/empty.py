@@ -12,10 +12,10 @@ import numpy as np
 from explain_core import kernels
 from explain_core.bands import Band
 from explain_core.compiling import AVAILABLE
-from explain_core.losses import Loss, Prediction
+from explain_core.losses import LARGEST, Loss, Prediction
 from explain_core.smoothing import Array, Smoother, SmootherState, decay
 from explain_core.smoothing_kernels import BLOCK
-from explain_core.state import Count, State, Value, check
+from explain_core.state import LARGEST_COUNT, Count, State, Value, check
 
 
 class EmptyState(State, frozen=True):
@@ -66,14 +66,10 @@ class EmptyModel:
 
     def restored(self, state: EmptyState) -> EmptyModel:
         """This empty model with the state of another. Raises ``StateError`` where that is not a mean."""
-        numbers = (
-            [state.weights, *(p for _, p in state.mean)]
-            if isinstance(state.mean, list)
-            else [state.weights, state.mean or 0.0]
-        )
+        mean = [p for _, p in state.mean] if isinstance(state.mean, list) else [state.mean or 0.0]
         check(
-            all(map(math.isfinite, numbers)) and state.weights >= 0.0,
-            "empty model: numbers that are not finite",
+            0.0 <= state.weights <= LARGEST_COUNT and all(abs(p) <= 2.0 * LARGEST for p in mean),
+            "empty model: numbers that are no mean of predictions",
         )
         new = EmptyModel.__new__(EmptyModel)
         new._decay, new._weights = self._decay, state.weights

@@ -10,7 +10,8 @@ from explain_core.losses import get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import Smoother, alpha_of
-from explain_core.smoothing_kernels import BLOCK, CUBES
+from explain_core.smoothing_kernels import BLOCK, CUBES, MEAN, NEWEST, SIZE, SQUARES, VALUE, N
+from explain_core.state import StateError
 
 RNG = np.random.Generator(np.random.PCG64(0))
 
@@ -192,3 +193,39 @@ def test_performance_is_the_smoothed_loss_of_the_model_and_of_the_empty_model():
         (w @ [0, 2, 0], w @ frequencies, w @ [0, 2, 2 * (3 / 7) ** 2])
     )
     assert performance.of("zero_one") == pytest.approx((w @ [0, 1, 0], w @ [0, 1, 0], w @ [0, 1, 0]))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e30, 1e70])
+@pytest.mark.parametrize("alpha", [None, 0.01])
+def test_a_smoother_of_numbers_of_any_size_is_restored_at_any_time(alpha, scale):
+    smoother = Smoother((1, 2), alpha)
+    for _ in range(15 * BLOCK):
+        smoother.update(scale * RNG.normal(size=(1, 2)) ** 3)
+        if smoother.n % BLOCK == 0:
+            smoother.end_block()
+        if smoother.n % 97 == 0 or smoother.n % BLOCK < 2:
+            other = Smoother((1, 2), alpha)
+            other.restore(smoother.state(), 2)
+            np.testing.assert_array_equal(other.cells, smoother.cells)
+
+
+@pytest.mark.parametrize(
+    "part, row, value",
+    [
+        ("cells", VALUE, 1e80),
+        ("cells", MEAN, np.nan),
+        ("cells", SQUARES, 1e200),
+        ("cells", SQUARES, -1.0),
+        ("cells", NEWEST, 1e300),
+        ("sums", SIZE, 60.0),
+        ("sums", SIZE, 49.5),
+        ("sums", N, 150.5),
+    ],
+)
+def test_a_state_that_no_records_lead_to_is_refused_and_not_stored_as_one_that_is_refused_later(
+    part, row, value
+):
+    smoother = smoothed(RNG.normal(size=(150, 1, 1)), 0.1)
+    getattr(smoother, part)[row] = value
+    with pytest.raises(StateError, match="smoother"):
+        Smoother((1, 1), 0.1).restore(smoother.state(), 1)
