@@ -70,6 +70,10 @@ soak: setup ## run a steady load with a fault a minute: MINUTES=30
 fuzz: setup ## feed bad input of every kind: INPUTS=1000000
 	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
 
+.PHONY: fuzz-states
+fuzz-states: setup ## damage stored states of every kind, with the bounds of all arrays checked: STATES=1000000 SEED=0
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds nice $(BIN)/python -m tests.fuzz.states --inputs $(or $(STATES),1000000) --seed $(or $(SEED),0)
+
 .PHONY: fuzz-guided
 fuzz-guided: setup ## feed bad input guided to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided
 	$(PIP) install --require-hashes --requirement requirements/guided.txt

@@ -1,6 +1,5 @@
 """Where bytes of others come in, and what must hold for any of them: the random and the guided fuzzing share these."""
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import orjson
-import pytest
 
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.messages import Output
@@ -18,9 +16,12 @@ from explain_sidecar.kafka.checkpoints import Pointer
 from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings, load_settings
 from explain_sidecar.snapshots.signatures import Keys
-from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, decode, encode, load, take
-from tests.folds import SMALL, fold, new_state, values
+from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, load, take
+from tests.folds import fold, new_state, values
 from tests.folds import settings as fold_settings
+from tests.fuzz import states
+from tests.fuzz.partitions import SECTIONS, outcome
+from tests.fuzz.partitions import stored as stored_states
 
 tried: Counter[str] = Counter()
 """Inputs, by the entry that they were tried at."""
@@ -123,26 +124,6 @@ def environment(variables: dict[str, str]) -> None:
 # --- snapshots, manifests, pointers ------------------------------------------------------------------------------------
 
 
-def mutated(raw: bytes, rng: random.Random) -> bytes:
-    """A few bytes are changed, added, doubled or gone."""
-    body = bytearray(raw)
-    for _ in range(rng.choice([1, 1, 2, 5])):
-        position = rng.randrange(len(body) + 1)
-        match rng.randrange(5):
-            case 0:
-                body[position : position + rng.choice([1, 1, 8, 100])] = b""
-            case 1:
-                body[position:position] = rng.randbytes(rng.choice([1, 4, 9]))
-            case 2:
-                start = rng.randrange(len(body) + 1)
-                body[position:position] = body[start : start + rng.choice([1, 8, 100])]
-            case _ if position < len(body):
-                body[position] = rng.choice(
-                    [0, 255, body[position] ^ (1 << rng.randrange(8)), rng.randrange(256)]
-                )
-    return bytes(body)
-
-
 @cache
 def stored() -> Snapshot:
     known, state = fold_settings(), new_state()
@@ -166,52 +147,13 @@ def state_of_a_tree() -> bytes:
     return dumps(state.explained.model)
 
 
-STATES = {
-    "default": "binary",
-    "default, several classes": "multiclass",
-    "default, numbers": "regression",
-    "river.tree:HoeffdingTreeClassifier": "multiclass",
-    "river.tree:HoeffdingAdaptiveTreeClassifier": "binary",
-    "river.forest:ARFClassifier": "multiclass",
-    "river.tree:HoeffdingTreeRegressor": "regression",
-    "river.tree:HoeffdingAdaptiveTreeRegressor": "regression",
-    "river.forest:ARFRegressor": "regression",
-}
-"""Each family of learners with a task; the default ones have many parts beside the model."""
-
-
-@cache
-def state_of(name: str) -> tuple[Settings, bytes]:
-    """The settings of one of ``STATES``, and a state of it, of which no part is compressed."""
-    task, of_trees = STATES[name], ":" in name
-    sections: dict[str, Any] = {"task": task, "explainers": SMALL}
-    if of_trees:
-        params: dict[str, Any] = {"grace_period": 10, "delta": 0.5, "tau": 0.5}
-        if task == "regression":
-            params["leaf_prediction"] = "mean"  # the others take numbers alone
-        if "forest" in name:
-            params["n_models"] = 2
-        sections["model"] = {"factory": name, "params": params}
-    else:
-        uniform = {"name": "u", "n_samples": 1, "reservoir": {"size": 5, "kind": "uniform"}}
-        conditional = {"name": "c", "removal": "conditional", "reservoir": {"size": 5}}
-        more = [uniform, conditional] if task == "multiclass" else [uniform]
-        sections["explainers"] = [*SMALL, *({"kind": "isage", **explainer} for explainer in more)]
-        sections["drift"] = {"enabled": True, "window": 20, "bootstrap": 2}
-        if task == "binary":
-            tree = "river.tree:HoeffdingTreeClassifier"
-            sections["challenger"] = {"factory": tree, "every": 1, "limits": {"cross_entropy": 5}}
-    state = new_state(**sections)
-    fold(state, values(100 if of_trees else 50, task))
-    return fold_settings(**sections), encode(state)
-
-
 def warm() -> None:
     """Make what the entries need, and compile what they run: afterwards their memory is that of inputs."""
     chunk_of_it()
     state_of_a_tree()
-    for name in STATES:
-        state(name, state_of(name)[1])
+    for name in SECTIONS:
+        for case in stored_states(name):
+            outcome(case.raw, case)
 
 
 KEYS = Keys((b"a key of sixteen", b"one that was before"))
@@ -227,23 +169,11 @@ def pickle(raw: bytes) -> None:
         assert len(str(error)) < 2_000
 
 
-def state(name: str, raw: bytes) -> str:
-    """It is refused in words, or is a state that folds on, or stops in words; returns which."""
+def state(name: str, index: int) -> None:
+    """A damaged one is refused, folds on, or stops in words."""
     tried["states"] += 1
-    known, outcome = state_of(name)[0], "refused"
-    try:
-        restored = decode(raw, known, 3, 0, lambda packed: pytest.fail("foreign code was read"))
-        outcome = "stopped in words"
-        fold(restored, _next_of(STATES[name]))
-    except UserError as error:
-        assert len(str(error)) < 5_000
-        return outcome
-    return "folds on"
-
-
-@cache
-def _next_of(task: str) -> list[dict[str, Any]]:
-    return values(3, task, seed=2)
+    what = states.tried(name, index)
+    assert what in states.GOOD, f"{name}, state {index}: {what}"
 
 
 def chunk(packed: bytes) -> None:

@@ -1,35 +1,116 @@
-"""``python -m tests.fuzz.states``: mutated states of partitions, of each family of learners; prints what became of them."""
+"""``python -m tests.fuzz.states``: damaged states of partitions, of each family of learners and with each part; prints what became of them.
+
+`make fuzz-states` has the compiled code check the bounds of its arrays.
+"""
 
 import argparse
+import faulthandler
+import os
 import random
+import sys
+import time
+import warnings
 from collections import Counter
-from functools import partial
 
-from tests.fuzz import entries
-from tests.fuzz.outcomes import grown_since, resident, tell
+from explain_core.compiling import AVAILABLE, compiled
+from tests.fuzz.damage import mutated
+from tests.fuzz.outcomes import grown_since, resident
+from tests.fuzz.partitions import SECTIONS, outcome, stored
+
+MAX_SECONDS = 10
+"""Of CPU that a state may take."""
+
+HANG_SECONDS = 120
+"""After which a state is taken for one whose kernel never returns: the process ends, and says where it was."""
+
+ROUND = 500
+"""States of a family, before the next one has its turn: a campaign that is cut short has tried all."""
+
+GOOD = {"refused", "stopped in words", "folds on"}
 
 
-def run(name: str, inputs: int, seed: int = 0) -> dict[str, int]:
-    """How many states were refused, fold on, or stop at the next record in words.
-
-    Raises ``AssertionError`` for anything else, and where memory grows.
-    """
-    rng, raw = random.Random(seed), entries.state_of(name)[1]
-    assert entries.state(name, raw) == "folds on"
-    before = resident()
-    found = Counter(entries.state(name, entries.mutated(raw, rng)) for _ in range(inputs))
-    return {"bytes": len(raw), **dict(sorted(found.items())), "grown by kB": grown_since(before)}
+def damaged(name: str, index: int, seed: int) -> bytes:
+    """The bytes of the state with this index among those of a family: one in five is damaged in any of its bytes, the others in what they say."""
+    rng = random.Random(f"{name}/{index}/{seed}")
+    case = stored(name)[index % 2]
+    return mutated(case.raw, rng) if rng.random() < 0.2 else case.damage.damaged(rng)
 
 
-def main() -> None:
+def tried(name: str, index: int, seed: int = 0) -> str:
+    """What became of it; anything else than ``GOOD`` is a fault."""
+    raw = damaged(name, index, seed)
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    started = time.process_time()
+    try:
+        found = outcome(raw, stored(name)[index % 2])
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"[:300]
+    seconds = time.process_time() - started
+    faulthandler.cancel_dump_traceback_later()
+    return found if seconds < MAX_SECONDS else f"{found}, after {seconds:.0f} s of CPU"
+
+
+@compiled
+def _cell(array, index):  # type: ignore[no-untyped-def]
+    return array[index]
+
+
+def bounds_are_checked() -> bool:
+    import numpy as np
+
+    try:
+        _cell(np.zeros(1), 1_000)
+    except IndexError:
+        return True
+    return False
+
+
+def campaign(inputs: int, seed: int, first: int, families: list[str]) -> int:
+    """Try so many states of each family, from the first on; returns how many were at fault."""
+    for name in families:
+        for case in stored(name):
+            try:
+                assert outcome(case.raw, case) == "folds on"
+            except Exception as error:
+                raise AssertionError(f"{name}: the state that is damaged: {error}") from error
+    before, faults = resident(), 0
+    totals: dict[str, Counter[str]] = {name: Counter() for name in families}
+    for start in range(first, first + inputs, ROUND):
+        for name in families:
+            for index in range(start, min(start + ROUND, first + inputs)):
+                found = tried(name, index, seed)
+                totals[name][found if found in GOOD else "faults"] += 1
+                if found not in GOOD:
+                    faults += 1
+                    _tell(f"{name}, state {index}: {found}")
+        count = sum(map(Counter.total, totals.values()))
+        _tell(f"{count:,} states, {faults} at fault, grown by {grown_since(before):,} kB")
+    for name, outcomes in totals.items():
+        _tell(f"{name}: " + ", ".join(f"{what} {n:,}" for what, n in sorted(outcomes.items())))
+    return faults
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000, help="states in all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="of each family's states the first to try")
+    parser.add_argument("--family", choices=SECTIONS, action="append", help="these families alone")
     arguments = parser.parse_args()
-    inputs = -(-arguments.inputs // len(entries.STATES))
-    for name in entries.STATES:
-        tell(name, inputs, "states", partial(run, name, inputs, arguments.seed))
+    faulthandler.enable()
+    warnings.simplefilter("ignore")  # a damaged state's numbers overflow
+    if "NUMBA_BOUNDSCHECK" in os.environ and AVAILABLE and not bounds_are_checked():
+        parser.error("compiled code does not check bounds: NUMBA_CACHE_DIR holds code compiled without")
+    families = arguments.family or list(SECTIONS)
+    return (
+        1 if campaign(-(-arguments.inputs // len(families)), arguments.seed, arguments.first, families) else 0
+    )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
