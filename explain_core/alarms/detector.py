@@ -55,10 +55,11 @@ class Change(NamedTuple):
 
 
 class DetectorState(State, frozen=True):
-    """``pending`` (records × subjects), ``cells`` (8 × subjects), ``buckets`` (subjects × 9 × B), ``sizes`` (B) and ``starts``.
+    """``pending`` (records × subjects), ``cells`` (8 × subjects), ``buckets`` (subjects × 8 × B), ``sizes`` (B) and ``starts``.
 
     ``starts`` ((B + 1) × 2) are offset and time of the first record of each bucket, and of the block that is not complete. With a
-    season also ``hours`` (records + 1), those of the pending records and of the one before, ``profile``, ``visits`` and ``seasons``: see ``alarms.seasons``.
+    season also ``in_season`` (subjects × B), a ninth row of the buckets; ``hours`` (records + 1), those of the pending records and of the one before;
+    ``profile``, ``visits`` and ``seasons``, see ``alarms.seasons``.
     """
 
     pending: Block
@@ -66,6 +67,7 @@ class DetectorState(State, frozen=True):
     buckets: Block
     sizes: Block
     starts: Block
+    in_season: Block | None = None
     hours: Block | None = None
     profile: Block | None = None
     visits: Block | None = None
@@ -232,7 +234,8 @@ class ChangeDetector:
     def state(self) -> DetectorState:
         n, rows = self._n, self._rows
         return DetectorState(
-            block(self._pending[:rows]), block(self._cells), block(np.ascontiguousarray(self._buckets[:, :, :n])),
+            block(self._pending[:rows]), block(self._cells),
+            block(np.ascontiguousarray(self._buckets[:, : kernels.IN_SEASON, :n])),
             block(self._sizes[:n]), block(self._starts[: n + 1]),
             *self._state_of_season(),
         )  # fmt: skip
@@ -240,7 +243,8 @@ class ChangeDetector:
     def _state_of_season(self) -> tuple[Block, ...]:
         if not self._seasonal:
             return ()
-        kept = self._hours[: self._rows + 1], self._profile, self._visits, self._seasons
+        in_season = np.ascontiguousarray(self._buckets[:, kernels.IN_SEASON, : self._n])
+        kept = in_season, self._hours[: self._rows + 1], self._profile, self._visits, self._seasons
         return tuple(map(block, kept))
 
     def restore(self, state: DetectorState, most: int) -> None:
@@ -253,32 +257,33 @@ class ChangeDetector:
         pending = array("detector", state.pending, "<f8", (None, subjects))
         sizes = array("detector", state.sizes, "<i8", (None,))
         n = len(sizes)
-        buckets = array("detector", state.buckets, "<f8", (subjects, kernels.FIELDS, n))
+        buckets = array("detector", state.buckets, "<f8", (subjects, kernels.IN_SEASON, n))
         starts = array("detector", state.starts, "<i8", (n + 1, 2))
         for numbers in (pending, cells, buckets):
             finite("detector", numbers)
         check(len(pending) < BLOCK, "detector: a block that is complete")
         check(bool((sizes > 0).all()), "detector: a bucket without a block")
         self.grow(subjects)
-        self._restore_season(state, len(pending))
         self._pending[: len(pending)], self._rows, self._cells = pending, len(pending), cells
         room = n + 1 + ROOM
         self._buckets, self._n = np.zeros((subjects, kernels.FIELDS, room)), n
         self._sizes, self._starts = np.zeros(room, np.int64), np.zeros((room, 2), np.int64)
-        self._buckets[:, :, :n], self._sizes[:n], self._starts[: n + 1] = buckets, sizes, starts
+        self._buckets[:, : kernels.IN_SEASON, :n] = buckets
+        self._sizes[:n], self._starts[: n + 1] = sizes, starts
+        self._restore_season(state)
 
-    def _restore_season(self, state: DetectorState, rows: int) -> None:
-        stored = state.hours, state.profile, state.visits, state.seasons
-        check(
-            all((one is not None) == self._seasonal for one in stored), "detector: with a season, or without"
-        )
-        if state.hours is None or state.profile is None or state.visits is None or state.seasons is None:
+    def _restore_season(self, state: DetectorState) -> None:
+        stored = state.in_season, state.hours, state.profile, state.visits, state.seasons
+        blocks = [one for one in stored if one is not None]
+        check(len(blocks) == len(stored) * self._seasonal, "detector: with a season, or without")
+        if not blocks:
             return
-        hours = array("detector", state.hours, "<i8", (rows + 1,))
-        profile = array("detector", state.profile, "<f8", self._profile.shape)
-        visits = array("detector", state.visits, "<i8", self._visits.shape)
-        found = array("detector", state.seasons, "<f8", self._seasons.shape)
-        for numbers in (profile, found):
+        in_season = array("detector", blocks[0], "<f8", (self.subjects, self._n))
+        hours = array("detector", blocks[1], "<i8", (self._rows + 1,))
+        profile = array("detector", blocks[2], "<f8", self._profile.shape)
+        visits = array("detector", blocks[3], "<i8", self._visits.shape)
+        found = array("detector", blocks[4], "<f8", self._seasons.shape)
+        for numbers in (in_season, profile, found):
             finite("detector", numbers)
         check(
             all(bool((abs(some // 2) <= -seasons.NEVER // 2).all()) for some in (hours, visits)),
@@ -286,7 +291,7 @@ class ChangeDetector:
         )
         wrong = seasons.problem(self._lengths.tolist(), profile, found)
         check(wrong is None, f"detector: {wrong}")
-        self._hours[: rows + 1] = hours
+        self._hours[: self._rows + 1], self._buckets[:, kernels.IN_SEASON, : self._n] = hours, in_season
         self._profile, self._visits, self._seasons = profile, visits, found
 
 
