@@ -34,9 +34,11 @@ from explain_client.messages import (
 )
 from explain_client.periods import Driven, Driver, Mean, Period, merge_periods
 from explain_client.position import PartitionPosition, Position
+from explain_client.stories import Acknowledged, Expected, Stories, Story, control_of
 from explain_client.stream import Alarms, Drifts, Explanations, Start
 
 __all__ = [
+    "Acknowledged",
     "Alarm",
     "AlarmReference",
     "Alarms",
@@ -48,6 +50,7 @@ __all__ = [
     "Drifts",
     "Driven",
     "Driver",
+    "Expected",
     "Explanation",
     "Explanations",
     "Importance",
@@ -70,7 +73,10 @@ __all__ = [
     "Side",
     "Skew",
     "Start",
+    "Stories",
+    "Story",
     "Window",
+    "control_of",
     "latest",
     "merge",
     "merge_periods",

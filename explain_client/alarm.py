@@ -75,6 +75,11 @@ class Alarm(Message):
         "The records that it is about, where `explainers.by` keeps segments; null for all.", None
     )
     direction: Literal["up", "down"] = described("Whether the mean rose or fell.", "up")
+    least: float | None = described(
+        "What the mean changed by at least, at the rate of `one_in`; of values that were clipped. Null in messages of before.",
+        0.058,
+        ge=0,
+    )
     before: Side = described("Before the onset.", _SIDE)  # noqa: RUF009
     after: Side = described("From the onset on.", _AFTER)  # noqa: RUF009
     onset: Moment = described("The likeliest first record after the change.", _MOMENT)  # noqa: RUF009
@@ -103,7 +108,7 @@ class Alarm(Message):
     )
     sentence: str = described(
         "The alarm in words, for people.",
-        "Since 2013-12-20 22:00 UTC dep_hour matters more: 0.012 → 0.085 ± 0.010 (ipfi, cross_entropy). False alarms: at most one in 1,000,000 records.",
+        "Since Friday 2013-12-20 22:00 UTC dep_hour matters more, by at least 0.058 (0.012 → 0.085 ± 0.010; ipfi, cross_entropy).",
     )
     digest: str = described(
         "Rolling hash over this partition's alarms, as that of an explanation.",
@@ -122,6 +127,7 @@ class Alarm(Message):
             require(data, int, "cause", "one_in")
             require(data, str, "subject", "direction", "sentence")
             data.setdefault("version", None)
+            data.setdefault("least", None)
             for name in ("feature", "estimator", "loss", "model", "version"):
                 if data[name] is not None:
                     require(data, str, name)
@@ -130,7 +136,7 @@ class Alarm(Message):
                 feature, of = data["segment"]["feature"], data["segment"]["value"]
                 require({"feature": feature, "value": of or ""}, str, "feature", "value")
                 data["segment"] = SegmentName(feature, of)
-            figures(*(data[name] for name in ("evidence", "clipped", "min_change")))
+            figures(*(data[name] for name in ("evidence", "clipped", "min_change", "least")))
             for name, kind in (("before", Side), ("after", Side), *((name, Moment) for name in _MOMENTS)):
                 require(data, dict, name)
                 parts = {part.name: data[name][part.name] for part in fields(kind)}

@@ -40,7 +40,8 @@ class Side(NamedTuple):
 class Change(NamedTuple):
     """The mean of ``subject`` changed with the record at ``onset``, plausibly with one from ``earliest`` to ``latest``.
 
-    ``evidence`` is the difference over what it had to exceed, above 1; ``clipped`` the share of the records that were clipped.
+    ``evidence`` is the difference over what it had to exceed, above 1; ``clipped`` the share of the records that were clipped. ``least`` is what
+    the mean of the clipped values changed by at least, with its sign: the difference without what the noise can make of it.
     The intervals are made after the onset was chosen, which they do not know of.
     """
 
@@ -52,6 +53,7 @@ class Change(NamedTuple):
     after: Side
     evidence: float
     clipped: float
+    least: float
 
 
 class DetectorState(State, frozen=True):
@@ -130,7 +132,7 @@ class ChangeDetector:
         self._sizes: NDArray[np.int64] = np.zeros(ROOM, np.int64)
         self._starts: NDArray[np.int64] = np.zeros((ROOM, 2), np.int64)
         self._n = 0
-        self._found: Array = np.zeros((subjects, 12))
+        self._found: Array = np.zeros((subjects, 13))
         self._last = Position(0, 0)
         self._lengths: NDArray[np.int64] = np.array(seasons.LENGTHS[season], np.int64)
         self._seasonal = len(self._lengths) > 0
@@ -152,7 +154,7 @@ class ChangeDetector:
             profile, chosen = seasons.made(self._lengths, more)
             self._profile = np.concatenate([self._profile, profile], axis=2)
             self._seasons = np.concatenate([self._seasons, chosen], axis=1)
-            self._found = np.zeros((subjects, 12))
+            self._found = np.zeros((subjects, 13))
             self.subjects = subjects
 
     def add(self, values: Array | list[float], position: Position) -> bool:
@@ -220,7 +222,15 @@ class ChangeDetector:
             for at in (kernels.ONSET, kernels.EARLIEST, kernels.LATEST)
         )
         return Change(
-            subject, onset, earliest, latest, sides[0], sides[1], row[kernels.EVIDENCE], row[kernels.CUT]
+            subject,
+            onset,
+            earliest,
+            latest,
+            sides[0],
+            sides[1],
+            row[kernels.EVIDENCE],
+            row[kernels.CUT],
+            row[kernels.LEAST],
         )
 
     def _more_room(self) -> None:

@@ -35,9 +35,11 @@ FIELDS = 9
 AGE, CENTRE, REACH, FIRST, SECOND, CLIPPED, LAST, MIN_CHANGE = range(8)
 """Rows of ``cells``: complete blocks since the restart; values are clipped to centre ± reach, 0 for not at all; sum and squares of
 the warm-up; records clipped; mean of the last block; what the mean may move by."""
-ONSET, EARLIEST, LATEST, EVIDENCE, TIMES, CUT, N_0, MEAN_0, VARIANCE_0, N_1, MEAN_1, VARIANCE_1 = range(12)
+ONSET, EARLIEST, LATEST, EVIDENCE, TIMES, CUT, N_0, MEAN_0, VARIANCE_0, N_1, MEAN_1, VARIANCE_1, LEAST = (
+    range(13)
+)
 """Columns of ``found``: numbers of the buckets that begin with the onset, the number of buckets for "now"; the difference over what
-it had to exceed; the long-run variance over the plain one; share of the records that were clipped; both sides."""
+it had to exceed; the long-run variance over the plain one; share of the records that were clipped; both sides; what the mean changed by at least."""
 WARM, FIRST_ONSET, H, BY_0, BY_1, TOTAL, NOISE, DRAWS = range(8)
 """Of ``constants``: blocks of the warm-up, and of the baseline; h; what D is made of, see ``constants_of``; rows drawn for a value."""
 
@@ -94,7 +96,7 @@ def end_block(
     absorb(pending, min_change, constants, cells, buckets, n, in_season)
     sizes[n] = 1
     n = compress(buckets, sizes, starts, n + 1)
-    statistic = np.empty((5, n))
+    statistic = np.empty((6, n))
     for j in range(subjects):
         found[j, EVIDENCE] = 0.0
         if cells[AGE, j] > constants[WARM] + constants[FIRST_ONSET] and suspect(
@@ -221,7 +223,7 @@ def suspect(bucket: Any, n: int, min_change: float, constants: Any) -> bool:
 
 @allocating
 def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: Any) -> None:
-    """Of each boundary, the i-th after bucket i: evidence, log likelihood (−1 where it is not tried), v/σ², n0 and n1."""
+    """Of each boundary, the i-th after bucket i: evidence, log likelihood (−1 where it is not tried), v/σ², n0 and n1, and the least difference."""
     after = np.zeros((FIELDS, n + 1))
     for f in range(FIELDS):
         for i in range(n - 1, -1, -1):
@@ -277,6 +279,7 @@ def compute(bucket: Any, n: int, min_change: float, constants: Any, statistic: A
         bound = math.sqrt(2.0 * h * v * r) + h / 3.0 * c * (1.0 / (n0 * n0) + 1.0 / (n1 * n1)) / r
         difference = mean1 - mean0
         statistic[0, i] = abs(difference) / (min_change + bound)
+        statistic[5, i] = math.copysign(abs(difference) - bound, difference)
         statistic[1, i] = difference * difference / (2.0 * v * r)
         statistic[2, i] = 1.0 + more
 
@@ -286,7 +289,8 @@ def tell(bucket: Any, n: int, statistic: Any, centre: float, clipped: float, fou
     """Whether there is a change; fills ``found``."""
     evidence, best = 0.0, 0
     for i in range(n - 1):
-        evidence = max(evidence, statistic[0, i])
+        if statistic[0, i] > evidence:
+            evidence, found[LEAST] = statistic[0, i], statistic[5, i]
         if statistic[1, i] > statistic[1, best]:
             best = i
     if evidence <= 1.0:

@@ -14,6 +14,8 @@ from typing import Any
 import jsonschema
 import psutil
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
 from explain_client import Drift
 from explain_sidecar.broker.embedded import Broker
@@ -21,6 +23,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 from tests.brokers import LONG_SESSION, wait_for
+from tests.service.test_windows import stream
 
 SCHEMAS = {name: json.loads(text) for name, text in schemas().items()}
 
@@ -345,3 +348,32 @@ def test_tail_says_why_the_risk_changed(pipeline: Factory) -> None:
     ]
     assert [text.partition(": ")[2] for text in lines] == [message["sentence"] for message in found]
     assert all("from window" in message["sentence"] for message in found)
+
+
+def test_tail_tells_each_story_once_with_its_cause_and_what_people_know_of_it(pipeline: Factory) -> None:
+    line = pipeline(
+        1,
+        EXPLAIN_ALARMS='{"enabled": true, "one_in": 10000, "warm_up": 100, "baseline": 300}',
+        EXPLAIN_DRIFT='{"enabled": true, "on_alarm": true, "window": 200, "bootstrap": 20}',
+        EXPLAIN_TOPICS__CONTROL="known",
+    )
+    line.feed((0, json.dumps(row).encode()) for row in stream(1_300, flips_at=1_000))
+    line.run_to_end()
+    first, *told = line.cli("tail", "--alarms", "--until-caught-up").stdout.splitlines()
+    assert first == "At most one change in 10,000 records is told by chance alone."
+    alarms = [
+        json.loads(text)
+        for text in line.cli("tail", "--alarms", "--until-caught-up", "--json").stdout.splitlines()
+    ]
+    assert len(told) == len({alarm["cause"] for alarm in alarms}) < len(alarms)
+    (loss,) = (text for text in told if "log loss rose by at least" in text)
+    assert loss.startswith(f"{line.topics['records']} k0: Since ") and ": the concept changed" in loss
+    line.admin.create_topics([NewTopic("known", 1, 1)])["known"].result()
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    for seen in ({"partition": 0, "epoch": 0, "cause": alarm["cause"], "why": "on it"} for alarm in alarms):
+        producer.produce("known", json.dumps({"acknowledged": seen}))
+    producer.produce("known", b"{")
+    producer.flush()
+    known = line.cli("tail", "--alarms", "--until-caught-up")
+    assert f"{loss} Acknowledged: on it." in known.stdout.splitlines()
+    assert "known partition 0 offset" in known.stderr and "not a control message" in known.stderr

@@ -8,11 +8,12 @@ from urllib.error import HTTPError
 import pytest
 from jsonschema import Draft202012Validator
 
-from explain_client import Alarm
+from explain_client import Acknowledged, Alarm, Expected, Stories
 from tests.folds import fold, new_state
 from tests.loopback import serving
 from tests.service.test_alarms import EARLY, ONE, STATIC
 from tests.service.test_windows import stream
+from tests.told import alarm_of
 
 example = import_module("explain_client.examples.alertmanager")
 
@@ -47,26 +48,57 @@ def alarms():
     return [Alarm.from_json(output.value) for output in outputs if output.destination == "alarms"]
 
 
-def test_each_alarm_is_posted_as_an_alert_of_its_own(alarms):
+def posted(payloads):
+    """The bodies that an Alertmanager got, each as its API takes it."""
     taken = []
     with serving(lambda path, body: (200, taken.append((path, json.loads(body))) or b"")) as url:
-        for payload in example.payloads(alarms):
+        for payload in payloads:
             example.post(url, payload)
-    assert [path for path, _ in taken] == ["/api/v2/alerts"] * len(alarms)
+    assert {path for path, _ in taken} <= {"/api/v2/alerts"}
     validator = Draft202012Validator(POSTABLE, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    alerts = []
     for _, body in taken:
         validator.validate(body)
-        alerts += body
-    for alarm, alert in zip(alarms, alerts, strict=True):
-        begins, ends = (datetime.fromisoformat(alert[name]) for name in ("startsAt", "endsAt"))
-        assert begins == alarm.onset.time and begins.tzinfo is not None
-        assert ends > datetime.now(UTC) > begins
-        assert alert["annotations"]["summary"] == alarm.sentence
+    return [body for _, body in taken]
+
+
+def test_what_one_cause_changed_is_one_alert_that_says_all_that_is_known(alarms):
+    bodies = posted(example.payloads(alarms, dashboard="http://127.0.0.1:8080/"))
+    assert len(bodies) == len(alarms) >= 3
     # The Alertmanager takes two alerts with the same labels for one.
-    assert len({json.dumps(alert["labels"], sort_keys=True) for alert in alerts}) == len(alarms) >= 3
-    loss = next(alert["labels"] for alert in alerts if alert["labels"]["subject"] == "loss")
-    assert "feature" not in loss and loss["cause"] == "1" and loss["direction"] == "up"
+    assert len({json.dumps(alert["labels"], sort_keys=True) for body in bodies for alert in body}) == 1
+    (alert,) = bodies[-1]
+    (story,) = told(alarms)
+    begins, ends = (datetime.fromisoformat(alert[name]) for name in ("startsAt", "endsAt"))
+    assert begins == story.lead.onset.time and begins.tzinfo is not None
+    assert ends > datetime.now(UTC) > begins
+    said = alert["annotations"]
+    assert said["summary"] == story.sentence() and (said["subject"], said["feature"]) == ("loss", "a")
+    assert said["value"] == f"{story.lead.after.value:.4g}"
+    assert (
+        alert["generatorURL"]
+        == f"http://127.0.0.1:8080/#view=changes&partition={story.partition}&at=alarm-0.{story.lead.seq}"
+    )
+    assert "feature" not in alert["labels"] and alert["labels"]["cause"] == "1"
+
+
+def told(alarms):
+    stories = Stories()
+    for alarm in alarms:
+        stories.add(alarm)
+    return list(stories)
+
+
+def test_an_alert_ends_when_its_change_is_over_and_none_is_posted_of_what_is_known():
+    rose = alarm_of(seq=0, cause=1, feature="a", before=0.1, after=0.3)
+    fell = alarm_of(seq=1, cause=2, feature="a", before=0.3, after=0.1, onset=2_000)
+    (first,), (last,) = posted(example.payloads([rose, fell]))
+    assert first["labels"] == last["labels"]
+    assert (
+        datetime.fromisoformat(last["endsAt"]) <= datetime.now(UTC) < datetime.fromisoformat(first["endsAt"])
+    )
+    expected = [Expected(rose.onset.timestamp, rose.onset.timestamp, "a test")]
+    assert not list(example.payloads([rose, fell], known=expected))
+    assert not list(example.payloads([rose], known=[Acknowledged(0, 0, None, 1, "")]))
 
 
 def test_an_onset_that_is_no_date_is_left_out(alarms):

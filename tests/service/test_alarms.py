@@ -1,6 +1,7 @@
 """Alarms in the fold: what they say of whom, and that they are the same after every restart."""
 
 import json
+import math
 
 import msgspec
 import numpy as np
@@ -57,12 +58,17 @@ def test_the_message_says_it_in_words_and_is_of_a_chain_of_its_own(flipped):
         assert (link.seq, alarm.schema) == (number, "alarm/1")
     (loss,) = (alarm for alarm in found if alarm.subject == "loss")
     half = (loss.after.high - loss.after.low) / 2.0
-    change = f"Since 2023-11-14 22:13 UTC the model's loss rose: {loss.before.value:.1f} → {loss.after.value:.1f} ± {half:.1f}"
-    assert loss.sentence == f"{change} (cross_entropy). False alarms: at most one in 10,000 records."
+    change = f"{loss.before.value:.1f} → {loss.after.value:.1f} ± {half:.1f}; cross_entropy"
+    share = 100.0 * loss.least / loss.before.value
+    rose = "Since Tuesday 2023-11-14 22:13 UTC the model's log loss rose"
+    assert loss.sentence == f"{rose} by at least {math.floor(share)} % ({change})."
     matters = next(alarm for alarm in found if alarm.subject == "importance")
     assert (
-        "a matters less: " in matters.sentence and f"({matters.estimator}, cross_entropy)" in matters.sentence
+        "a matters less, by at least " in matters.sentence
+        and f"{matters.estimator}, cross_entropy)" in matters.sentence
     )
+    for alarm in found:
+        assert 0.0 < alarm.least < abs(alarm.after.value - alarm.before.value)
 
 
 def test_without_a_change_and_where_they_are_off_nothing_is_published():
@@ -204,8 +210,8 @@ def test_missing_values_and_rejected_records_are_watched_where_that_is_asked_for
     assert missing.earliest.offset <= 1_000 <= missing.latest.offset
     assert rejected.earliest.offset <= 1_200 <= rejected.latest.offset
     assert missing.cause != rejected.cause and missing.loss is None
-    assert "b is missing more often: 0.00 → 0." in missing.sentence
-    assert "more records are rejected: 0.00 → 0." in rejected.sentence
+    assert "b is missing more often, by at least 0." in missing.sentence
+    assert "more records are rejected, by at least 0." in rejected.sentence
 
 
 def test_a_feature_that_comes_late_is_watched_too():

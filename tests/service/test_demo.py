@@ -5,6 +5,7 @@ import pytest
 from explain_sidecar.demo import settings_of
 from explain_sidecar.demo.flights import ORIGINS
 from explain_sidecar.demo.summary import summary
+from tests.told import alarm as told
 
 DAY = 86_400_000
 SEPTEMBER = 1_378_166_400_000
@@ -17,6 +18,8 @@ def explanation(partition, timestamp, loss):
         for name, value in (("dep_hour", 0.05), ("temp", 0.0))
     }
     return {
+        "app_id": "flights-demo",
+        "epoch": 0,
         "partition": partition,
         "timestamp": timestamp,
         "status": "ready",
@@ -47,19 +50,14 @@ def period(until, importances, gain):
 
 
 def alarm(partition, subject, cause, before, after, **known):
-    return {
-        "partition": partition,
-        "subject": subject,
+    how = {
+        "estimator": "ipfi" if subject == "importance" else None,
         "feature": None,
-        "direction": "up" if after > before else "down",
-        "before": {"value": before, "low": before - 0.01, "high": before + 0.01},
-        "after": {"value": after, "low": after - 0.02, "high": after + 0.02},
-        "onset": {"offset": 1, "timestamp": SEPTEMBER},
-        "evidence": 1.1,
-        "cause": cause,
-        "one_in": 100_000,
-        **known,
+        "onset": 1,
+        "offset": 1_000,
     }
+    found = {"app_id": "flights-demo", "seq": 10 * cause, "evidence": 1.1, "one_in": 100_000, **how, **known}
+    return told(partition=partition, subject=subject, cause=cause, before=before, after=after, **found)
 
 
 def said(alarms):
@@ -71,24 +69,25 @@ def said(alarms):
 
 
 def test_the_summary_names_the_alarms_of_each_cause_once_and_in_words():
-    later = {"offset": 9, "timestamp": SEPTEMBER + 90 * DAY}
+    first, later = ({"offset": at, "timestamp": SEPTEMBER + 10 * at * DAY} for at in (0, 9))
     newark, kennedy = said(
         [
-            alarm(0, "loss", 1, 0.516, 0.223, evidence=1.2),
-            alarm(0, "importance", 1, 0.05, 0.02, feature="dep_hour"),
-            alarm(0, "importance", 1, 0.06, 0.03, feature="dep_hour", evidence=1.5),
+            alarm(0, "loss", 1, 0.516, 0.223, evidence=1.2, onset=first),
+            alarm(0, "importance", 1, 0.05, 0.02, feature="dep_hour", onset=first),
+            alarm(0, "importance", 1, 0.06, 0.03, feature="dep_hour", evidence=1.5, onset=first),
             alarm(0, "gain", 2, 0.03, 0.21, onset=later),
         ]
     )
     assert (
-        "Alarms, at most one in 100,000 flights a false one: since 3 September departure hour matters less (0.060 → 0.030 ± 0.020), "
-        "the model's loss fell (0.516 → 0.223 ± 0.020); since 2 December the model's gain over no model rose (0.030 → 0.210 ± 0.020)."
+        "What changed, at most once in 100,000 flights by chance alone: Since Tuesday 2013-09-03 00:00 UTC the model's log loss fell by at least 28 % "
+        "(0.516 → 0.223 ± 0.020); departure hour matters less, by at least 0.015 (0.060 → 0.030 ± 0.020); nothing else raised an alarm. "
+        "Since Monday 2013-12-02 00:00 UTC the model's gain over no model rose, by at least 0.090 (0.030 → 0.210 ± 0.020); nothing else raised an alarm."
     ) in newark
     assert newark.startswith(
         "EWR: departure hour drives the model: 0.050 [0.049, 0.051], over the 2,000 flights of the year, "
         "in which it is better than no model by 0.100 [0.099, 0.101] of log loss."
     )
-    assert kennedy.startswith("JFK: ") and "No alarm: " in kennedy and "Alarms" not in kennedy
+    assert kennedy.startswith("JFK: ") and "No alarm: " in kennedy and "What changed" not in kennedy
 
 
 def test_bands_that_do_not_overlap_are_no_change_to_the_summary():

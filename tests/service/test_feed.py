@@ -156,3 +156,16 @@ def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) ->
     for letter in letters["newest"]:
         assert (letter["details"] is not None) == shown
         assert not shown or (letter["details"]["value"] == "{" and "not JSON" in letter["details"]["message"])
+
+
+def test_what_people_expect_is_shown_in_the_sentence_and_what_cannot_be_read_is_said() -> None:
+    feed = fed()
+    story = feed.stories.of(0)[-1]
+    onset = story.lead.onset.timestamp
+    page = Page(feed, Selection("changes"))
+    assert "Expected" not in str(page.next()["stories"]) and "stories" not in page.next()
+    feed.control(0, json.dumps({"expected": [onset, onset, "a price list"]}).encode())
+    shown = {one["key"]: one for one in page.next()["stories"]}[story.key]
+    assert shown["sentence"].endswith(" Expected: a price list.") and shown["known"]
+    feed.control(3, b"{")
+    assert "not a control message" in (feed.notice or "")

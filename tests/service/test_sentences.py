@@ -1,13 +1,16 @@
 """The sentences of the dashboard."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
-from explain_client import Explanation
+from explain_client import Explanation, Stories, Story
+from explain_client.alarm_words import moment
 from explain_sidecar.http.partition import ShownVersion
 from explain_sidecar.http.sentences import overview_sentence, sentence
 from explain_sidecar.http.views import Page, Selection
 from tests.feeds import IMPORTANCE, fed, newest
+from tests.told import alarm_of
 
 
 def headline_of(
@@ -17,7 +20,7 @@ def headline_of(
     banded: bool = True,
     rejected: int = 0,
     floor: float | None = None,
-    alarms: list[dict[str, Any]] | None = None,
+    alarms: list[Story] | None = None,
 ) -> str:
     """The sentence on features whose values take such courses, a day from point to point."""
     body = newest()
@@ -54,30 +57,22 @@ def driven(*drivers: tuple[str, float, float, float], gain: float = 0.3) -> dict
     }
 
 
-def test_with_alarms_the_sentence_names_the_newest_of_this_estimator_and_loss_or_what_would_raise_one() -> (
-    None
-):
+def test_with_alarms_the_sentence_is_the_newest_story_of_this_model_or_what_would_raise_an_alarm() -> None:
     course = {"a": [0.1] * 3, "b": [0.2] * 3}
-    alarm = {
-        "estimator": "ipfi",
-        "loss": "cross_entropy",
-        "version": None,
-        "segment": None,
-        "feature": "b",
-        "direction": "up",
-        "before": [0.02, 0.01, 0.03],
-        "after": [0.2, 0.1, 0.3],
-        "subject": "importance",
-        "onset": 1_700_000_000_000,
-    }
-    others = [{**alarm, key: "other"} for key in ("estimator", "loss", "version")]
-    others += [{**alarm, "feature": None}, {**alarm, "segment": {"feature": "plan", "value": "big"}}]
-    assert headline_of(course, alarms=[alarm, *others]).endswith(
-        "; since 14 November 2023 22:13 UTC b matters more, 0.020 before and 0.200 after."
+    stories = Stories()
+    for seq, name in enumerate(("b", "a")):
+        stories.add(alarm_of(seq=seq, cause=1 + seq, feature=name, before=0.02, after=0.2, onset=1_000 * seq))
+    known = list(stories)
+    assert headline_of(course, alarms=known).endswith(f"better than no model. {known[1].sentence()}")
+    stories.add(alarm_of(seq=2, cause=3, feature="a", before=0.2, after=0.02, onset=2_000))
+    first, second = stories
+    assert second.over and headline_of(course, alarms=[first, second]).endswith(first.sentence())
+    assert headline_of(course, alarms=[second]).endswith(
+        f"It is over: as before since {moment(asdict(second.over))}."
     )
-    assert headline_of(course, alarms=[{**alarm, "direction": "down"}]).count("b matters less") == 1
-    assert headline_of(course, floor=0.03, alarms=others).endswith(
-        "; no alarm on an importance so far; a lasting change of b by 0.030 would raise one."
+    other = [*Stories().add(alarm_of(seq=0, version="v2")), *Stories().add(alarm_of(seq=0, epoch=3))]
+    assert headline_of(course, floor=0.03, alarms=other).endswith(
+        "; no alarm so far; a lasting change of b by 0.030 would raise one."
     )
     assert headline_of(course, alarms=[]).endswith("; it is too early for an alarm on an importance.")
 

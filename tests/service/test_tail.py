@@ -98,9 +98,9 @@ def test_nothing_that_names_keys_or_values_hold_is_obeyed_by_a_terminal(
     for topic in ("explanations", "alarms"):
         sent = [output.value for output in outputs if output.destination == topic]
         assert sent
-        monkeypatch.setattr(tail, "messages", lambda *_, sent=sent: map(Sent, sent))
+        read = [Sent(content, topic) for content in sent]
+        monkeypatch.setattr(tail, "messages", lambda *_, read=read, **__: iter(read))
         tail.tail(known, output=topic)
-        monkeypatch.setattr(tail, "messages", lambda *_, sent=sent: map(Sent, sent))
         if topic == "explanations":
             tail.tail(known, periods="100")
     printed = capsys.readouterr().out
@@ -111,6 +111,7 @@ def test_nothing_that_names_keys_or_values_hold_is_obeyed_by_a_terminal(
 class Sent:
     """A message of a partition."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, topic: str) -> None:
         self.value = lambda: content
+        self.topic = lambda: topic
         self.partition = lambda: 0

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import orjson
+from confluent_kafka import Message
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from explain_client import Explanation
+from explain_client import Acknowledged, Alarm, Drift, Expected, Explanation, Stories, Story, control_of
+from explain_client.errors import SchemaError
 from explain_client.fields import utc
 from explain_client.frames import period_rows
 from explain_client.periods import driven_of
@@ -26,6 +30,8 @@ from explain_sidecar.terminal import plain, plain_json
 
 Segments = dict[tuple[int, int, str], dict[str | None, dict[str, Any]]]
 """By partition, epoch and estimator: what was told last of each value."""
+
+log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 0.25
 TOP = 8
@@ -52,6 +58,9 @@ def tail(
     if output not in settings.outputs:
         raise UserError(f"{output}.enabled is false: no {output} are published; set it to true")
     start: Start = "beginning" if from_beginning or until_caught_up else "end"
+    if output == "alarms" and not as_json:
+        _stories(settings, start, until_caught_up)
+        return
     stream = messages(settings, getattr(settings.topics, output), start, until_caught_up)
     if periods is not None:
         for message in stream:
@@ -86,6 +95,47 @@ def tail(
                 live.update(view(settings, latest, segments), refresh=True)
                 drawn = time.monotonic()
         live.update(view(settings, latest, segments), refresh=True)
+
+
+def _stories(settings: Settings, start: Start, until_caught_up: bool) -> None:
+    """A line whenever a story is told otherwise: once all messages of a moment have come."""
+    topics, console = settings.topics, Console()
+    also = [topic for topic in (topics.control, topics.drift, topics.explanations) if topic is not None]
+    stories, told = Stories(), dict[tuple[int, str], str]()
+    changed: dict[tuple[int, str], Story] = {}
+    console.print(Text(f"At most one change in {settings.alarms.one_in:,} records is told by chance alone."))
+    stream = messages(settings, topics.alarms, start, until_caught_up, also=also)
+    for message in chain(stream, [None]):
+        if message is not None:
+            found = stories.add(part) if (part := _part(settings, message)) is not None else []
+            changed |= {(story.partition, story.key): story for story in found}
+            continue
+        for place, story in changed.items():
+            if (text := story.sentence()) != told.get(place):
+                told[place] = text
+                source = f"{story.topic} {settings.name_of(story.partition, story.keys)}"
+                console.print(Text(plain(f"{source}: {text}")), soft_wrap=True)
+        changed = {}
+
+
+def _part(
+    settings: Settings, message: Message
+) -> Alarm | Drift | Explanation | Expected | Acknowledged | None:
+    """What a message adds to the stories; None for nothing."""
+    value, topics = message.value() or b"", settings.topics
+    try:
+        if message.topic() == topics.control:
+            return control_of(value)
+        if message.topic() == topics.alarms:
+            return Alarm.from_json(value)
+        if message.topic() == topics.drift:
+            return Drift.from_json(value)
+        return Explanation.from_json(value) if b'"periods":[{' in value else None
+    except SchemaError as error:
+        log.warning(
+            "%s partition %s offset %s: %s", message.topic(), message.partition(), message.offset(), error
+        )
+        return None
 
 
 def _periods(settings: Settings, explanation: Explanation, name: str, as_json: bool) -> None:

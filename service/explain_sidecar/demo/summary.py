@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import orjson
+
+from explain_client.messages import Alarm
 from explain_client.periods import Driven, Period, merge_periods, period_of
+from explain_client.stories import Stories
 from explain_core.drift import RiskChange
-from explain_sidecar.fold.alarm_words import figures, what
 from explain_sidecar.fold.attribution import ignoring
 
 NAMES = {
@@ -53,7 +56,7 @@ def _partition(
     periods = [
         period_of(period) for message in messages for period in message["periods"] if period["name"] == PERIOD
     ]
-    return f"{airport}: {_drivers(periods)}. {_seasons(periods)}{_year(messages)} {_alarms(alarms)}{_risk(changes)}"
+    return f"{airport}: {_drivers(periods)}. {_seasons(periods)}{_year(messages)} {_alarms(alarms, messages)}{_risk(changes)}"
 
 
 def _drivers(periods: Sequence[Period]) -> str:
@@ -106,24 +109,18 @@ def _year(messages: list[dict[str, Any]]) -> str:
     return f"Delays were easiest to foresee in {best} ({means[best]:.3f}) and hardest in {worst} ({means[worst]:.3f})."
 
 
-def _alarms(alarms: list[dict[str, Any]]) -> str:
-    """The alarms of each cause, since the day of its strongest one; the causes by the day on which they were noticed."""
+def _alarms(alarms: list[dict[str, Any]], messages: list[dict[str, Any]]) -> str:
+    """What changed: the story of each cause, the oldest first."""
     if not alarms:
         return "No alarm: nothing changed for long by more than the noise can hide."
-    causes: dict[int, list[dict[str, Any]]] = {}
+    stories = Stories()
     for alarm in alarms:
-        causes.setdefault(alarm["cause"], []).append(alarm)
-    return f"Alarms, at most one in {alarms[0]['one_in']:,} flights a false one: {'; '.join(map(_cause, causes.values()))}."
-
-
-def _cause(alarms: list[dict[str, Any]]) -> str:
-    """What one cause changed; of a change that several estimators or losses show, the strongest evidence."""
-    strongest = sorted(alarms, key=lambda alarm: -alarm["evidence"])
-    changed: dict[str, dict[str, Any]] = {}
-    for alarm in strongest:
-        changed.setdefault(what(alarm, NAMES), alarm)
-    words = [f"{words} ({figures(alarm)})" for words, alarm in changed.items()]
-    return f"since {_day(strongest[0]['onset']['timestamp'])} {', '.join(words)}"
+        stories.add(Alarm.from_json(orjson.dumps(alarm)))
+    for message in messages:
+        for period in map(period_of, message["periods"]):
+            stories.add_period(period, message["app_id"], message["partition"], message["epoch"])
+    told = " ".join(story.sentence(_name) for story in stories)
+    return f"What changed, at most once in {alarms[0]['one_in']:,} flights by chance alone: {told}"
 
 
 def _risk(changes: list[dict[str, Any]]) -> str:

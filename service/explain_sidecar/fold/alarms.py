@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from explain_client.alarm_words import sentence
 from explain_core.alarms.causes import Causes, CausesState
 from explain_core.alarms.detector import Change, ChangeDetector, DetectorState, Position
 from explain_core.importance.base import IncrementalEstimator
@@ -20,7 +21,6 @@ from explain_core.importance.segments import Segments
 from explain_core.models import Row
 from explain_core.models.empty import Performance
 from explain_core.state import State, check
-from explain_sidecar.fold.alarm_words import sentence
 from explain_sidecar.settings import Settings
 
 if TYPE_CHECKING:
@@ -294,7 +294,8 @@ class Alarms:
             "estimator": subject.estimator,
             "loss": subject.loss,
             "segment": subject.segment and dict(zip(("feature", "value"), subject.segment, strict=True)),
-            "direction": "up" if change.after.value > change.before.value else "down",
+            "direction": "up" if change.least > 0.0 else "down",
+            "least": abs(change.least),
             "before": change.before._asdict(),
             "after": change.after._asdict(),
             "onset": change.onset._asdict(),

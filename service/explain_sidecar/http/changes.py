@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explain_client.messages import Alarm
+from explain_client.stories import Story
 from explain_core.drift.change import RiskChange
 
 TOP = 8
@@ -69,8 +70,18 @@ def _cause(attributed: bool, causes: list[str], learnt: bool) -> str:
     return "model" if learnt else "none"
 
 
-def shown_alarm(alarm: Alarm) -> dict[str, Any]:
-    """An alarm, without what no page shows."""
+def shown_story(story: Story) -> dict[str, Any]:
+    """What one cause changed, in words; ``over`` is the event time from which on it was as before."""
+    return {
+        "key": story.key,
+        "sentence": story.sentence()[:LONGEST],
+        "over": None if story.over is None else story.over.timestamp,
+        "known": story.expected is not None or story.acknowledged is not None,
+    }
+
+
+def shown_alarm(alarm: Alarm, story: Story) -> dict[str, Any]:
+    """An alarm, without what no page shows; ``story`` is the one that it is part of, or ends."""
     return {
         "id": f"{alarm.epoch}.{alarm.seq}",
         "subject": alarm.subject,
@@ -84,11 +95,11 @@ def shown_alarm(alarm: Alarm) -> dict[str, Any]:
         "earliest": alarm.earliest.timestamp,
         "latest": alarm.latest.timestamp,
         "noticed": alarm.timestamp,
-        "cause": alarm.cause,
+        "story": story.key,
         "version": alarm.version,
         "segment": None
         if alarm.segment is None
         else {"feature": alarm.segment.feature, "value": alarm.segment.value},
         "one_in": alarm.one_in,
-        "sentence": alarm.sentence.partition(" False alarms:")[0].replace(" → ", " to ")[:LONGEST],
+        "sentence": alarm.sentence.replace(" → ", " to ")[:LONGEST],
     }

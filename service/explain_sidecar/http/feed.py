@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
 from explain_client.messages import Alarm, Drift, Explanation
+from explain_client.stories import Stories, control_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.messages import app_of, letter_headers
 from explain_sidecar.http.changes import LONGEST, shown_alarm, shown_change
@@ -83,6 +84,7 @@ class Feed:
         self.lock = threading.Lock()
         self.version = 0
         self.partitions: dict[int, Partition] = {}
+        self.stories = Stories()
         self.window: deque[Explanation] = deque(maxlen=MAX_WINDOW)
         self.letters: deque[Letter] = deque(maxlen=MAX_LETTERS)
         self.letter_classes: Counter[str] = Counter()
@@ -116,6 +118,7 @@ class Feed:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
         names = [getattr(topics, name) for name in self.settings.outputs]
+        also = [] if topics.control is None else [topics.control]
         # The queue must stay small: at the start it is the backlog of every partition.
         consumer = reading_consumer(
             self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
@@ -124,7 +127,7 @@ class Feed:
         try:
             partitions = {
                 name: topic.partitions
-                for name, topic in Topics(self.settings, admin).describe(*names).items()
+                for name, topic in Topics(self.settings, admin).describe(*names, *also).items()
             }
             if topics.explanations not in partitions:
                 self._say(
@@ -137,6 +140,7 @@ class Feed:
                 self.partitions = {
                     number: Partition(number) for number in range(partitions[topics.explanations])
                 }
+                self.stories = Stories()
                 self.window.clear()
                 self.letters.clear()
                 self.letter_classes.clear()
@@ -164,7 +168,7 @@ class Feed:
                     found = admin.list_topics(timeout=5.0).topics
                     if any(
                         len(found[name].partitions) > partitions.get(name, 0)
-                        for name in names
+                        for name in (*names, *also)
                         if name in found
                     ):
                         return
@@ -209,6 +213,8 @@ class Feed:
             self.change(number, self._json(message.value() or b""))
         elif message.topic() == self.settings.topics.alarms:
             self.alarm(number, self._json(message.value() or b""))
+        elif message.topic() == self.settings.topics.control:
+            self.control(number, message.value() or b"")
         else:
             headers = read_headers(message).headers
             self.letter(number, message.timestamp()[1], message.key(), message.value(), headers)
@@ -237,18 +243,28 @@ class Feed:
             )
         )
         partition.take(replace(explanation, raw=b""))
+        self.stories.add(explanation)
 
     def change(self, number: int, value: bytes) -> None:
         """Take a message of the drift topic in."""
         found = self._verified(number, "drift", value, Drift)
         if found is not None:
             found[0].changes.append(packed(shown_change(dict(orjson.loads(found[1].raw)))))
+            self.stories.add(found[1])
 
     def alarm(self, number: int, value: bytes) -> None:
         """Take a message of the alarms topic in."""
         found = self._verified(number, "alarms", value, Alarm)
         if found is not None:
-            found[0].alarms.append(shown_alarm(found[1]))
+            (story, *_) = self.stories.add(replace(found[1], raw=b""))
+            found[0].alarms.append(shown_alarm(found[1], story))
+
+    def control(self, number: int, value: bytes) -> None:
+        """Take a message of the control topic in."""
+        try:
+            self.stories.add(control_of(value))
+        except SchemaError as error:
+            self._refuse(str(self.settings.topics.control), number, str(error))
 
     def _verified(
         self, number: int, name: str, value: bytes, kind: type[_Kind]

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from explain_client.messages import Explanation, utc
-from explain_sidecar.fold.alarm_words import what
+from explain_client.stories import Story
 from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import detectable, moved
 from explain_sidecar.http.history import Column, History, ranking
 from explain_sidecar.http.partition import Partition, ShownVersion
 
 
-def sentence(chosen: ShownVersion, column: Column, alarms: Sequence[Mapping[str, Any]] | None = None) -> str:
+def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | None = None) -> str:
     """What drives the model, what it is worth, and what changed: the page in one line.
 
-    ``alarms`` are those of the partition, oldest first; None where there can be none. Then points are compared by their bands.
+    ``stories`` are those of the partition's alarms; None where there can be none. Then points are compared by their bands.
     """
     newest, history = chosen.newest, chosen.history
     driven = newest.drivers.get(column[0], {}).get(column[1])
@@ -33,8 +32,19 @@ def sentence(chosen: ShownVersion, column: Column, alarms: Sequence[Mapping[str,
         rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
     if newest.status == "warming":
         return f"{rejecting}Warming up. {driver}."
-    changed = _moved(history, column) if alarms is None else _alarmed(newest, column, alarms)
-    return f"{rejecting}{driver}; {changed}."
+    if stories is None:
+        return f"{rejecting}{driver}; {_moved(history, column)}."
+    story = newest_story(stories, newest)
+    if story is None:
+        return f"{rejecting}{driver}; {_floor(newest, column)}."
+    return f"{rejecting}{driver}. {story.sentence()}"
+
+
+def newest_story(stories: Sequence[Story], newest: Explanation) -> Story | None:
+    """The newest story about a model that is not over, of the others the newest."""
+    version = newest.version.name if newest.version else None
+    about = [story for story in stories if (story.epoch, story.version) == (newest.epoch, version)]
+    return max(about, key=lambda story: (story.over is None, story.lead.seq), default=None)
 
 
 def _worth(newest: Explanation, column: Column) -> str:
@@ -46,21 +56,14 @@ def _worth(newest: Explanation, column: Column) -> str:
     return f"; {_words(column[1])} {_figure(abs(gain))} {'better' if gain >= 0 else 'worse'} than no model"
 
 
-def _alarmed(newest: Explanation, column: Column, alarms: Sequence[Mapping[str, Any]]) -> str:
-    """The newest alarm on an importance; or from which change on there would be one."""
-    version = newest.version.name if newest.version else None
-    for alarm in reversed(alarms):
-        about = (alarm["estimator"], alarm["loss"], alarm["version"], alarm["segment"])
-        if about == (*column, version, None) and alarm["feature"]:
-            was, now = alarm["before"][0], alarm["after"][0]
-            since = _moment(alarm["onset"])
-            return f"since {since} {what(alarm)}, {_figure(was)} before and {_figure(now)} after"
+def _floor(newest: Explanation, column: Column) -> str:
+    """From which change on there would be an alarm."""
     cells = newest.importances.get(column[0], {}).get(column[1], {})
     floors = {name: cell.floor for name, cell in cells.items() if cell.floor is not None}
     if not floors:
         return "it is too early for an alarm on an importance"
     largest = max(floors, key=lambda name: cells[name].value or 0.0)
-    return f"no alarm on an importance so far; a lasting change of {largest} by {_figure(floors[largest])} would raise one"
+    return f"no alarm so far; a lasting change of {largest} by {_figure(floors[largest])} would raise one"
 
 
 def _moved(history: History, column: Column) -> str:
@@ -107,11 +110,10 @@ def _moment(milliseconds: int | None) -> str:
     return f"{moment:%H:%M UTC}" if recent else f"{moment:%d %B %Y %H:%M UTC}"
 
 
-def changes_sentence(partition: Partition, chosen: ShownVersion, column: Column) -> str:
-    """The newest alarm of a partition; or that there is none."""
-    if partition.alarms:
-        return f"{partition.alarms[-1]['sentence']}"
-    return f"No alarm so far{_worth(chosen.newest, column)}."
+def changes_sentence(stories: Sequence[Story], chosen: ShownVersion, column: Column) -> str:
+    """The newest story of a partition; or that there is none."""
+    story = newest_story(stories, chosen.newest)
+    return f"No alarm so far{_worth(chosen.newest, column)}." if story is None else story.sentence()
 
 
 def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from explain_client.messages import Explanation, is_date
 from explain_sidecar.http.challenger import challenger
+from explain_sidecar.http.changes import shown_story
 from explain_sidecar.http.comparison import grid, overview
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.history import (
@@ -91,7 +92,7 @@ class Page:
         if partition is None or chosen is None:
             return {"sentence": "No explanation yet: the sidecar publishes one every emit.every records.",
                     "problem": feed.problem or feed.notice, "whole": True}  # fmt: skip
-        newest = chosen.newest
+        newest, stories = chosen.newest, feed.stories.of(partition.number)
         column = column_of(chosen.history, (selection.estimator, selection.loss))
         names = {number: self._name(partition) for number, partition in sorted(feed.partitions.items())}
         body: dict[str, Any] = {
@@ -123,7 +124,7 @@ class Page:
                 body |= overview(known, column) | {"sentence": _overview_sentence(known, column, names)}
             case "changes":
                 body |= self._changes(partition, chosen, column)
-                body["sentence"] = changes_sentence(partition, chosen, column)
+                body["sentence"] = changes_sentence(stories, chosen, column)
             case "importance":
                 body |= self._importance(partition, chosen, column)
                 body["challenger"] = challenger(newest, column)
@@ -138,7 +139,7 @@ class Page:
                 body["sentence"] = integrity_sentence(named, sum(count for count, _ in feed.foreign.values()))
         body.setdefault("whole", True)
         body.setdefault(
-            "sentence", sentence(chosen, column, partition.alarms if feed.settings.alarms.enabled else None)
+            "sentence", sentence(chosen, column, stories if feed.settings.alarms.enabled else None)
         )
         return body
 
@@ -203,7 +204,9 @@ class Page:
         history, alarms, changes = chosen.history, partition.alarms, partition.changes
         version = chosen.newest.version
         marks = (*list(alarms)[-1:], *map(unpacked, list(changes)[-1:]))
-        known = (version.name if version else None, *lines, *(mark["id"] for mark in marks))
+        stories = self._feed.stories.of(partition.number)
+        told = [(story.key, story.over, story.expected, story.acknowledged) for story in stories]
+        known = (version.name if version else None, *lines, *(mark["id"] for mark in marks), told)
         name = f"{zlib.crc32(repr(known).encode()):08x}"
         newest = history.positions[-1]
         whole = name != self._lines or self._sent[0] != newest[0] or self._sent > newest
@@ -212,6 +215,7 @@ class Page:
         body: dict[str, Any] = {"whole": whole, "times": history.times(points), "series": series(points)}
         if whole:
             body["alarms"] = list(reversed(alarms))
+            body["stories"] = [shown_story(story) for story in stories]
             body["changes"] = [unpacked(change) for change in reversed(changes)]
         return body
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
@@ -19,27 +19,35 @@ Start = Literal["beginning", "end"]
 
 
 def messages(
-    settings: Settings, topic: str, start: Start, until_caught_up: bool = False, patience: float = 0.2
+    settings: Settings,
+    topic: str,
+    start: Start,
+    until_caught_up: bool = False,
+    patience: float = 0.2,
+    also: Sequence[str] = (),
 ) -> Iterator[Message | None]:
     """This sidecar's messages on an output topic as they come, explanations and drift in JSON; None whenever none came for ``patience`` seconds.
 
-    With ``until_caught_up`` it ends at the ends seen at the start.
+    With ``until_caught_up`` it ends at the ends seen at the start. ``also`` are further topics to read, as far as they exist; the control topic, which people
+    write, is read from its beginning and as it is.
     """
-    found = Topics(settings).describe(topic)
+    found = Topics(settings).describe(topic, *also)
     if topic not in found:
         raise UserError(
             f"topic {topic!r} is not on {settings.servers}; has the sidecar run yet? It creates its topics at its start"
         )
     reader, as_json = reading_consumer(settings), json_reader(registry_of(settings))
-    letters = topic == settings.topics.dead_letters
+    letters, control = topic == settings.topics.dead_letters, settings.topics.control
     try:
         starts: list[TopicPartition] = []
-        left: set[int] = set()
-        for partition in range(found[topic].partitions):
-            low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-            starts.append(TopicPartition(topic, partition, low if start == "beginning" else OFFSET_END))
-            if start == "beginning" and high > low:
-                left.add(partition)
+        left: set[tuple[str | None, int]] = set()
+        for name, description in found.items():
+            for partition in range(description.partitions):
+                low, high = reader.get_watermark_offsets(TopicPartition(name, partition), timeout=10)
+                whole = start == "beginning" or name == control
+                starts.append(TopicPartition(name, partition, low if whole else OFFSET_END))
+                if start == "beginning" and high > low:
+                    left.add((name, partition))
         reader.assign(starts)
         while left or not until_caught_up:
             message = reader.poll(patience)
@@ -47,7 +55,10 @@ def messages(
             if message is None:
                 yield None
             elif error is None:
-                if letters:
+                app_id: str | None = settings.app_id
+                if message.topic() == control:
+                    pass
+                elif letters:
                     app_id = letter_headers(read_headers(message).headers).get("app_id")
                 else:
                     message.set_value(as_json(message.value() or b""))
@@ -55,7 +66,7 @@ def messages(
                 if app_id == settings.app_id:
                     yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition() or 0)
+                left.discard((message.topic(), message.partition() or 0))
             elif error.fatal():
                 raise UserError(f"topic {topic!r}: {error.str()}")
     except KafkaException as error:

@@ -76,6 +76,10 @@ class TopicSettings(Section):
     alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")
     checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
     dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
+    control: TopicName | None = Field(
+        None,
+        description="Input of the dashboard and of tail, never of the fold: which changes are expected, or were seen. It is not created.",
+    )
     create: bool = Field(True, description="Create missing output topics with the configuration they need.")
     replication_factor: Annotated[int, AfterValidator(_replication_factor)] = Field(
         -1, le=32_767, description="Replicas of created topics; -1 is the broker's default."
@@ -89,7 +93,7 @@ class TopicSettings(Section):
 
     @model_validator(mode="after")
     def _different(self) -> TopicSettings:
-        names = self.names
+        names = self.names | ({} if self.control is None else {"control": self.control})
         first = {name: key for key, name in reversed(names.items())}
         refuse(
             ((key,), f"{name!r} is topics.{first[name]} too; every topic needs a name of its own")

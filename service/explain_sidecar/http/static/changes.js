@@ -14,7 +14,7 @@ let opening = false;
 export function show(body, page) {
   course.take(body);
   if (body.whole) {
-    alarms = grouped(body.alarms, body.changes);
+    alarms = grouped(body.alarms, body.stories, body.changes);
     // What an alarm asked for is shown with the alarm, as long as that is known.
     windows = body.changes.filter((one) => !alarms.some((group) => group.why.includes(one))).map((one) => ({ ...one, at: `window-${one.id}` }));
   }
@@ -55,17 +55,16 @@ export function show(body, page) {
   fill(byId("events-none"), noneOf(body.watched, shownAlarms, shownWindows));
 }
 
-// Alarms of one cause belong together; the newest first, as windows are.
-function grouped(all, changes) {
+// Alarms of one story belong together; the newest first, as windows are.
+function grouped(all, stories, changes) {
   const groups = new Map();
   for (const alarm of all) {
-    const key = `${alarm.id.split(".")[0]} ${alarm.cause}`;
-    const group = groups.get(key) ?? { kind: "alarm", alarms: [], cause: alarm.cause, onset: Infinity };
+    const group = groups.get(alarm.story) ?? { kind: "alarm", alarms: [], onset: Infinity, story: stories.find((one) => one.key === alarm.story) };
     group.alarms.push(alarm);
     group.onset = Math.min(group.onset, alarm.onset);
     group.at = `alarm-${alarm.id}`;
     group.why = [...(group.why ?? []), ...changes.filter((one) => one.alarm === alarm.id)];
-    groups.set(key, group);
+    groups.set(alarm.story, group);
   }
   return [...groups.values()];
 }
@@ -90,7 +89,7 @@ function showOpen(open) {
   const place = byId("opened");
   place.hidden = open === null;
   if (open === null) return;
-  renew(place, [open.at, open.kind === "alarm" ? [open.alarms.length, open.why.length] : open.sentence], () => (open.kind === "alarm" ? alarmDetails(open) : windowDetails(open)));
+  renew(place, [open.at, open.kind === "alarm" ? [open.alarms.length, open.why.length, open.story?.sentence] : open.sentence], () => (open.kind === "alarm" ? alarmDetails(open) : windowDetails(open)));
   if (!opening) return;
   opening = false;
   place.focus();
@@ -120,6 +119,7 @@ function alarmDetails(group) {
   const between = from < to ? `, or at any time from ${moment(from)} to ${moment(to)}` : "";
   return [
     element("h3", { id: "opened-title" }, group.alarms.length > 1 ? `${many(group.alarms.length, "alarm")} that probably have one cause` : alarmTitle(first)),
+    ...(group.story ? [element("p", {}, group.story.sentence)] : []),
     element("p", {}, `The change began on ${moment(group.onset)}${between}. It was noticed on ${moment(first.noticed)}. At most one in ${number(first.one_in)} records raises an alarm without a change.`),
     element("table", {}, element("thead", {}, element("tr", {}, ...["What", "Before", "After", "Under"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows)),
     ...group.why.flatMap((one) => windowDetails(one, element("h3", {}, "Why: before and since the onset"))),
@@ -146,7 +146,7 @@ function showList(events, open, press) {
     fill(button, event.kind === "alarm" ? `Alarm: ${event.alarms.map(alarmTitle).join("; ")}` : `Risk ${event.steps ? signed(event.to - event.from) : "not compared"}`);
     button.onclick = () => press.event(event.at);
     set(button, { "aria-pressed": String(event === open) });
-    fill(why, event.kind === "alarm" ? [...event.alarms.map((alarm) => `${figure(alarm.before[0])} to ${figure(alarm.after[0])}`), ...event.why.map((one) => CAUSES[one.cause][0])].join("; ") : CAUSES[event.cause][0]);
+    fill(why, event.kind === "alarm" ? [...(event.story?.over ? ["over"] : []), ...event.alarms.map((alarm) => `${figure(alarm.before[0])} to ${figure(alarm.after[0])}`), ...event.why.map((one) => CAUSES[one.cause][0])].join("; ") : CAUSES[event.cause][0]);
   });
 }
 
