@@ -44,6 +44,8 @@ STREAMS = 200
 """Subjects whose delays are taken."""
 SPAN = 50
 """N per stream."""
+EVERY = 72_000
+"""Milliseconds from record to record: 50 in an hour."""
 
 KINDS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], Array], float]] = {
     "normal": (lambda rng, shape: rng.normal(size=shape), 1.0),
@@ -56,13 +58,19 @@ def feed(detector: ChangeDetector, values: Array, start: int, **how: Any) -> lis
     """Changes that the records show, each with the number of records when it was noticed."""
     found = []
     for i in range(len(values)):
-        if detector.add(values[i], Position(start + i, 0)):
+        if detector.add(values[i], Position(start + i, (start + i) * EVERY)):
             found += [(start + i + 1, change) for change in detector.end_block(**how)]
     return found
 
 
 def false_alarms(
-    begin: Callable[[int], Stream], n: int, spans: int, first: int, show: bool = False, name: str = ""
+    begin: Callable[[int], Stream],
+    n: int,
+    spans: int,
+    first: int,
+    show: bool = False,
+    name: str = "",
+    season: str = "none",
 ) -> int:
     """Alarms in ``spans`` · n records, in streams of 50 N."""
     count = 0
@@ -71,10 +79,10 @@ def false_alarms(
         stream = begin(first + number)
         draws = 5 if name.endswith("m = 5") else 1
         limit = TOLERANCE * stream.empty if isinstance(stream, LogisticGame) else 0.0
-        detector, start = ChangeDetector(SUBJECTS, one_in=n, draws=draws), 0
+        detector, start = ChangeDetector(SUBJECTS, one_in=n, draws=draws, season=season), 0
         for values in chunks(stream, min(SPAN, spans - number * SPAN) * n):
             if values.shape[1] != detector.subjects:
-                detector = ChangeDetector(values.shape[1], one_in=n, draws=2)
+                detector = ChangeDetector(values.shape[1], one_in=n, draws=2, season=season)
             count += len(feed(detector, values, start, min_change=limit))
             start += len(values)
     return count
@@ -295,6 +303,9 @@ PARTS = ("nulls", "library", "delays", "games", "costs")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), default=PARTS, help="What to run.")
 @click.option("--only", help="Only null streams whose name contains this.")
 @click.option("--seed", default=1, show_default=True, help="Number of the first null stream.")
+@click.option(
+    "--season", default="none", show_default=True, help="The season that null streams are watched with."
+)
 @click.option("--rivals/--no-rivals", default=True, help="Also the e-detector and ADWIN.")
 @click.option("--quick", is_flag=True, help="A small part, for a check that it runs.")
 def main(
@@ -303,6 +314,7 @@ def main(
     parts: tuple[str, ...],
     only: str | None,
     seed: int,
+    season: str,
     rivals: bool,
     quick: bool,
 ) -> None:
@@ -319,7 +331,7 @@ def main(
             for n in sizes if not only or only in name else ():
                 # the library's own increments take 30 µs a record
                 amount = max(min(spans, 1_000_000 // n), 1) if begin is Library else spans
-                count = false_alarms(begin, n, amount, seed, not quick, name)
+                count = false_alarms(begin, n, amount, seed, not quick, name, season)
                 report.add_row(name, f"{n:,}", str(count), f"{amount:,}", f"{count / amount:.3f}")
         console.print(report)
     if "delays" in parts:
