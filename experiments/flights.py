@@ -1,6 +1,7 @@
 """Which alarms come on the demo's flights, and when: the fold of ``explain-sidecar demo`` with its settings, without Kafka.
 
-Each alarm with the day on which it was noticed, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season.
+Each alarm with the day on which it was noticed, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season, ``--plot FILE`` makes
+the README's picture of what drove the delays month by month.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from explain_client.messages import utc
+from explain_client.periods import Period, merge_periods, period_of
 from explain_core.progress import track
 from explain_sidecar.demo import EVERY, settings_of
 from explain_sidecar.demo.flights import ORIGINS, flights
-from explain_sidecar.demo.summary import summary
+from explain_sidecar.demo.summary import ESTIMATOR, LOSS, NAMES, summary
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 
@@ -44,6 +46,60 @@ def folded(records: list[dict[str, Any]], season: str | None = None) -> list[Pub
     return found
 
 
+def picture(found: list[Published], file: Path) -> None:
+    """What drove each airport's model, month by month, with bands, and when an alarm said that it changed."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.0, 3.6), dpi=130, layout="constrained")
+    axes = figure.subplots(1, len(ORIGINS), sharey=True, squeeze=False)[0]
+    weeks = [
+        [
+            period_of(period)
+            for message in published["explanations"]
+            for period in message["periods"]
+            if period["name"] == "week"
+        ]
+        for published in found
+    ]
+    years = [merge_periods(of).importances[ESTIMATOR][LOSS] for of in weeks]
+    sizes = {name: max(year[name].value or 0.0 for year in years) for name in years[0]}
+    shown = sorted(sizes, key=lambda name: -sizes[name])[:5]
+    for ax, origin, of, published in zip(axes, ORIGINS, weeks, found, strict=True):
+        months: dict[int, list[Period]] = {}
+        for period in of:
+            months.setdefault(utc((period.begin + period.until) // 2).month, []).append(period)
+        means = {
+            month: merge_periods(several).importances[ESTIMATOR][LOSS] for month, several in months.items()
+        }
+        for place, name in enumerate(shown):
+            known = [
+                (month, of[name]) for month, of in means.items() if name in of and of[name].low is not None
+            ]
+            where, values = [month for month, _ in known], [mean.value for _, mean in known]
+            ends = [[getattr(mean, end) for _, mean in known] for end in ("low", "high")]
+            ax.plot(where, values, "o-", markersize=3, color=f"C{place}", label=NAMES.get(name, name))
+            ax.fill_between(where, *ends, color=f"C{place}", alpha=0.15, linewidth=0)
+        onsets = {
+            alarm["cause"]: alarm["onset"]["timestamp"] for alarm in published["alarms"] if alarm["estimator"]
+        }
+        for onset in onsets.values():
+            begin = utc(onset)
+            ax.axvline(begin.month + (begin.day - 15) / 30, color="0.4", linestyle=":", linewidth=1.2)
+        driven = merge_periods(of).driven(ESTIMATOR, LOSS)
+        names = [NAMES.get(driver.feature, driver.feature) for driver in driven.drivers[:3]] if driven else []
+        ax.set_title(f"{origin}: {', '.join(names) or 'nothing for certain'}", fontsize=9)
+        ax.axhline(0.0, color="black", linewidth=0.8)
+        ax.set_xticks(range(1, 13), list("JFMAMJJASOND"), fontsize=8)
+    axes[0].set_ylabel("share of the gain in log loss (iSAGE)", fontsize=9)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=9
+    )
+    figure.suptitle(
+        "What drives arrival delays, month by month (bands 95 %; dotted: an alarm's onset)", fontsize=10
+    )
+    figure.savefig(file)
+
+
 @click.command(help=__doc__)
 @click.option("--every", default=EVERY, show_default=True, help="Take every so manieth flight.")
 @click.option(
@@ -51,9 +107,12 @@ def folded(records: list[dict[str, Any]], season: str | None = None) -> list[Pub
     type=click.Choice(["none", "day", "week", "auto"]),
     help="alarms.season instead of the demo's.",
 )
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="A picture's file.")
 @click.option("--quick", is_flag=True, help="A tenth of the demo's flights, which is too few for alarms.")
-def main(every: int, season: str | None, quick: bool) -> None:
+def main(every: int, season: str | None, plot: Path | None, quick: bool) -> None:
     found = folded(flights(every * (10 if quick else 1)), season)
+    if plot is not None:
+        picture(found, plot)
     report = Report(
         "airport", "flights until the last explanation", "explanations", "alarms", "drift messages"
     )

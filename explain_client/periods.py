@@ -221,6 +221,16 @@ class Period:
         ]
         return Driven(int(gain.n), False, gain.value, gain.low, gain.high, tuple(drivers))
 
+    def sentence(
+        self, estimator: str | None = None, loss: str | None = None, words: str | None = None
+    ) -> str:
+        """What drives the model over the period, in words; ``words`` are what the loss is called."""
+        driven = self.driven(estimator, loss)
+        if driven is None:
+            return f"{self.records:,} records are too few to say what drives the model"
+        name = words or (loss or next(iter(self.performance))).replace("_", " ")
+        return driven.sentence(loss=name, over=f"{driven.records:,} records")
+
 
 def merge_periods(periods: Iterable[Period]) -> Period:
     """The means over all records of some periods: of several days, partitions or versions. Raises ``ValueError`` where there is none.

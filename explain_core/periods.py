@@ -194,17 +194,20 @@ class Periods:
     def close(self, records: int, offset: int, timestamp: int) -> list[Period]:
         """End what ends with the record at this position; returns what was asked for of that: one period at most, and those that do not end."""
         closed: list[Period] = []
-        over = False
-        for place, period in enumerate(self._open):
-            shown = period.name in self._shown
-            if period.ends(records, timestamp) and not (shown and closed):
-                self._open[place] = Period(period.name, records, offset, timestamp)
-                over = True
-                if period.name == str(THOUSAND):
-                    self._newest = [*self._newest[1 - NEWEST :], period.sums]
-                if shown:
-                    closed.append(period)
-        if over:
+        due = [place for place, period in enumerate(self._open) if period.ends(records, timestamp)]
+        # The longest one goes first: else days would keep weeks from ending where each message ends a day.
+        asked = [place for place in due if self._open[place].name in self._shown]
+        first = min(asked, key=lambda place: self._open[place].records, default=-1)
+        for place in due:
+            period = self._open[place]
+            if place in asked and place != first:
+                continue
+            self._open[place] = Period(period.name, records, offset, timestamp)
+            if period.name == str(THOUSAND):
+                self._newest = [*self._newest[1 - NEWEST :], period.sums]
+            if place == first:
+                closed.append(period)
+        if due:
             *_, alarm, all_ = self._open
             running = ([alarm] if alarm.records else []) + [all_]
             closed += [period for period in running if period.name in self._shown]

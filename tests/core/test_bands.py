@@ -242,16 +242,25 @@ def test_days_end_with_the_first_message_of_the_next_and_thousands_with_their_re
             (i, period.name, period.offset)
             for period in periods.close(100 * i, 100 * i + 6, day // 2 + i * day // 12)
         ]
-    # The third day ends with the next message: one has a period at most.
+    # The third thousand ends with the next message: one has a period at most.
     assert ended == [
         (6, "day", 6),
         (10, "1000", 6),
         (18, "day", 606),
         (20, "1000", 1_006),
-        (30, "1000", 2_006),
+        (30, "day", 1_806),
     ]
     (last,) = periods.close(3_100, 3_106, day // 2 + 31 * day // 12)
-    assert (last.name, last.offset) == ("day", 1_806)
+    assert (last.name, last.offset) == ("1000", 2_006)
+
+
+def test_weeks_end_where_each_message_ends_a_day_too():
+    day, periods, ended = 86_400_000, Periods(["day", "week", "all"]), []
+    periods.begin(0, 0)
+    for i in range(1, 31):
+        periods.add("ipfi", block_of([1.0]))
+        ended += [period.name for period in periods.close(100 * i, 100 * i - 1, i * day)]
+    assert ended.count("week") == 4 and ended.count("day") == 26 and ended.count("all") == 30
 
 
 def test_the_means_since_the_last_alarm_and_over_all_records_come_with_each_period_that_ends():

@@ -6,9 +6,11 @@ from typing import Any
 
 from explain_client import Explanation, Stories, Story
 from explain_client.alarm_words import moment
-from explain_sidecar.http.partition import ShownVersion
-from explain_sidecar.http.sentences import overview_sentence, sentence
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.http.partition import Partition, ShownVersion
+from explain_sidecar.http.sentences import overview_sentence, period_sentences, sentence
 from explain_sidecar.http.views import Page, Selection
+from tests import folds
 from tests.feeds import IMPORTANCE, fed, newest
 from tests.told import alarm_of
 
@@ -42,6 +44,19 @@ def headline_of(
         shown.newest = Explanation.from_json(json.dumps(body).encode())
         shown.history.add(shown.newest)
     return sentence(shown, ("ipfi", "cross_entropy"), alarms)
+
+
+def test_the_page_says_what_drove_the_model_over_the_newest_periods() -> None:
+    chosen = folds.settings(emit={"every": 100, "periods": [1000, "all"]})
+    outputs = folds.fold(PartitionState(chosen, 0), folds.values(2_100))
+    messages = [Explanation.from_json(o.value or b"") for o in outputs if o.destination == "explanations"]
+    partition = Partition(0)
+    for message in messages:
+        partition.take(message)
+    assert partition.shown is not None
+    newest, whole = period_sentences(partition.shown, ("ipfi", "cross_entropy"))
+    assert newest.startswith("Over the newest 1,000 records: ") and "over 1,000 records" in newest
+    assert whole.startswith("Over all records: ") and "over 2,000 records" in whole
 
 
 def driven(*drivers: tuple[str, float, float, float], gain: float = 0.3) -> dict[str, Any]:

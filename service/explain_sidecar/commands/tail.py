@@ -153,13 +153,7 @@ def _periods(settings: Settings, explanation: Explanation, name: str, as_json: b
         for estimator, by_loss in period.importances.items():
             if not by_loss:  # too young for any mean
                 continue
-            loss = next(iter(by_loss))
-            driven = period.driven(estimator, loss)
-            said = (
-                driven.sentence(loss=loss.replace("_", " "), over=f"{driven.records:,} records")
-                if driven
-                else f"{period.records:,} records are too few to say what drives the model"
-            )
+            said = period.sentence(estimator, next(iter(by_loss)))
             Console().print(
                 Text(plain(f"{where} {begin} to {until} UTC, {estimator}: {said}")), soft_wrap=True
             )

@@ -8,6 +8,7 @@ from typing import Any
 
 from explain_client.chain import Link
 from explain_client.messages import Explanation, Segment
+from explain_client.periods import Period
 from explain_sidecar.http.history import History
 from explain_sidecar.http.segments import take_segments
 
@@ -26,6 +27,8 @@ class ShownVersion:
     newest: Explanation
     history: History = field(default_factory=History)
     segments: dict[str, dict[str | None, Segment]] = field(default_factory=dict)
+    periods: dict[str, Period] = field(default_factory=dict)
+    """The newest of each name."""
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Partition:
         known.newest = explanation
         known.history.add(explanation)
         take_segments(known.segments, explanation.segments)
+        known.periods.update((period.name, period) for period in explanation.periods)
         self.versions[version] = known
         self.recent.append(version)
         if len(self.versions) > MAX_VERSIONS:

@@ -47,6 +47,26 @@ def newest_story(stories: Sequence[Story], newest: Explanation) -> Story | None:
     return max(about, key=lambda story: (story.over is None, story.lead.seq), default=None)
 
 
+def period_sentences(chosen: ShownVersion, column: Column) -> list[str]:
+    """What drove the model over the newest period of each name."""
+    words = _words(column[1])
+    return [
+        f"{_over(name)}: {period.sentence(*column, words)}."
+        for name, period in chosen.periods.items()
+        if column[1] in period.importances.get(column[0], {})
+    ]
+
+
+def _over(name: str) -> str:
+    """Which period it is.
+
+    >>> _over("all"), _over("week"), _over("1000")
+    ('Over all records', 'Over the newest week', 'Over the newest 1,000 records')
+    """
+    known = {"alarm": "Since the last alarm", "all": "Over all records"}
+    return known.get(name, f"Over the newest {f'{int(name):,} records' if name.isdigit() else name}")
+
+
 def _worth(newest: Explanation, column: Column) -> str:
     """What the model is worth, as a clause that follows others."""
     performance = newest.performance.get(column[1])

@@ -24,7 +24,13 @@ from explain_sidecar.http.history import (
 )
 from explain_sidecar.http.partition import Partition, ShownVersion
 from explain_sidecar.http.segments import compared_segments
-from explain_sidecar.http.sentences import changes_sentence, integrity_sentence, overview_sentence, sentence
+from explain_sidecar.http.sentences import (
+    changes_sentence,
+    integrity_sentence,
+    overview_sentence,
+    period_sentences,
+    sentence,
+)
 
 MOST = 50
 """Features of a partition that have their course in the page; the others are found by a search."""
@@ -128,6 +134,7 @@ class Page:
             case "importance":
                 body |= self._importance(partition, chosen, column)
                 body["challenger"] = challenger(newest, column)
+                body["periods"] = period_sentences(chosen, column)
             case "partitions":
                 body["grid"] = grid(feed, known, column, selection.feature)
                 compared = body["grid"]["compared"]

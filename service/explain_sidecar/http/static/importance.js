@@ -33,6 +33,7 @@ export function show(body, page) {
   const ends = bounds(seen.map((row) => row.values));
   rowsOf(byId("features").tBodies[0], matching, makeRow, (row, one) => updateRow(row, one, { low, high, ends: [Math.min(0, ends[0]), ends[1]], range, focus, choose }));
   fill(byId("others"), body.other.count ? `${many(body.other.count, "more feature")}, together ${figure(body.other.value)}; find one by its name.` : "");
+  rowsOf(byId("periods"), body.periods, () => element("li"), (item, one) => fill(item, one));
   showChallenger(body.challenger);
   heat ??= new HeatMap(byId("heat"), choose);
   byId("heat").hidden = course.times.length < 2;
