@@ -46,6 +46,8 @@ class Learner(Model):
     """``module:function`` that explains it from its arrays in one call; without one, its predictions are asked for one by one."""
     takes_on: ClassVar[frozenset[str]] = frozenset()
     """Parameters of the river model that may change while it learns: what it has learnt is state of a model with the new ones too."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """The arrays that hold nothing but parameters."""
 
     columns: Columns
     arrays: Arrays

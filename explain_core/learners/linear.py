@@ -30,6 +30,7 @@ class LinearLearner(Learner):
     """
 
     kind = "linear"
+    takes_on = frozenset({"clip_gradient", "intercept_lr", "l2"})
     kernel = "explain_core.evaluation.learned_kernels:explain_linear"
 
     def __init__(self, model: Any, task: Task, plan: Plan, columns: Columns | None = None) -> None:

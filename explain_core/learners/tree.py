@@ -92,6 +92,9 @@ def numbers_from_0(*values: Any) -> bool:
 class TreeLearner(Learner):
     """A learner whose state is laid out as in ``layout``; a family gives its kernels and what is its own of the arrays."""
 
+    takes_on = frozenset({"delta", "disable_weighted_vote", "grace_period", "lambda_value", "tau"})
+    parameters = ("numbers",)
+
     kernel = "explain_core.evaluation.tree_kernels:explain_trees"
     trees: int = 1
     """Rows for trees."""

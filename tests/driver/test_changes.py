@@ -79,7 +79,18 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "a challenger": (LOGISTIC, TREE, {"challenger", "comparison"}),
     "challenger.confidence": (merged(LOGISTIC, TREE), {"challenger": {"confidence": 0.9}}, {"comparison"}),
     "something else, while there is a challenger": (merged(LOGISTIC, TREE), {"emit": {"every": 2}}, set()),
-    "model.learner named": (LOGISTIC, {"model": {"modules": ["json"]}, "emit": {"every": 2}}, set()),
+    "the learning rate": (LOGISTIC, {"model": {"params": {"intercept_lr": 0.1}}}, set()),
+    "the grace period, while there is drift": (
+        merged({"model": {"factory": "river.tree:HoeffdingTreeClassifier", "params": {"grace_period": 20}}}, DRIFT),
+        {"model": {"params": {"grace_period": 10, "delta": 0.1}}},
+        {"drift"},
+    ),
+    "the delta of a forest": (
+        {"model": {"factory": "river.forest:ARFClassifier", "params": {"n_models": 2, "grace_period": 20}}},
+        {"model": {"params": {"delta": 0.1, "lambda_value": 5}}},
+        set(),
+    ),
+    "model.modules named": (LOGISTIC, {"model": {"modules": ["json"]}, "emit": {"every": 2}}, set()),
 }  # fmt: skip
 """By change: the settings before, what changes in them, and what begins anew. The model goes on in each of them."""
 

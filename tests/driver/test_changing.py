@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
+from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.checkpoints import MANIFEST
+from explain_sidecar.pickles.codec import dumps
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, load_parts
-from tests.changes import merged
+from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, decode, encode, load_parts
+from tests.changes import loads_of, merged
 from tests.driver import faults
 from tests.driver.driver import Driver
 from tests.driver.faults import PRODUCER, Kind
@@ -114,7 +118,7 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(
 
 @pytest.mark.parametrize("base", BASES)
 def test_a_campaign_of_changes_and_faults(base: str) -> None:
-    """Fifty faults for each family: workers die at random calls, and each that follows may have other settings."""
+    """Forty faults for each family, two hundred in all: workers die at random calls, and each that follows may have other settings."""
     rng = random.Random(base)
     here = merged(TOPICS, BASES[base])
     known = [settings_of(here)]
@@ -123,7 +127,7 @@ def test_a_campaign_of_changes_and_faults(base: str) -> None:
     for partition in range(2):
         driver.feed(partition, records(30, partition))
     happened = 0
-    while happened < 50:
+    while happened < 40:
         process = driver.start().process
         if rng.random() < 0.7:
             kind = rng.choice([faults.kill, faults.both(faults.late_end, faults.kill)])
@@ -137,7 +141,7 @@ def test_a_campaign_of_changes_and_faults(base: str) -> None:
         driver.cluster.pass_time()
         for partition in range(2):
             driver.feed(partition, records(rng.randrange(12), happened))
-        if happened % 5 == 0 and left:
+        if happened % 4 == 0 and left:
             here = merged(here, left.pop())
             known.append(settings_of(here))
             driver.settings = known[-1]
@@ -148,3 +152,25 @@ def test_a_campaign_of_changes_and_faults(base: str) -> None:
         assert len(changes) >= 4
         assert differences(driver, first, changes, partition) == []
     assert driver.ended == []
+
+
+def test_a_state_that_went_through_every_change_is_restored_exactly_after_each_record() -> None:
+    rng = random.Random(1)
+    here = merged(TOPICS, LOGISTIC)
+    left, known = rng.sample(CHANGES, len(CHANGES)), settings_of(here)
+    whole, cut = PartitionState(known, 0), PartitionState(known, 0)
+    given = [value for seed in range(12) for value in records(12, seed)]
+    for offset, value in enumerate(given):
+        if offset % 14 == 13:
+            here = merged(here, left.pop())
+            carry = carry_over(fold_settings(known), settings_of(here))
+            known = settings_of(here)
+            unpack = loads_of(known)
+            whole, cut = (
+                begin(known, 0, state.epoch + 1, offset, Before(state.state(dumps), carry, unpack))
+                for state in (whole, cut)
+            )
+        cut = decode(encode(cut), known, 0, cut.epoch, loads_of(known))
+        record = InputRecord(offset, 1_700_000_000_000 + offset, b"k", value)
+        assert cut.step(record) == whole.step(record), offset
+    assert not left

@@ -30,7 +30,7 @@ from explain_sidecar.fold.identity import (
     reservoir_of,
     settings_digest,
 )
-from explain_sidecar.fold.models import load_model
+from explain_sidecar.fold.models import ModelData, load_model
 from explain_sidecar.fold.partition import CarriedData, PartitionData, PartitionState
 from explain_sidecar.pickles.codec import dumps
 from explain_sidecar.settings import Settings
@@ -43,19 +43,25 @@ class Carry:
     """What a state of the settings ``now`` takes over from one of ``before`` (both as ``fold_settings`` returns them).
 
     ``carried``, ``begun`` and ``ended`` are names of parts. ``takes_on`` names the parameters of the model's factory that its learner takes
-    on while it learns.
+    on while it learns, ``parameters`` the arrays in which that has them.
     """
 
     def __init__(
-        self, before: Mapping[str, Any], now: Mapping[str, Any], takes_on: Collection[str] = ()
+        self,
+        before: Mapping[str, Any],
+        now: Mapping[str, Any],
+        takes_on: Collection[str] = (),
+        parameters: Collection[str] = (),
     ) -> None:
-        self.before, self.now = before, now
+        self.before, self.now, self.parameters = before, now, parameters
         old, new = parts(_without(before, takes_on)), parts(_without(now, takes_on))
         self._losses, self._parts = (losses_of(before), losses_of(now)), (old, new)
         kept = {name for name, part in new.items() if old.get(name) == part}
         for name, losses in self._losses[1].items():
             if not set(losses) <= set(self._losses[0].get(name, [])):
                 kept -= {f"explainer {name}"}
+        if before.get("model", {}).get("params") != now.get("model", {}).get("params"):
+            kept -= {"drift"}  # its windows have models with the parameters of before
         if not set(self.losses(1)) <= set(self.losses(0)):
             kept -= {"performance", "periods"}
         self.carried = [name for name in new if name in kept]
@@ -115,7 +121,12 @@ def carry_over(before: Mapping[str, Any], settings: Settings) -> Carry:
     """What a state of these settings takes over from one of ``before``. Raises ``UserError`` where the model cannot be made."""
     source = settings.model
     learner = None if source.static or source.factory is None else load_model(source, settings.seed)
-    return Carry(before, fold_settings(settings), getattr(learner, "takes_on", ()))
+    return Carry(
+        before,
+        fold_settings(settings),
+        getattr(learner, "takes_on", ()),
+        getattr(learner, "parameters", ()),
+    )
 
 
 def _without(identity: Mapping[str, Any], params: Collection[str]) -> dict[str, Any]:
@@ -182,10 +193,12 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
         assert explained is not None  # with versions each of them has a challenger of its own
         kept = old.challenger if keeps("comparison") else None
         challenger = kept or _beside(fresh.challenger, explained, carry)
+        model = challenger.explained.model
         if keeps("challenger") and old.challenger is not None:
-            model = replace(challenger.explained, model=old.challenger.explained.model)
-            challenger = replace(challenger, explained=model)
-        found["challenger"] = challenger
+            model = old.challenger.explained.model
+        # Of the same records as the model, or it would be explained on others.
+        beside = replace(challenger.explained, model=model, records=explained.records)
+        found["challenger"] = replace(challenger, explained=beside)
     return replace(fresh, **found)
 
 
@@ -212,7 +225,7 @@ def _explained(fresh: ExplainedModelData, old: ExplainedModelData, carry: Carry)
                 fresh.explainers[name], old.explainers[name], rows, features, given.get("groups", {})
             )
     if keeps("model"):
-        found["model"] = old.model
+        found["model"] = _model(fresh.model, old.model, carry.parameters)
     if keeps("performance"):
         rows = [carry.losses(0).index(loss) for loss in carry.losses(1)]
         found["performance"] = _performance(old.performance, rows)
@@ -226,6 +239,14 @@ def _explained(fresh: ExplainedModelData, old: ExplainedModelData, carry: Carry)
         } | ({PERFORMANCE} if carry.losses(0) == carry.losses(1) else set())
         found |= {"periods": _periods(old.periods, sources), "records": old.records}
     return replace(fresh, **found)
+
+
+def _model(fresh: ModelData, old: ModelData, parameters: Collection[str]) -> ModelData:
+    """A model that goes on with the parameters of now."""
+    if fresh.learner is None or old.learner is None:
+        return old
+    arrays = {name: array for name, array in fresh.learner.arrays.items() if name in parameters}
+    return replace(old, learner=replace(old.learner, arrays={**old.learner.arrays, **arrays}))
 
 
 def _rows(reservoir: ReservoirState, features: Sequence[str] | None) -> ReservoirState:
