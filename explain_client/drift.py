@@ -88,7 +88,7 @@ class Difference:
         "What the feature says about the window that a record is from, at most 1.", 0.17, ge=0
     )
     before: float | None = described(
-        "Share of the records of the window before with a missing value, or with those that `value` names; without such a name the mean.",
+        "Share of the records of the window before with a missing value, or with those that `value` names; of numbers shifted or scaled the mean.",
         0.0,
     )
     after: float | None = described("The same in the window that ended.", 0.3)

@@ -150,8 +150,8 @@ class Difference:
 
     ``sense`` is the sense of it: other shares of ``missing`` values; values that are ``new`` or ``gone``; numbers that are all ``shifted`` by
     ``by`` or ``scaled`` by this factor; other ``shares`` of the same values; or values as before that are ``unlike`` those of ``value``,
-    another feature, otherwise than before. ``before`` and ``after`` are the windows' shares of missing values, of the values named
-    by ``value``, or without such a name their means. ``bits`` is what the feature says about the window a row is from, of at most 1. ``risk`` is the part of the change
+    another feature, otherwise than before. ``before`` and ``after`` are the windows' shares of missing values or of the values that
+    ``value`` names, of numbers shifted or scaled their means. ``bits`` is what the feature says about the window a row is from, of at most 1. ``risk`` is the part of the change
     of the risk that goes with it. ``fault``: the shift or the factor explains all that differs, and nothing that goes with the feature followed.
 
     >>> Difference("temp", "missing", 0.2, 0.0, 0.3).words
@@ -179,10 +179,13 @@ class Difference:
         if self.sense == "scaled" and self.by is not None:
             return f"{name} is multiplied by {_figure(self.by)}"
         before, after = self.before or 0.0, self.after or 0.0
-        if self.value is None and self.sense != "missing":
-            return f"{name} has the mean {_signed(after)} (before: {_signed(before)})"
         what = "missing" if self.sense == "missing" else _short(self.value or "")
         return f"{name} is {what} in {_share(after)} of the rows (before: {_share(before)})"
+
+    @property
+    def sentence(self) -> str:
+        """The difference in words, and its part of the risk ± half the width of its interval."""
+        return self.words if self.risk is None else f"{self.words} ({_interval(self.risk, '')} of the risk)"
 
 
 @dataclass(frozen=True)
@@ -359,12 +362,11 @@ class RiskChange:
         if not found:
             return ""
         first, *others = found
-        part = "" if first.risk is None else f" ({_interval(first.risk, '').strip()} of the risk)"
         if first.fault:
-            return f"; this looks like a fault of the sensor: {first.words}{part}, and nothing that goes with it followed"
+            return f"; this looks like a fault of the sensor: {first.sentence}, and nothing that goes with it followed"
         less = f"differ{'s' if len(others) == 1 else ''} less"
         rest = f"; {listed([one.feature for one in others])} {less}" if others else ""
-        return f"; {first.words}{part}{rest}"
+        return f"; {first.sentence}{rest}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, every number finite; what follows from the rest is there for readers in other languages."""
@@ -446,7 +448,7 @@ def _interval(cause: Cause, name: str | None = None) -> str:
     """The value with its sign ± half its interval's width."""
     sign = "−" if cause.value < 0.0 else "+"
     half = "" if cause.low is None or cause.high is None else f" ± {_figure((cause.high - cause.low) / 2.0)}"
-    return f"{cause.name if name is None else name} {sign}{_figure(abs(cause.value))}{half}"
+    return f"{cause.name if name is None else name} {sign}{_figure(abs(cause.value))}{half}".strip()
 
 
 def listed(features: Sequence[str]) -> str:
@@ -463,10 +465,6 @@ def _short(text: str) -> str:
 def _share(value: float) -> str:
     """Percent, with decimals where they say something."""
     return f"{value:.0%}" if value in (0.0, 1.0) or 0.01 <= value <= 0.99 else f"{value:.2%}"
-
-
-def _signed(value: float) -> str:
-    return f"{'−' if value < 0.0 else ''}{_figure(abs(value))}"
 
 
 def _figure(value: float) -> str:

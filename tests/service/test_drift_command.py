@@ -110,6 +110,9 @@ def test_a_column_that_tells_the_files_apart_is_named_and_ignored_where_that_is_
         "; the day tells them apart; to attribute the change without it, pass --ignore 'the day'"
     )
     assert "contribution" not in out and "single features" not in out and "alike in the other" in out
+    assert "\nthe day is tue in 100% of the rows (before: 0%) " in out, (
+        "how it differs, and its part of the risk"
+    )
     status, out, err = command(*pair, "--ignore", "the day")
     assert (status, err) == (0, "warning: features: the day is ignored, and no part of the inputs\n")
     assert ": concept +0.4" in out.splitlines()[0]

@@ -168,6 +168,10 @@ def _print(change: RiskChange, baseline: str, target: str, ignored: Sequence[str
     if change.verdict == "attributed":
         console.print(_causes(change))
         console.print()
+    if change.differences:
+        for found in change.differences:
+            console.print(plain(found.sentence))
+        console.print()
     console.print(_risks(change))
     product = change.product
     if product is not None and change.verdict == "attributed":
