@@ -79,9 +79,7 @@ def picture(found: list[Published], file: Path) -> None:
             ends = [[getattr(mean, end) for _, mean in known] for end in ("low", "high")]
             ax.plot(where, values, "o-", markersize=3, color=f"C{place}", label=NAMES.get(name, name))
             ax.fill_between(where, *ends, color=f"C{place}", alpha=0.15, linewidth=0)
-        onsets = {
-            alarm["cause"]: alarm["onset"]["timestamp"] for alarm in published["alarms"] if alarm["estimator"]
-        }
+        onsets = {alarm["cause"]: alarm["onset"]["timestamp"] for alarm in published["alarms"]}
         for onset in onsets.values():
             begin = utc(onset)
             ax.axvline(begin.month + (begin.day - 15) / 30, color="0.4", linestyle=":", linewidth=1.2)
@@ -95,7 +93,7 @@ def picture(found: list[Published], file: Path) -> None:
         *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=9
     )
     figure.suptitle(
-        "What drives arrival delays, month by month (bands 95 %; dotted: an alarm's onset)", fontsize=10
+        "What drives arrival delays, month by month (95 % bands; dotted lines: onsets of alarms)", fontsize=10
     )
     figure.savefig(file)
 
