@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Consumer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from explain_sidecar.join.pace import Pace
+from explain_sidecar.kafka.clock import Clock
 from tests.driver import faults
 from tests.driver.faults import PRODUCER
-from tests.driver.join import LABELS, Given, JoinDriver
+from tests.driver.join import EVENTS, LABELS, Given, JoinDriver
 from tests.driver.join import given as records
 from tests.driver.log import Entry
 from tests.driver.test_schedules import STEPS, happen
@@ -168,6 +171,14 @@ def test_a_backlog_is_merged_by_event_time_across_partitions_and_workers(workers
     published = [driver.visible(driver.settings.topics.records, p) for p in range(3)]
     assert sum(map(len, published)) == 900
     assert back_in_time(driver) <= (SKEW if workers > 1 else SKEW // 100)
+
+
+def test_nothing_is_taken_in_before_the_other_workers_partitions_are_known() -> None:
+    nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "app", "log_level": 0})
+    pace = Pace(keyed(3).settings.join, nobody, EVENTS, 3, Clock())
+    limit = pace.limit([])
+    nobody.close()
+    assert limit is not None and limit < -(2**62)
 
 
 def test_a_partition_that_nobody_feeds_and_one_whose_worker_is_killed_do_not_hold_the_others_for_good() -> (

@@ -37,22 +37,24 @@ class Pace:
     def limit(self, owned: Collection[JoinPartition]) -> int | None:
         """The last time that may be taken in; None where no partition has a backlog."""
         here = {partition.partition: partition.standing for partition in owned if partition.ready}
-        if set(range(self._partitions)) - here.keys():
-            self._ask(here.keys())
-        slowest = min((at for at in {**self._others, **here}.values() if at is not None), default=None)
+        others = set(range(self._partitions)) - here.keys()
+        if others:
+            self._ask(others)
+        all_of_them = [*here.values(), *(self._others.get(partition, BEGIN) for partition in others)]
+        slowest = min((at for at in all_of_them if at is not None), default=None)
         for partition in owned:
             at = here.get(partition.partition)
             partition.ahead = 0 if at is None or slowest in (None, BEGIN) else at - slowest
         return None if slowest is None else slowest + self._skew
 
-    def _ask(self, here: Collection[int]) -> None:
+    def _ask(self, others: Collection[int]) -> None:
         now = self._clock.monotonic()
         if now - self._asked < ASK_SECONDS:
             return
         self._asked = now
-        others = [TopicPartition(self._topic, p) for p in range(self._partitions) if p not in here]
+        places = [TopicPartition(self._topic, partition) for partition in sorted(others)]
         try:
-            found = self._group.committed(others, timeout=ASK_SECONDS)
+            found = self._group.committed(places, timeout=ASK_SECONDS)
         except KafkaException:  # such as a transaction that is just being committed
             return
         self._others = {place.partition: _standing(place.metadata or "") for place in found}
