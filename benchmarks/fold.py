@@ -18,12 +18,10 @@ from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings, load_settings
 from explain_sidecar.snapshots.snapshot import load, take
-from explain_sidecar.warm import warm_up
 
 
 def timed(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:
     """Seconds from the first record to the last, round robin over partitions, and the fold digest of each."""
-    warm_up(settings)  # as a worker does before its first record
     states = [PartitionState(settings, partition) for partition in range(partitions)]
     started, on_cpu = time.perf_counter(), time.thread_time()
     for index, value in enumerate(values):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numba import njit  # shap's compiler, which comes with the extra bench
 
 from explain_core.alarms import BLOCK
-from explain_core.compiling import compiled
 
 Array = np.ndarray[Any, Any]
 Stream = Callable[[int], Array]
@@ -21,13 +21,13 @@ SIZE = 100
 CHUNK = 20 * BLOCK
 
 
-@compiled
+@njit
 def seed(value: int) -> None:
     """Of numba's own generator."""
     np.random.seed(value)
 
 
-@compiled
+@njit
 def linear_records(rows: Any, weights: Any, heavy: int, m: int, out: Any) -> None:
     """iPFI's increments, squared loss, of a linear model that errs by noise alone; all features share a geometric reservoir."""
     n, d = out.shape
@@ -46,7 +46,7 @@ def linear_records(rows: Any, weights: Any, heavy: int, m: int, out: Any) -> Non
         rows[np.random.randint(len(rows))] = x
 
 
-@compiled
+@njit
 def logistic_records(rows: Any, w: Any, truth: Any, rate: float, out: Any) -> None:
     """Loss (column 0) and iPFI's increments, cross-entropy, of a logistic model that learns by stochastic gradient descent."""
     n, d = len(out), len(truth) - 1

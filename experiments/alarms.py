@@ -20,6 +20,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numba import njit
 from rich.console import Console
 from rich.table import Table as Report
 
@@ -35,7 +36,6 @@ from experiments.alarm_streams import (
 )
 from explain_core.alarms import BLOCK
 from explain_core.alarms.detector import Change, ChangeDetector, Position
-from explain_core.compiling import compiled
 from explain_core.progress import track
 
 TOLERANCE = 0.05
@@ -150,7 +150,7 @@ class EDetector:
 FRACTIONS = 0.9 * 2.0 ** -np.arange(7)
 
 
-@compiled
+@njit
 def bet(y: Any, high: Any, low: Any, reach: Any, wealth: Any, fractions: Any) -> None:
     """One more start, and the bets of a block's records, on a mean above ``high`` and on one below ``low``."""
     for j in range(y.shape[1]):

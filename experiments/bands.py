@@ -20,10 +20,10 @@ from experiments.games import GAMES, Array, Streams, run
 from experiments.options import quick_option
 from explain_client.periods import _mean
 from explain_core.bands import LEAST
+from explain_core.engine.smoothing import BLOCK
 from explain_core.periods import Sums
 from explain_core.progress import track
 from explain_core.smoothing import Smoother
-from explain_core.smoothing_kernels import BLOCK
 
 ALPHA = 0.001
 LENGTHS = (1_000, 2_000, 5_000, 20_000)

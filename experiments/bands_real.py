@@ -32,8 +32,8 @@ from experiments.coverage import (
 from experiments.data import Table, agrawal, load
 from experiments.options import quick_option
 from explain_core.bands import LEAST
+from explain_core.engine.smoothing import BLOCK
 from explain_core.smoothing import Smoother
-from explain_core.smoothing_kernels import BLOCK
 
 SETS = ("agrawal", "elec2", "adult", "bank", "bike")
 

@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.table import Table as Report
 
 from experiments.data import agrawal
+from explain_core.engine.smoothing import BLOCK
 from explain_core.losses import EPSILON
 from explain_core.progress import track
 from explain_core.random import derive_seed
 from explain_core.smoothing import Smoother
-from explain_core.smoothing_kernels import BLOCK
 
 Array = np.ndarray[Any, Any]
 

@@ -100,7 +100,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for only then: the estimators bring numba, and the plots matplotlib."""
+    """Import what is asked for only then: the estimators bring river, and the plots matplotlib."""
     if name in ("losses", "plots"):
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:

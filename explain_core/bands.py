@@ -101,7 +101,7 @@ def spread_of(inputs: Array, smallest: float) -> Spread:
     Parameters
     ----------
     inputs
-        Rows of ``explain_core.smoothing_kernels``: Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block;
+        Rows of ``explain_core.engine.smoothing``: Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block;
         (Σ w²)²/Σ (Σ w²)², how many blocks of equal weight there are; F ≥ 1, by what dependence raises the variance, and from how many
         batches that is known; the skewness γ of one record, and the number of independent records.
     smallest

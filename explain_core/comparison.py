@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from explain_core.confidence import WARM_UP, ConfidenceSequence, ConfidenceState, Interval
+from explain_core.engine.smoothing import BLOCK
 from explain_core.evaluation.choice import choose
 from explain_core.explanation import Explanation
 from explain_core.importance import estimator
@@ -18,7 +19,6 @@ from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
 from explain_core.smoothing import SmootherState
-from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import State, check
 
 Better = Literal["model", "challenger"]

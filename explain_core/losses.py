@@ -7,10 +7,15 @@ probability 0) or a float (regression).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.engine.smoothing import LOSSES
 
 Probabilities = Mapping[Any, float]
 Prediction = Probabilities | float
@@ -170,6 +175,14 @@ NAMED: dict[str, Loss] = {
     )
 }
 """The losses that go by a name."""
+
+
+def codes_of(losses: Sequence[Loss]) -> NDArray[np.int64] | None:
+    """What compiled code calls these losses, or None where it does not know one of them: Python then computes them all."""
+    if not all(loss.name in LOSSES and NAMED.get(loss.name) is loss for loss in losses):
+        return None
+    return np.array([LOSSES.index(loss.name) for loss in losses], np.int64)
+
 
 DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "squared"}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from explain_core import bands
 from explain_core.bands import Array, Band, Spread
-from explain_core.smoothing_kernels import BLOCK
+from explain_core.engine.smoothing import BLOCK
 from explain_core.state import Block, Count, State, array, block, check, finite
 
 LEVEL, SHARE = 0.025, 0.05

@@ -13,7 +13,7 @@ class Generator:
     """SplitMix64 (Steele, Lea & Flood, OOPSLA 2014): 64 random bits a step, period 2⁶⁴.
 
     Small on purpose: its state goes into snapshots as one integer and is continued by compiled
-    kernels, so that a run which restarts or changes its evaluator sees the same draws.
+    code, so that a run which restarts or changes its evaluator sees the same draws.
 
     >>> rng = Generator(7)
     >>> first = [rng.below(10) for _ in range(5)]

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core import bands, kernels
+from explain_core import bands
 from explain_core.bands import Band, Spread
-from explain_core.kernels import LIMIT
-from explain_core.smoothing_kernels import (
+from explain_core.engine.smoothing import (
     ALL_CUBES,
     ALL_SQUARES,
     BLOCK,
@@ -23,6 +22,7 @@ from explain_core.smoothing_kernels import (
     INPUTS,
     KEPT,
     LEFT,
+    LIMIT,
     MEAN,
     NEWEST,
     OLD,
@@ -41,6 +41,7 @@ from explain_core.smoothing_kernels import (
     W,
     close_block,
     inputs_of,
+    update,
 )  # fmt: skip
 from explain_core.state import Block, State, array, block, check, within
 
@@ -118,13 +119,12 @@ class Smoother:
         self.alpha = alpha
         self.cells: Array = np.zeros((ROWS, *shape))
         self.sums: Array = _fresh(shape[-1:])
-        self.rates: Array = np.array([decay(alpha)])
+        self.decay = decay(alpha)
         """The share of W that each observation keeps."""
 
     def update(self, delta: Array) -> None:
         """Add one observation per cell, between ±``LIMIT``."""
-        cells, sums = self._flat
-        kernels.smoothed(cells, sums, self.rates, self._in_two(delta[None])[0])
+        update(*self._flat, self.decay, np.ascontiguousarray(self._in_two(delta[None])[0]))
 
     def end_block(self) -> Array:
         """Close the open block of every column.
@@ -133,7 +133,7 @@ class Smoother:
         shape, to be added up over blocks, periods, partitions.
         """
         closed = np.zeros((5, *self.cells.shape[1:]))
-        close_block(*self._flat, float(self.rates[0]), self._in_two(closed))
+        close_block(*self._flat, self.decay, self._in_two(closed))
         return closed
 
     @property

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels, seasons
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP, seasons
+from explain_core.engine import alarms as engine
 from explain_core.losses import HUGE
 from explain_core.state import Block, State, array, block, check, finite
 
@@ -76,6 +77,29 @@ class DetectorState(State, frozen=True):
     seasons: Block | None = None
 
 
+def h_of(subjects: int, one_in: float) -> float:
+    """The logarithm h for so many subjects in all."""
+    return math.log(max(subjects * one_in / BLOCK, 1.0))
+
+
+def constants_of(memory: int, draws: int, warm_up: int, baseline: int) -> Array:
+    """``constants`` for rows that stay ``memory`` records on average; h is still to be set.
+
+    Of values with variance σ² and autocovariance s σ² r^k, r = 1 − 1/memory: b · Var(mean of a block of b) = σ² (1 + s lag0),
+    b · Cov(it, the next one's) = σ² s lag1, and the long-run variance is σ² (1 + s total).
+    """
+    b, r = float(BLOCK), 1.0 - 1.0 / max(memory, 2)
+    full = (1.0 - r**b) / (1.0 - r)
+    lag0 = 2.0 * r * (b - full) / (1.0 - r) / b
+    lag1 = r * full * full / b
+    total = 2.0 * r / (1.0 - r)
+    p0, p1 = lag0 * lag0 / 2.0, lag1 * lag1  # precision of s by either, in blocks of white noise
+    noise = total / math.sqrt(p0 + p1)
+    blocks = (float(-(-records // BLOCK)) for records in (warm_up, baseline))
+    parts = p0 / (p0 + p1) / lag0, p1 / (p0 + p1) / lag1
+    return np.array([*blocks, 0.0, *parts, total, noise, float(draws)])
+
+
 class ChangeDetector:
     """A fold over the values of all subjects: what it finds depends on the values and their order alone.
 
@@ -124,15 +148,15 @@ class ChangeDetector:
     ) -> None:
         self.one_in = one_in
         self.subjects = subjects
-        self._constants: Array = kernels.constants_of(memory, draws, warm_up, baseline)
+        self._constants: Array = constants_of(memory, draws, warm_up, baseline)
         self._pending: Array = np.zeros((BLOCK, subjects))
         self._rows = 0
         self._cells: Array = np.zeros((8, subjects))
-        self._buckets: Array = np.zeros((subjects, kernels.FIELDS, ROOM))
+        self._buckets: Array = np.zeros((subjects, engine.FIELDS, ROOM))
         self._sizes: NDArray[np.int64] = np.zeros(ROOM, np.int64)
         self._starts: NDArray[np.int64] = np.zeros((ROOM, 2), np.int64)
         self._n = 0
-        self._found: Array = np.zeros((subjects, 13))
+        self._found: Array = np.zeros((subjects, engine.N_FOUND))
         self._last = Position(0, 0)
         self._lengths: NDArray[np.int64] = np.array(seasons.LENGTHS[season], np.int64)
         self._seasonal = len(self._lengths) > 0
@@ -148,13 +172,13 @@ class ChangeDetector:
         if more > 0:
             self._pending = np.concatenate([self._pending, np.zeros((BLOCK, more))], axis=1)
             self._cells = np.concatenate([self._cells, np.zeros((8, more))], axis=1)
-            self._cells[kernels.AGE, self.subjects :] = -float(self._rows > 0)
+            self._cells[engine.AGE, self.subjects :] = -float(self._rows > 0)
             rooms = self._buckets.shape[2]
-            self._buckets = np.concatenate([self._buckets, np.zeros((more, kernels.FIELDS, rooms))])
+            self._buckets = np.concatenate([self._buckets, np.zeros((more, engine.FIELDS, rooms))])
             profile, chosen = seasons.made(self._lengths, more)
             self._profile = np.concatenate([self._profile, profile], axis=2)
             self._seasons = np.concatenate([self._seasons, chosen], axis=1)
-            self._found = np.zeros((subjects, 13))
+            self._found = np.zeros((subjects, engine.N_FOUND))
             self.subjects = subjects
 
     def add(self, values: Array | list[float], position: Position) -> bool:
@@ -182,14 +206,14 @@ class ChangeDetector:
         limits = np.empty(self.subjects)
         limits[:] = min_change
         np.clip(self._pending, -HUGE, HUGE, out=self._pending)
-        self._constants[kernels.H] = kernels.h_of(among or self.subjects, self.one_in)
-        self._n = kernels.end_block(
+        self._constants[engine.H] = h_of(among or self.subjects, self.one_in)
+        self._n = engine.end_block(
             self._pending, limits, self._constants, self._cells, self._buckets, self._sizes, self._starts, self._found,
             self._hours, self._lengths, self._profile, self._visits, self._seasons,
         )  # fmt: skip
         self._hours[0] = self._hours[-1]
         self._rows = 0
-        changed = np.flatnonzero(self._found[:, kernels.EVIDENCE] > 0.0)
+        changed = np.flatnonzero(self._found[:, engine.EVIDENCE] > 0.0)
         return [self._change(j) for j in changed.tolist()] if len(changed) else []
 
     def floor(self, among: int | None = None) -> Array:
@@ -197,15 +221,15 @@ class ChangeDetector:
 
         It is min_change + sqrt(2 h v/n0), all records being before the onset, v here the variance of the records alone.
         """
-        sums = self._buckets[:, : kernels.CUBE, : self._n].sum(axis=2)
-        n = sums[:, kernels.BLOCKS] * BLOCK
+        sums = self._buckets[:, : engine.CUBE, : self._n].sum(axis=2)
+        n = sums[:, engine.BLOCKS] * BLOCK
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean = sums[:, kernels.SUM] / n
-            variance = np.maximum(sums[:, kernels.SQUARE] / n - mean * mean, 0.0)
-            spread = np.sqrt(2.0 * kernels.h_of(among or self.subjects, self.one_in) * variance / n)
+            mean = sums[:, engine.SUM] / n
+            variance = np.maximum(sums[:, engine.SQUARE] / n - mean * mean, 0.0)
+            spread = np.sqrt(2.0 * h_of(among or self.subjects, self.one_in) * variance / n)
         floor: Array = np.where(
-            n >= self._constants[kernels.FIRST_ONSET] * BLOCK,
-            self._cells[kernels.MIN_CHANGE] + spread,
+            n >= self._constants[engine.FIRST_ONSET] * BLOCK,
+            self._cells[engine.MIN_CHANGE] + spread,
             np.nan,
         )
         return floor
@@ -213,13 +237,13 @@ class ChangeDetector:
     def _change(self, subject: int) -> Change:
         row: list[float] = self._found[subject].tolist()
         sides = []
-        for at in (kernels.N_0, kernels.N_1):
+        for at in (engine.N_0, engine.N_1):
             n, mean, variance = row[at : at + 3]
-            half = Z * math.sqrt(variance * row[kernels.TIMES] / n)
+            half = Z * math.sqrt(variance * row[engine.TIMES] / n)
             sides.append(Side(mean, mean - half, mean + half, round(n)))
         onset, earliest, latest = (
             Position(*self._starts[int(row[at])].tolist()) if row[at] < self._n else self._last
-            for at in (kernels.ONSET, kernels.EARLIEST, kernels.LATEST)
+            for at in (engine.ONSET, engine.EARLIEST, engine.LATEST)
         )
         return Change(
             subject,
@@ -228,14 +252,14 @@ class ChangeDetector:
             latest,
             sides[0],
             sides[1],
-            row[kernels.EVIDENCE],
-            row[kernels.CUT],
-            row[kernels.LEAST],
+            row[engine.EVIDENCE],
+            row[engine.CUT],
+            row[engine.LEAST],
         )
 
     def _more_room(self) -> None:
         room = len(self._sizes) + ROOM
-        buckets = np.zeros((self.subjects, kernels.FIELDS, room))
+        buckets = np.zeros((self.subjects, engine.FIELDS, room))
         buckets[:, :, : self._n] = self._buckets[:, :, : self._n]
         starts, sizes = np.zeros((room, 2), np.int64), np.zeros(room, np.int64)
         starts[: self._n], sizes[: self._n] = self._starts[: self._n], self._sizes[: self._n]
@@ -245,7 +269,7 @@ class ChangeDetector:
         n, rows = self._n, self._rows
         return DetectorState(
             block(self._pending[:rows]), block(self._cells),
-            block(np.ascontiguousarray(self._buckets[:, : kernels.IN_SEASON, :n])),
+            block(np.ascontiguousarray(self._buckets[:, : engine.IN_SEASON, :n])),
             block(self._sizes[:n]), block(self._starts[: n + 1]),
             *self._state_of_season(),
         )  # fmt: skip
@@ -253,7 +277,7 @@ class ChangeDetector:
     def _state_of_season(self) -> tuple[Block, ...]:
         if not self._seasonal:
             return ()
-        in_season = np.ascontiguousarray(self._buckets[:, kernels.IN_SEASON, : self._n])
+        in_season = np.ascontiguousarray(self._buckets[:, engine.IN_SEASON, : self._n])
         kept = in_season, self._hours[: self._rows + 1], self._profile, self._visits, self._seasons
         return tuple(map(block, kept))
 
@@ -267,7 +291,7 @@ class ChangeDetector:
         pending = array("detector", state.pending, "<f8", (None, subjects))
         sizes = array("detector", state.sizes, "<i8", (None,))
         n = len(sizes)
-        buckets = array("detector", state.buckets, "<f8", (subjects, kernels.IN_SEASON, n))
+        buckets = array("detector", state.buckets, "<f8", (subjects, engine.IN_SEASON, n))
         starts = array("detector", state.starts, "<i8", (n + 1, 2))
         for numbers in (pending, cells, buckets):
             finite("detector", numbers)
@@ -276,9 +300,9 @@ class ChangeDetector:
         self.grow(subjects)
         self._pending[: len(pending)], self._rows, self._cells = pending, len(pending), cells
         room = n + 1 + ROOM
-        self._buckets, self._n = np.zeros((subjects, kernels.FIELDS, room)), n
+        self._buckets, self._n = np.zeros((subjects, engine.FIELDS, room)), n
         self._sizes, self._starts = np.zeros(room, np.int64), np.zeros((room, 2), np.int64)
-        self._buckets[:, : kernels.IN_SEASON, :n] = buckets
+        self._buckets[:, : engine.IN_SEASON, :n] = buckets
         self._sizes[:n], self._starts[: n + 1] = sizes, starts
         self._restore_season(state)
 
@@ -301,13 +325,5 @@ class ChangeDetector:
         )
         wrong = seasons.problem(self._lengths.tolist(), profile, found)
         check(wrong is None, f"detector: {wrong}")
-        self._hours[: self._rows + 1], self._buckets[:, kernels.IN_SEASON, : self._n] = hours, in_season
+        self._hours[: self._rows + 1], self._buckets[:, engine.IN_SEASON, : self._n] = hours, in_season
         self._profile, self._visits, self._seasons = profile, visits, found
-
-
-def warm() -> None:
-    """Compile what a detector runs, or load it from numba's cache."""
-    detector = ChangeDetector(1, one_in=1_000_000, warm_up=BLOCK, baseline=BLOCK, season="auto")
-    for offset in range(10 * BLOCK):
-        if detector.add([float(offset % 2 + 9 * (offset > 6 * BLOCK))], Position(offset, 0)):
-            detector.end_block()

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.artefacts import kernels, shallow
+from explain_core.artefacts import layout, shallow
 from explain_core.artefacts.artefact import ArtefactError
-from explain_core.artefacts.shallow_kernels import predict_shallow
+from explain_core.engine.ensembles import predict_rows, predict_shallow
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import NUMBER
 from explain_core.learners.columns import NAN, Columns
@@ -43,7 +43,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Trees, and what becomes of the sums over their leaves; ``link`` is one of ``kernels.LINKS``."""
+    """Trees, and what becomes of the sums over their leaves; ``link`` is one of ``layout.LINKS``."""
 
     kind: str
     task: Task
@@ -102,8 +102,8 @@ class TreeEnsemble(Model):
         self.arrays = Arrays(**_arrays(ensemble))
         self.shallow = shallow.fits(ensemble)
         """Whether sets of bits stand for walks through the trees."""
-        self._predict = predict_shallow if self.shallow else kernels.predict_rows
-        self.kernel = f"explain_core.evaluation.{'shallow' if self.shallow else 'ensemble'}_kernels:explain"
+        self._predict = predict_shallow if self.shallow else predict_rows
+        self.kernel = f"explain_core.engine.ensembles:explain_{'shallow' if self.shallow else 'ensemble'}"
         """What explains it from its arrays in one call."""
         self._label(range(n) if classes is None else classes)
 
@@ -182,7 +182,7 @@ def bits(codes: Any) -> NDArray[np.uint32]:
 
 
 def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
-    """The arrays that the kernels walk. Raises ``ArtefactError`` where a walk would leave them or never end."""
+    """The arrays that compiled code walks. Raises ``ArtefactError`` where a walk would leave them or never end."""
     if not ensemble.trees:
         raise ArtefactError(f"{ensemble.kind}: the model has no tree; train it before it is saved")
     width = {tree.values.shape[1] for tree in ensemble.trees}
@@ -195,11 +195,11 @@ def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         raise ArtefactError(
             f"{ensemble.kind}: leaves of several widths, or a constant that is not finite; the file is damaged"
         )
-    link, interval = kernels.LINKS.index(ensemble.link), shallow.interval(len(ensemble.trees))
+    link, interval = layout.LINKS.index(ensemble.link), shallow.interval(len(ensemble.trees))
     head = [link, ensemble.single, max(ensemble.n_classes, 1), interval]
     sets = [part for tree in ensemble.trees for part in tree.sets]
     ends = np.cumsum([0, *map(len, sets)])
-    found = {name: np.zeros((0, 2)) for name in kernels.SLOTS} | {
+    found = {name: np.zeros((0, 2)) for name in layout.SLOTS} | {
         "head": np.array(head, np.int64),
         "base": np.array(ensemble.base, np.float64),
         "numbers": np.array([ensemble.number]),
@@ -217,13 +217,13 @@ def _nodes(trees: Sequence[Tree]) -> dict[str, NDArray[Any]]:
     n_nodes = n_leaves = n_sets = 0
     for number, tree in enumerate(trees):
         order, child = _by_level(tree)
-        leaf, categorical = (tree.left < 0)[order], (tree.flags & kernels.CATEGORICAL != 0)[order]
+        leaf, categorical = (tree.left < 0)[order], (tree.flags & layout.CATEGORICAL != 0)[order]
         nodes = np.zeros((len(order), 2))
         nodes[:, 0] = np.where(categorical, tree.threshold[order] + n_sets, tree.threshold[order])
         integers = nodes.view(np.int32)
-        column = (tree.feature << kernels.FLAG_BITS | tree.flags)[order]
-        integers[:, kernels.COLUMN] = np.where(leaf, -1, column)
-        integers[:, kernels.CHILD] = np.where(leaf, n_leaves + np.cumsum(leaf) - 1, child + n_nodes)
+        column = (tree.feature << layout.FLAG_BITS | tree.flags)[order]
+        integers[:, layout.COLUMN] = np.where(leaf, -1, column)
+        integers[:, layout.CHILD] = np.where(leaf, n_leaves + np.cumsum(leaf) - 1, child + n_nodes)
         parts.append(nodes)
         leaves.append(tree.values[order][leaf])
         roots[number] = n_nodes, tree.output
@@ -264,7 +264,7 @@ def _problem(tree: Tree, n_features: int, outputs: int) -> str | None:
         return "a node has no parent of its own"
     if inside.any() and not 0 <= tree.feature[inside].min() <= tree.feature[inside].max() < n_features:
         return f"a node asks for a column beyond the {n_features} of the model"
-    categorical = inside & (tree.flags & kernels.CATEGORICAL != 0)
+    categorical = inside & (tree.flags & layout.CATEGORICAL != 0)
     if np.isnan(tree.threshold[inside]).any() or not np.isfinite(tree.values[~inside]).all():
         return "a threshold is no number, or a leaf not finite"
     if categorical.any() and not 0 <= tree.threshold[categorical].min() <= tree.threshold[

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.artefacts import kernels
+from explain_core.artefacts import layout
 from explain_core.artefacts.artefact import ArtefactError, named
 from explain_core.artefacts.ensemble import Ensemble, Tree
 from explain_core.losses import Task
@@ -20,8 +20,8 @@ _IDENTITY = {
     "regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg",
 }  # fmt: skip
 _MISSING = {
-    0: kernels.NAN_IS_ZERO,
-    1: kernels.NAN_IS_ZERO | kernels.ZERO_IS_MISSING,
+    0: layout.NAN_IS_ZERO,
+    1: layout.NAN_IS_ZERO | layout.ZERO_IS_MISSING,
     2: 0,
 }
 """Flags by the type in the bits of a decision."""
@@ -168,7 +168,7 @@ def _tree(fields: dict[str, str], output: int) -> Tree:
     return Tree(
         np.concatenate([feature, padding]),
         np.concatenate([threshold, padding]),
-        np.concatenate([np.where(categorical, kernels.CATEGORICAL, numeric), padding]),
+        np.concatenate([np.where(categorical, layout.CATEGORICAL, numeric), padding]),
         np.concatenate([np.where(left < 0, inner + ~left, left), padding - 1]),
         np.concatenate([np.where(right < 0, inner + ~right, right), padding - 1]),
         np.concatenate([np.zeros(inner), leaf_values]).reshape(-1, 1),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.artefacts import kernels
+from explain_core.artefacts import layout
 from explain_core.artefacts.artefact import ArtefactError
 from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble, below_single, up_to_single
 from explain_core.models import OnnxModel
@@ -112,7 +112,7 @@ def _trees(given: dict[str, Any], of: str, ids: NDArray[np.int64], outputs: int)
         values = np.zeros((len(nodes), outputs))
         own = np.flatnonzero(weights_of == tree)
         values[[place[node] for node in weights_at[own].tolist()], ids[own]] = weights[own]
-        flags = (to_yes[nodes] != 0) * kernels.DEFAULT_LEFT
+        flags = (to_yes[nodes] != 0) * layout.DEFAULT_LEFT
         trees.append(Tree(feature[nodes], thresholds[nodes], flags, left, right, values))
     return trees
 

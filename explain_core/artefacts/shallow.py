@@ -1,4 +1,4 @@
-"""Ensembles of shallow trees as arrays: nodes by column and threshold; see ``explain_core.artefacts.shallow_kernels``."""
+"""Ensembles of shallow trees as arrays: nodes by column and threshold; see ``explain_core/engine/ensembles.pyx``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.artefacts import kernels
-from explain_core.compiling import AVAILABLE
+from explain_core.artefacts import layout
 
 if TYPE_CHECKING:
     from explain_core.artefacts.ensemble import Ensemble, Tree
@@ -18,13 +17,11 @@ MAX_LEAVES = 64
 
 
 def fits(ensemble: Ensemble) -> bool:
-    """Whether the leaves of each tree are bits of a word, which only compiled code counts, and leaves of several numbers are all added to
+    """Whether the leaves of each tree are bits of a word, and leaves of several numbers are all added to
     the same outputs.
     """
-    return (
-        AVAILABLE
-        and all(np.count_nonzero(tree.left < 0) <= MAX_LEAVES for tree in ensemble.trees)
-        and (ensemble.trees[0].values.shape[1] == 1 or len({tree.output for tree in ensemble.trees}) == 1)
+    return all(np.count_nonzero(tree.left < 0) <= MAX_LEAVES for tree in ensemble.trees) and (
+        ensemble.trees[0].values.shape[1] == 1 or len({tree.output for tree in ensemble.trees}) == 1
     )
 
 
@@ -49,8 +46,8 @@ def arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         for parts in zip(*((tree.feature, tree.flags, tree.threshold) for tree in trees), strict=True)
     )
     first_sets = np.cumsum([0, *(len(tree.sets) for tree in ensemble.trees)])[places]
-    limits = np.where(flags & kernels.CATEGORICAL != 0, threshold + first_sets[owner], threshold)
-    flagged = flags & (kernels.CATEGORICAL | kernels.ZERO_IS_MISSING) != 0
+    limits = np.where(flags & layout.CATEGORICAL != 0, threshold + first_sets[owner], threshold)
+    flagged = flags & (layout.CATEGORICAL | layout.ZERO_IS_MISSING) != 0
     order = np.lexsort((limits, flagged, feature))
     owner, stays = owner[order], np.concatenate([words for _, words, _ in found])[order]
     sizes, of_flagged = (
@@ -73,7 +70,7 @@ def arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         "leaves": values[:0] if ensemble.single else values,
         "spans": np.array(spans, np.int64),
         "limits": limits[order],
-        "owners": np.stack([owner, (feature << kernels.FLAG_BITS | flags)[order]], axis=1).astype(np.uint32),
+        "owners": np.stack([owner, (feature << layout.FLAG_BITS | flags)[order]], axis=1).astype(np.uint32),
         "stays": stays,
         "marks": np.concatenate(marks),
         "firsts": np.cumsum([0, *(len(leaves) for _, _, leaves in found[:-1])]).astype(np.uint64),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.artefacts import kernels
+from explain_core.artefacts import layout
 from explain_core.artefacts.artefact import MAX_BYTES, ArtefactError, named, needs
 from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble, up_to_single
 from explain_core.losses import Task
@@ -219,7 +219,7 @@ def _tree(tree: Any, classifier: bool, scale: float = 1.0, output: int = 0) -> T
     return Tree(
         np.asarray(tree.feature, np.int64),
         up_to_single(np.asarray(tree.threshold, np.float64)),
-        (np.asarray(to_left) != 0).astype(np.int64) * kernels.DEFAULT_LEFT,
+        (np.asarray(to_left) != 0).astype(np.int64) * layout.DEFAULT_LEFT,
         np.asarray(tree.children_left, np.int64),
         np.asarray(tree.children_right, np.int64),
         values,
@@ -234,7 +234,7 @@ def _binned(tree: Any, output: int) -> Tree:
     return Tree(
         nodes["feature_idx"].astype(np.int64),
         nodes["num_threshold"].astype(np.float64),
-        (nodes["missing_go_to_left"] != 0).astype(np.int64) * kernels.DEFAULT_LEFT,
+        (nodes["missing_go_to_left"] != 0).astype(np.int64) * layout.DEFAULT_LEFT,
         np.where(leaf, -1, nodes["left"].astype(np.int64)),
         np.where(leaf, -1, nodes["right"].astype(np.int64)),
         nodes["value"].astype(np.float64).reshape(-1, 1),

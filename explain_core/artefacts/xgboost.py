@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from explain_core.artefacts import kernels, ubjson
+from explain_core.artefacts import layout, ubjson
 from explain_core.artefacts.artefact import ArtefactError, named
 from explain_core.artefacts.ensemble import Ensemble, Tree, below_single, bits
 from explain_core.losses import Task
@@ -237,7 +237,7 @@ def _tree(tree: _Tree, output: int, weight: float) -> Tree:
             raise ArtefactError("XGBoost: a set of categories is not whole; the file is damaged")
         # The categories in the set go right: the children change places, and so does where a missing value goes.
         left[node], right[node] = right[node], left[node]
-        flags[node] = kernels.CATEGORICAL + (1 - flags[node])
+        flags[node] = layout.CATEGORICAL + (1 - flags[node])
         threshold[node] = len(sets)
         sets.append(bits(codes))
     return Tree(feature, threshold, flags, left, right, values, output, sets)

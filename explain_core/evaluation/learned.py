@@ -132,11 +132,11 @@ class _Bound:
             delta=pfi.delta,
             cells=_flat(pfi.smoother.cells),
             sums=pfi.smoother.sums,
-            rates=pfi.smoother.rates,
+            rates=np.array([pfi.smoother.decay]),
             sage_delta=sage.delta,
             sage_cells=_flat(sage.smoother.cells),
             sage_sums=sage.smoother.sums,
-            sage_rates=sage.smoother.rates,
+            sage_rates=np.array([sage.smoother.decay]),
             prediction=self.prediction,
         )
         self._matrix = matrix

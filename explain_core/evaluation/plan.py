@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.kernels import codes_of
-from explain_core.losses import Loss
+from explain_core.losses import Loss, codes_of
 from explain_core.models.empty import EmptyModel
 from explain_core.players import Players
 from explain_core.random import Generator
@@ -33,11 +32,11 @@ class PlanEntry:
 
     def __post_init__(self) -> None:
         self.delta: Array = np.empty(self.smoother.value.shape)
-        """Losses × players, filled by a kernel."""
+        """Losses × players, filled by compiled code."""
 
 
 class Plan:
-    """iPFI and iSAGE, or one of them, of the same players, losses and reservoir, also as arrays for compiled kernels."""
+    """iPFI and iSAGE, or one of them, of the same players, losses and reservoir, also as arrays for compiled code."""
 
     def __init__(
         self, players: Players, losses: Sequence[Loss], reservoir: Reservoir, pfi: PlanEntry, sage: PlanEntry

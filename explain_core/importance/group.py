@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from explain_core.engine.smoothing import BLOCK
 from explain_core.evaluation.plan import Plan, PlanEntry
 from explain_core.losses import Prediction
 from explain_core.models import Row, check_prediction
 from explain_core.players import Players
-from explain_core.smoothing_kernels import BLOCK
 
 if TYPE_CHECKING:
     from explain_core.importance.base import IncrementalEstimator

@@ -9,14 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core import kernels
-from explain_core.compiling import AVAILABLE
+from explain_core.engine import smoothing as engine
+from explain_core.engine.smoothing import BLOCK, COLUMN_ROWS, ROWS
 from explain_core.explanation import Explanation
 from explain_core.importance.base import IncrementalEstimator
-from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.models import Row
 from explain_core.smoothing import Array, Smoother, SmootherState
-from explain_core.smoothing_kernels import BLOCK, COLUMN_ROWS, ROWS
 from explain_core.state import Count, State, check
 
 OWN = 2
@@ -96,7 +94,7 @@ class Segments:
         self._places: NDArray[np.int64] = np.zeros(BATCH, np.int64)
         self._players = -1
         self._waiting = 0
-        self._rates = estimator._smoother.rates
+        self._decay = estimator._smoother.decay
 
     def add(self, x: Row, losses: Array) -> bool:
         """Take in the record that the estimator has explained last, with the losses of the model and of the empty one (2 × losses).
@@ -132,17 +130,10 @@ class Segments:
         begin, end, segments = 0, self._waiting, list(self._segments.values())
         self._waiting = 0
         while begin < end:
-            if AVAILABLE:
-                begin = kernels.smoothed_apart(
-                    self._cells, self._sums, self._rates, self._counts, self._losses, self._rows, self._increments,
-                    self._places, begin, end, BLOCK,
-                )  # fmt: skip
-            else:
-                at = int(self._places[begin])
-                losses = self._losses[begin][:, self._rows].T
-                segments[at].smoother.update(np.hstack([losses, self._increments[begin]]))
-                self._counts[at] += 1
-                begin += 1
+            begin = engine.update_apart(
+                self._cells, self._sums, self._decay, self._counts, self._losses, self._rows, self._increments,
+                self._places, begin, end, BLOCK,
+            )  # fmt: skip
             segment = segments[int(self._places[begin - 1])]
             if self._counts[segment.at] % BLOCK == 0:
                 segment.smoother.end_block()
@@ -255,13 +246,3 @@ def key_of(value: object) -> str | None:
         if abs(value) < 2.0**53 and value.is_integer():
             value = int(value)
     return json.dumps(value)
-
-
-def warm() -> None:
-    """Compile what segments run, or load it from numba's cache."""
-    estimator = IncrementalPFI(lambda x: float(x["a"]), task="regression", size=1)
-    segments = Segments(estimator, "a", 1)
-    for i in range(3):
-        estimator.explain_one({"a": i}, 1.0)
-        segments.add({"a": i}, np.zeros((OWN, 1)))
-    segments.due()

@@ -1,20 +1,17 @@
 """State as named arrays that compiled code reaches through one table of addresses.
 
-A kernel that took fifteen arrays would cost three to five times one that takes a single table. The table has an entry
-(address, rows, columns) for each array; in a kernel ``f8(table, SLOT)`` is the array as a matrix.
+A function of the engine that took fifteen arrays would cost several times one that takes a single table. The table has an entry
+(address, rows, columns) for each array.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping
 from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from explain_core.compiling import AVAILABLE, allocating
 
 Array = NDArray[Any]
 
@@ -70,89 +67,3 @@ def grown(array: Array, rows: int) -> Array:
     out = np.zeros((rows, *array.shape[1:]), array.dtype)
     out[: len(array)] = array
     return out
-
-
-if AVAILABLE:
-    from numba import carray  # type: ignore[import-untyped, attr-defined, unused-ignore]
-    from numba.core import types  # type: ignore[import-untyped, unused-ignore]
-    from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
-
-    def _pointer(to: Any) -> Any:
-        @intrinsic
-        def cast(typing: Any, address: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-            return types.CPointer(to)(types.int64), generate  # type: ignore[no-untyped-call, unused-ignore]
-
-        return cast
-
-    _f8, _i8, _i4 = _pointer(types.float64), _pointer(types.int64), _pointer(types.int32)
-    _u8, _u4, _i1 = _pointer(types.uint64), _pointer(types.uint32), _pointer(types.int8)
-    _f4 = _pointer(types.float32)
-
-    @allocating
-    def f8(table: Any, slot: int) -> Any:
-        """The array of doubles in a slot, rows × columns."""
-        return carray(_f8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def f4(table: Any, slot: int) -> Any:
-        """The array of 32-bit floats in a slot, rows × columns."""
-        return carray(_f4(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def i8(table: Any, slot: int) -> Any:
-        """The array of int64 in a slot, rows × columns."""
-        return carray(_i8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def i4(table: Any, slot: int) -> Any:
-        """The array of int32 in a slot, rows × columns."""
-        return carray(_i4(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def u8(table: Any, slot: int) -> Any:
-        """The array of uint64 in a slot, rows × columns."""
-        return carray(_u8(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def u4(table: Any, slot: int) -> Any:
-        """The array of uint32 in a slot, rows × columns."""
-        return carray(_u4(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def i1(table: Any, slot: int) -> Any:
-        """The array of int8 in a slot, rows × columns."""
-        return carray(_i1(table[3 * slot]), (table[3 * slot + 1], table[3 * slot + 2]))
-
-    @allocating
-    def held(array: Any) -> Any:
-        """The same array of doubles, rows × columns, without counting references: good while the caller holds it.
-
-        Counting is atomic, and slow for the rows of a matrix. What the caller holds is its own argument, or used after the call.
-        """
-        return carray(_f8(array.ctypes.data), (array.shape[0], array.shape[1]))
-
-    @allocating
-    def held_integers(array: Any) -> Any:
-        """``held``, of int64."""
-        return carray(_i8(array.ctypes.data), (array.shape[0], array.shape[1]))
-
-else:
-
-    def _viewed(kind: str) -> Any:
-        def view(table: Any, slot: int) -> Any:
-            address, rows, columns = table[3 * slot : 3 * slot + 3].tolist()
-            size = rows * columns * np.dtype(kind).itemsize
-            held = (ctypes.c_char * size).from_address(address) if size else b""
-            return np.frombuffer(held, kind).reshape(rows, columns)
-
-        return view
-
-    f8, f4, i8, i4, u8, u4, i1 = map(_viewed, ("f8", "f4", "i8", "i4", "u8", "u4", "i1"))
-
-    def held(array: Any) -> Any:
-        return array
-
-    held_integers = held

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Any
 
-from explain_core.compiling import AVAILABLE
 from explain_core.learners.base import Learner
 from explain_core.learners.mixture import Mixture, MixtureLearner
 from explain_core.losses import Task
@@ -29,9 +28,8 @@ def learner_of(model: Any, task: Task) -> Learner | None:
     """
     if type(model) is Mixture:
         return MixtureLearner(model, task)
-    if AVAILABLE:
-        for place in FAMILIES:
-            learner: Learner | None = resolve_name(place)(model, task)
-            if learner is not None:
-                return learner
+    for place in FAMILIES:
+        learner: Learner | None = resolve_name(place)(model, task)
+        if learner is not None:
+            return learner
     return None

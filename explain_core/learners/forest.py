@@ -1,4 +1,4 @@
-"""``ARFClassifier`` in compiled code."""
+"""``ARFClassifier`` in arrays."""
 
 from __future__ import annotations
 
@@ -9,168 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.compiling import allocating, compiled, inlined, inner
-from explain_core.kernels import put
-from explain_core.learners import adwin
+from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
-from explain_core.learners.arrays import Array, f8, held, i1, i8, u4
-from explain_core.learners.hoeffding import learn_tree, predict_tree
-from explain_core.learners.layout import short
-from explain_core.learners.mersenne import poisson, state_of
+from explain_core.learners.arrays import Array
+from explain_core.learners.mersenne import state_of
 from explain_core.learners.tree import TreeLearner, repeatable
-from explain_core.learners.walks import release
 from explain_core.losses import Prediction
 from explain_core.models import Row
-from explain_core.sums import total
 
 UNKNOWN = -2
 """A guess that nobody has made."""
-
-
-@inlined
-def favourite(order: Any, seen: Any, tree: int, votes: Any) -> Any:
-    """The code of the class with the most votes among those that the tree has met, −1 where it has met none."""
-    best = -1
-    for i in range(order.shape[1]):
-        of = order[0, i]
-        if seen[tree, of] == 1 and (best < 0 or votes[of] > votes[best]):
-            best = of
-    return best
-
-
-@inlined
-def guess(table: Any, tree: int, x: Any, votes: Any, parts: Any, places: Any, dense: Any) -> Any:
-    """``predict_one``: the code of the class, −1 where the tree has met none; the votes, by code, are in ``dense``."""
-    classes = i8(table, at.CLASSES)
-    dense[:] = 0.0
-    node, n = predict_tree(table, i8(table, at.TREES)[tree, at.ROOT], x, votes, parts, places)
-    if node >= 0:
-        leaf = i8(table, at.NODES)[node, at.LEAF_OF]
-        for i in range(n):
-            dense[classes[leaf, i]] = votes[i]
-    return favourite(i8(table, at.ORDER), i1(table, at.SEEN), tree, dense)
-
-
-@inner
-def renew(table: Any, head: Any, tree: int) -> None:
-    """Make a tree an empty one."""
-    trees = i8(table, at.TREES)
-    release(table, head, trees[tree, at.ROOT])
-    trees[tree, :] = 0
-    trees[tree, at.ROOT] = -1
-    i1(table, at.SEEN)[tree, :] = 0
-
-
-@inner
-def watch(table: Any, head: Any, member: int, wrong: float) -> None:
-    """Tell a member's detectors, and replace its trees where they say so."""
-    numbers, members, counters = f8(table, at.NUMBERS), i8(table, at.MEMBERS), i8(table, at.COUNTERS)
-    warned = numbers[0, at.WARNING_ON] != 0.0
-    foreground, background = members[member, at.FOREGROUND], members[member, at.BACKGROUND]
-    if warned and adwin.update(table, head, 2 * member, 0, wrong):
-        if background < 0:
-            background = 4 * member + 1 - foreground
-        renew(table, head, background)
-        adwin.reset(table, head, 2 * member)
-        counters[member, at.WARNINGS] += 1
-    if numbers[0, at.DRIFT_ON] != 0.0 and adwin.update(table, head, 2 * member + 1, 1, wrong):
-        renew(table, head, foreground)
-        if background >= 0:
-            foreground, background = background, -1
-            adwin.reset(table, head, 2 * member)
-        adwin.reset(table, head, 2 * member + 1)
-        f8(table, at.ACCURACY)[member, :] = 0.0
-        counters[member, at.DRIFTS] += 1
-    members[member, at.FOREGROUND], members[member, at.BACKGROUND] = foreground, background
-
-
-@compiled
-def learn(table: Any, x: Any, y: int, w: float) -> Any:
-    """``ARFClassifier.learn_one``; see ``hoeffding.learn``. The weight has no effect, as in river.
-
-    ``guesses`` in the table: which class each member takes the record for, where predicting it has found that; afterwards all are ``UNKNOWN``.
-    """
-    head, members, accuracy = i8(table, at.HEAD), i8(table, at.MEMBERS), f8(table, at.ACCURACY)
-    if short(table, head, 2 * len(members)):
-        return -2 * len(members)
-    words, rate = u4(table, at.GENERATOR), f8(table, at.NUMBERS)[0, at.RATE]
-    guesses = i8(table, at.GUESSES)[0]
-    size = f8(table, at.STATS).shape[1]
-    votes, parts, dense, places = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64)
-    for member in range(len(members)):
-        foreground, background = members[member, at.FOREGROUND], members[member, at.BACKGROUND]
-        guessed, guesses[member] = guesses[member], UNKNOWN
-        if guessed == UNKNOWN:
-            guessed = guess(table, foreground, x, votes, parts, places, dense)
-        accuracy[member, at.ALL] += 1.0
-        if guessed == y:
-            accuracy[member, at.CORRECT] += 1.0
-        k = float(poisson(rate, words, head))
-        if k > 0.0:
-            if background >= 0:
-                learn_tree(table, background, x, y, k, 1, False, votes, parts, places)
-            learn_tree(table, foreground, x, y, k, 1, True, votes, parts, places)
-            watch(table, head, member, 0.0 if guessed == y else 1.0)
-    return 0
-
-
-@allocating
-def vote(table: Any, x: Any, out: Any, order: Any, votes: Any, parts: Any, places: Any, dense: Any) -> Any:
-    """``predict_proba_one`` into ``out``, by code; the codes in river's order, and how many there are."""
-    members, accuracy, numbers = i8(table, at.MEMBERS), f8(table, at.ACCURACY), f8(table, at.NUMBERS)
-    seen, labels, known = i1(table, at.SEEN), i8(table, at.ORDER), 0
-    out[:] = 0.0
-    entered = np.zeros(len(dense), np.int64)
-    for member in range(len(members)):
-        tree = members[member, at.FOREGROUND]
-        guess(table, tree, x, votes, parts, places, dense)
-        share = (
-            accuracy[member, at.CORRECT] / accuracy[member, at.ALL]
-            if accuracy[member, at.ALL] != 0.0
-            else 0.0
-        )
-        weighted = share > 0.0 and numbers[0, at.WEIGHTED] != 0.0
-        for i in range(labels.shape[1]):
-            of = labels[0, i]
-            if seen[tree, of] == 0:
-                continue
-            value = dense[of] * share if weighted else dense[of]
-            out[of] = value + out[of]
-            if entered[of] == 0:
-                entered[of] = 1
-                order[known] = of
-                known += 1
-    for i in range(known):
-        votes[i] = out[order[i]]
-    whole = total(votes, known)
-    if whole > 0.0:
-        for i in range(known):
-            out[order[i]] = out[order[i]] / whole
-    return known
-
-
-@compiled
-def predict(table: Any, x: Any, out: Any, order: Any) -> Any:
-    """``predict_proba_one`` into ``out`` and ``order``, its classes in the order of the prediction; how many there are."""
-    size = f8(table, at.STATS).shape[1]
-    by_code = np.empty(size)
-    n = vote(
-        table, x, by_code, order, np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty(size)
-    )
-    for i in range(n):
-        out[i] = by_code[order[i]]
-    return n
-
-
-@compiled
-def predict_codes(table: Any, rows: Any, out: Any) -> None:
-    """``predict`` of encoded rows, rows × codes."""
-    size, own, found = f8(table, at.STATS).shape[1], held(rows), held(out)
-    by_code, order, places = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
-    votes, parts, dense = np.empty(size), np.empty(size), np.empty(size)
-    for row in range(len(own)):
-        vote(table, own[row], by_code, order, votes, parts, places, dense)
-        put(by_code[: found.shape[1]], found[row])
 
 
 class ForestLearner(TreeLearner):
@@ -242,7 +90,7 @@ class ForestLearner(TreeLearner):
         super().learn(x, y, weight)
 
     def _learn(self, table: Array, row: Array, target: float, weight: float) -> int:
-        found: int = learn(table, row, int(target), weight)
+        found: int = engine.learn_one_forest(table, row, target)
         return found
 
     def _draw_from(self, features: int) -> None:
@@ -272,7 +120,7 @@ class ForestLearner(TreeLearner):
         row, out = self.encoded(x), self._out[0]
         if not self.labels:
             return {}
-        n = predict(self.arrays.table, row, out, self._codes)
+        n = engine.predict_forest(self.arrays.table, row, out, self._codes)
         labels = self.labels
         return {
             labels[code]: value for code, value in zip(self._codes[:n].tolist(), out.tolist(), strict=False)
@@ -287,12 +135,12 @@ class ForestLearner(TreeLearner):
         if self.columns.size != self._size:
             self._fit_columns()
         out = np.empty((len(rows), len(self.labels)))
-        predict_codes(self.arrays.table, rows, out)
+        engine.predict_codes(self.arrays.table, rows, out)
         return out
 
 
 def draws(model: Any) -> bool:
-    """Whether a forest has learnt nothing, and its own parameters are among those that the kernels know."""
+    """Whether a forest has learnt nothing, and its own parameters are among those that compiled code knows."""
     from river import drift
 
     return (
@@ -310,7 +158,7 @@ def draws(model: Any) -> bool:
 
 
 def watches(detector: Any) -> bool:
-    """Whether a detector is an ADWIN that the kernels know: with one bucket a row, rows are empty once two were merged, which river takes off again and again."""
+    """Whether a detector is an ADWIN that compiled code knows: with one bucket a row, rows are empty once two were merged, which river takes off again and again."""
     from river import drift
 
     return type(detector) is drift.ADWIN and detector.max_buckets > 1

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from explain_core.compiling import compiled
+from explain_core.engine.states import apart, scattered
 from explain_core.learners.arrays import Array, grown
 from explain_core.state import check
 
@@ -15,29 +13,6 @@ Pools = dict[int, tuple[str, ...]]
 
 MOST_BYTES = 2**29
 """Of a learner's arrays with their free rows, of which a snapshot of few bytes could name many."""
-
-
-@compiled
-def apart(free: Any, size: int) -> Any:
-    """Of so many rows 1 for each that is free, else 0; and the others."""
-    mask, used, n = np.zeros(size, np.int8), np.empty(size, np.int64), 0
-    for row in free[:, 0]:
-        if 0 <= row < size:
-            mask[row] = 1
-    for row in range(size):
-        used[n] = row
-        n += 1 - mask[row]
-    return mask, used[:n]
-
-
-@compiled
-def scattered(rows: Any, places: Any, size: int) -> Any:
-    """The rows in their places among so many, the others zero."""
-    found = np.zeros((size, rows.shape[1]), np.int64)
-    for row in range(len(places)):
-        for column in range(rows.shape[1]):
-            found[places[row], column] = rows[row, column]
-    return found
 
 
 def without_free(arrays: dict[str, Array], pools: Pools) -> dict[str, Array]:

@@ -8,11 +8,6 @@ dictionaries were filled, which is that of its sums. A row that is given back is
 
 from __future__ import annotations
 
-from typing import Any
-
-from explain_core.compiling import inlined
-from explain_core.learners.arrays import i8
-
 SLOTS = (
     "head", "numbers", "nodes", "splits", "leaves", "weights", "stats", "classes", "observers", "cells", "links",
     "trees", "seen", "order", "columns", "ranks", "generator", "members", "accuracy", "detectors", "windows", "ends",
@@ -76,49 +71,14 @@ NOMINAL, BY_NAME, START, SIZE = range(4)
 ROOT, INACTIVE, STOPPED, N_LEAVES, N_TREE = range(5)
 
 
-# members: a tree of a forest and the one in its background; accuracy: its right predictions and all; counters: warnings and drifts
+# members: a tree of a forest and the one in its background; accuracy: its right predictions and all; counters: warnings and drifts, or alternates of an adaptive tree
 FOREGROUND, BACKGROUND = range(2)
 CORRECT, ALL = range(2)
 WARNINGS, DRIFTS = range(2)
+MADE, SWITCHED, PRUNED = range(3)
 
 # detectors: ADWIN's parameters; windows, ends: a detector's doubles and integers; chains: integers of a row of buckets
 SIGNIFICANCE, CLOCK, MOST_BUCKETS, SHORTEST, PATIENCE, N_DETECTOR = range(6)
 TOTAL, VARIANCE, WIDTH, N_WINDOW = range(4)
 TICK, NEWEST, OLDEST, DRIFTED, N_END = range(5)
 BUCKET_COUNT, NEWER, OLDER, N_CHAIN = range(4)
-
-
-@inlined
-def take(table: Any, head: Any, pool: int) -> Any:
-    """A row of a pool, of the free ones the last that was given back; the caller has seen that there is one."""
-    if head[0, pool + 1] > 0:
-        head[0, pool + 1] -= 1
-        return i8(table, FREE_NODES + (pool - POOLS) // 2)[head[0, pool + 1], 0]
-    head[0, pool] += 1
-    return head[0, pool] - 1
-
-
-@inlined
-def give(table: Any, head: Any, pool: int, links: Any, row: int) -> None:
-    """Give a row back to its pool; ``links``: its array of integers, in the others it is zero."""
-    links[row, :] = 0
-    i8(table, FREE_NODES + (pool - POOLS) // 2)[head[0, pool + 1], 0] = row
-    head[0, pool + 1] += 1
-
-
-@inlined
-def lacking(table: Any, head: Any, pool: int, slot: int, rows: int) -> Any:
-    """Whether fewer rows than that can be taken."""
-    return table[3 * slot + 1] - head[0, pool] + head[0, pool + 1] < rows
-
-
-@inlined
-def short(table: Any, head: Any, leaves: int) -> Any:
-    """Whether there may be too few rows for so many leaves to learn one record."""
-    return (
-        lacking(table, head, NODE_POOL, NODES, leaves * head[0, NEED_NODES])
-        or lacking(table, head, LEAF_POOL, LEAVES, leaves * head[0, NEED_NODES])
-        or lacking(table, head, OBSERVER_POOL, OBSERVERS, leaves * head[0, NEED_OBSERVERS])
-        or lacking(table, head, CELL_POOL, CELLS, leaves * head[0, NEED_CELLS])
-        or lacking(table, head, BUCKET_POOL, BUCKETS, leaves * head[0, NEED_BUCKETS])
-    )

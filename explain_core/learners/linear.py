@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from river import optim
 
-from explain_core.learners import linear_kernels as kernels
+from explain_core.engine import linear as engine
+from explain_core.learners import linear_layout as layout
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
@@ -31,26 +32,26 @@ class LinearLearner(Learner):
 
     kind = "linear"
     takes_on = frozenset({"clip_gradient", "intercept_lr", "l2"})
-    kernel = "explain_core.evaluation.learned_kernels:explain_linear"
+    kernel = "explain_core.engine.linear:explain_linear"
 
     def __init__(self, model: Any, task: Task, plan: Plan, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
         self._plan = plan
         last = plan.model
         self._link = LINKS[type(last)]
-        self._regression = self._link == kernels.IDENTITY
-        if self._link == kernels.SIGMOID:
+        self._regression = self._link == layout.IDENTITY
+        if self._link == layout.SIGMOID:
             self.labels, self.codes = [False, True], {False: 0, True: 1}
         encoders = [branch.encoder for branch in plan.branches if branch.encoder]
         scalers = [branch.scaler for branch in plan.branches if branch.scaler]
-        softmax = self._link == kernels.SOFTMAX
+        softmax = self._link == layout.SOFTMAX
         ranked = bool(encoders) and not encoders[0].drop_zeros
-        head = np.zeros(kernels.N_HEAD, np.int64)
-        head[kernels.LINK], head[kernels.LOSS] = self._link, LOSSES[type(last.loss)][1]
-        head[kernels.RANKED], head[kernels.ZEROS] = ranked, ranked and (softmax or last.l2 != 0)
-        head[kernels.WITH_STD] = bool(scalers) and scalers[0].with_std
-        head[kernels.HAS_TARGET] = plan.target
-        head[kernels.IMPLICIT] = type(last) is ImplicitRegression
+        head = np.zeros(layout.N_HEAD, np.int64)
+        head[layout.LINK], head[layout.LOSS] = self._link, LOSSES[type(last.loss)][1]
+        head[layout.RANKED], head[layout.ZEROS] = ranked, ranked and (softmax or last.l2 != 0)
+        head[layout.WITH_STD] = bool(scalers) and scalers[0].with_std
+        head[layout.HAS_TARGET] = plan.target
+        head[layout.IMPLICIT] = type(last) is ImplicitRegression
         weighted = type(last.loss) is optim.losses.Log
         parameters = np.array(
             [
@@ -94,35 +95,35 @@ class LinearLearner(Learner):
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        kernels.predict_rows(self.arrays.table, self.columns.rows, self._out)
+        engine.predict_rows(self.arrays.table, self.columns.rows, self._out)
         out = self._out[0].tolist()
         return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
 
     def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         self._lay_out()
         out = np.empty((len(rows), self._out.shape[1]))
-        kernels.predict_rows(self.arrays.table, rows, out)
+        engine.predict_rows(self.arrays.table, rows, out)
         return out
 
     predict_rows = predict_codes
 
     def enter(self, label: Any) -> None:
-        if self._link == kernels.SOFTMAX:
+        if self._link == layout.SOFTMAX:
             self._label(label)
         elif label not in self.codes:
             raise ValueError(f"model: the class {label!r}, and a logistic regression has 0 and 1")
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
-        if self._link == kernels.SIGMOID:
+        if self._link == layout.SIGMOID:
             y = -1.0 if y == 0 else float(int(y))
-        elif self._link == kernels.SOFTMAX:
+        elif self._link == layout.SOFTMAX:
             y = self._label(y)
-        kernels.learn(self.arrays.table, row, float(y), weight)
+        engine.learn(self.arrays.table, row, float(y), weight)
 
     @property
     def takes_weight(self) -> bool:
-        return self._link != kernels.SOFTMAX and not self._plan.target
+        return self._link != layout.SOFTMAX and not self._plan.target
 
     def _label(self, y: Any) -> int:
         n = len(self.labels)
@@ -148,23 +149,23 @@ class LinearLearner(Learner):
         for j, name in enumerate(columns.names):
             codes = columns.codes.get(name)
             wanted = 1 if codes is None else len(codes)
-            if table[j, kernels.ROOM] == 0 or codes is not None:
-                table[j, kernels.KIND] = self._kind(name, codes is not None)
-            if table[j, kernels.KIND] == kernels.IGNORED:
+            if table[j, layout.ROOM] == 0 or codes is not None:
+                table[j, layout.KIND] = self._kind(name, codes is not None)
+            if table[j, layout.KIND] == layout.IGNORED:
                 continue
-            room = table[j, kernels.ROOM]
+            room = table[j, layout.ROOM]
             if room < wanted:
-                at, room = table[j, kernels.PLACE], max(wanted, 2 * room)
+                at, room = table[j, layout.PLACE], max(wanted, 2 * room)
                 moved = np.full(room, -1, np.int64)
-                moved[: table[j, kernels.ROOM]] = places[at : at + table[j, kernels.ROOM]]
-                table[j, kernels.PLACE], table[j, kernels.ROOM] = len(places), room
+                moved[: table[j, layout.ROOM]] = places[at : at + table[j, layout.ROOM]]
+                table[j, layout.PLACE], table[j, layout.ROOM] = len(places), room
                 places = np.concatenate([places, moved])
-            at = table[j, kernels.PLACE]
+            at = table[j, layout.PLACE]
             new = at + np.flatnonzero(places[at : at + wanted] < 0)
             places[new] = np.arange(self._n_keys, self._n_keys + len(new))
             self._n_keys += len(new)
         arrays["columns"], arrays["places"] = table, places
-        self._head[kernels.N_COLUMNS] = n
+        self._head[layout.N_COLUMNS] = n
         arrays["sequence"] = np.array(self._sequence(), np.int64)
         self._make_room(self._n_keys, n)
         self._size = columns.size
@@ -174,8 +175,8 @@ class LinearLearner(Learner):
         weights = arrays["weights"]
         if n_keys > weights.shape[1]:
             room, rows = 2 * n_keys, len(weights)
-            arrays["weights"] = _with(weights, (rows, room), np.nan if self._link == kernels.SOFTMAX else 0.0)
-            if self._link == kernels.SOFTMAX:
+            arrays["weights"] = _with(weights, (rows, room), np.nan if self._link == layout.SOFTMAX else 0.0)
+            if self._link == layout.SOFTMAX:
                 arrays["present"] = _with(arrays["present"], (rows, 1 + room), 0)
             arrays["ranks"] = _with(arrays["ranks"], (2, room), -1)
         room = arrays["weights"].shape[1] + n_columns
@@ -191,8 +192,8 @@ class LinearLearner(Learner):
                         f"model: feature {name!r} is a string, and {type(branch.scaler or self._plan.model).__name__} takes numbers; "
                         "encode it, or leave it out"
                     )
-                return kernels.CATEGORY if nominal else kernels.SCALED if branch.scaler else kernels.NUMBER
-        return kernels.IGNORED
+                return layout.CATEGORY if nominal else layout.SCALED if branch.scaler else layout.NUMBER
+        return layout.IGNORED
 
     def _sequence(self) -> list[int]:
         """The columns in the order in which their features reach the model."""
@@ -212,13 +213,13 @@ class LinearLearner(Learner):
 
     def _stored(self) -> dict[str, Array]:
         self._lay_out()
-        arrays, rows = self.arrays, len(self.labels) if self._link == kernels.SOFTMAX else 1
+        arrays, rows = self.arrays, len(self.labels) if self._link == layout.SOFTMAX else 1
         keys = self._n_keys
         return {
             "columns": arrays["columns"],
             "moments": arrays["moments"],
             "places": arrays["places"],
-            "ranked": arrays["ranks"][1, : self._head[kernels.N_RANKED]],
+            "ranked": arrays["ranks"][1, : self._head[layout.N_RANKED]],
             "weights": arrays["weights"][:rows, :keys],
             "intercepts": arrays["intercepts"],
             "target": arrays["target"],
@@ -226,7 +227,7 @@ class LinearLearner(Learner):
         }
 
     def _adopt(self, blocks: dict[str, Block]) -> None:
-        softmax = self._link == kernels.SOFTMAX
+        softmax = self._link == layout.SOFTMAX
         names = self.columns.names
         n, rows = len(names), len(self.labels) if softmax else 1
         check(softmax or self.labels == ([] if self._regression else [False, True]), "model: other classes")
@@ -261,7 +262,7 @@ class LinearLearner(Learner):
             codes = self.columns.codes.get(name)
             kind, place, room = columns[j].tolist()
             wanted = self._kind(name, codes is not None)
-            used = 0 if wanted == kernels.IGNORED else 1 if codes is None else len(codes)
+            used = 0 if wanted == layout.IGNORED else 1 if codes is None else len(codes)
             check(
                 kind == wanted and used <= room and place + room <= len(places), f"columns: feature {name!r}"
             )
@@ -295,8 +296,8 @@ class LinearLearner(Learner):
         ranks[0, ranked] = np.arange(len(ranked))
         arrays["ranks"] = ranks
         arrays["sequence"] = np.array(self._sequence(), np.int64)
-        head[kernels.N_COLUMNS], head[kernels.N_LABELS] = n, len(self.labels) if softmax else 0
-        head[kernels.N_RANKED] = len(ranked)
+        head[layout.N_COLUMNS], head[layout.N_LABELS] = n, len(self.labels) if softmax else 0
+        head[layout.N_RANKED] = len(ranked)
         self._n_keys, self._size = keys, self.columns.size
         self._make_room(keys, n)
         if softmax:
@@ -313,6 +314,6 @@ def _with(array: Array, shape: tuple[int, int], value: float) -> Array:
 def linear_learner(model: Any, task: Task, columns: Columns | None = None) -> LinearLearner | None:
     """The learner for a river model that has learnt nothing; None where river itself must learn."""
     plan = plan_of(model)
-    if plan is None or (LINKS[type(plan.model)] == kernels.IDENTITY) != (task == "regression"):
+    if plan is None or (LINKS[type(plan.model)] == layout.IDENTITY) != (task == "regression"):
         return None
     return LinearLearner(model, task, plan, columns)

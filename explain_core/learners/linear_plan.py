@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 from river import compose, linear_model, optim, preprocessing
 
-from explain_core.learners import linear_kernels as kernels
+from explain_core.learners import linear_layout as at
 from explain_core.learners.implicit import ImplicitRegression
 
 LINKS: dict[type, int] = {
-    linear_model.LogisticRegression: kernels.SIGMOID,
-    linear_model.LinearRegression: kernels.IDENTITY,
-    ImplicitRegression: kernels.IDENTITY,
-    linear_model.SoftmaxRegression: kernels.SOFTMAX,
+    linear_model.LogisticRegression: at.SIGMOID,
+    linear_model.LinearRegression: at.IDENTITY,
+    ImplicitRegression: at.IDENTITY,
+    linear_model.SoftmaxRegression: at.SOFTMAX,
 }
 LOSSES: dict[type, tuple[int, int]] = {
-    optim.losses.Log: (kernels.SIGMOID, kernels.LOG),
-    optim.losses.Squared: (kernels.IDENTITY, kernels.SQUARED),
-    optim.losses.Absolute: (kernels.IDENTITY, kernels.ABSOLUTE),
-    optim.losses.CrossEntropy: (kernels.SOFTMAX, kernels.LOG),
+    optim.losses.Log: (at.SIGMOID, at.LOG),
+    optim.losses.Squared: (at.IDENTITY, at.SQUARED),
+    optim.losses.Absolute: (at.IDENTITY, at.ABSOLUTE),
+    optim.losses.CrossEntropy: (at.SOFTMAX, at.LOG),
 }
 
 
@@ -61,7 +61,7 @@ def plan_of(model: Any) -> Plan | None:
             return None
         last = last.regressor
     link = LINKS.get(type(last))
-    if link is None or (target and link != kernels.IDENTITY) or not is_new(last, link):
+    if link is None or (target and link != at.IDENTITY) or not is_new(last, link):
         return None
     branches = _branches(steps, Branch())
     if branches is None or not all(map(_fresh, branches)) or not _disjoint(branches):
@@ -70,14 +70,14 @@ def plan_of(model: Any) -> Plan | None:
 
 
 def is_new(model: Any, link: int) -> bool:
-    """Whether the model has learnt nothing, and its parameters are those that the kernels know."""
+    """Whether the model has learnt nothing, and its parameters are those that compiled code knows."""
     if (
         LOSSES.get(type(model.loss), (None, None))[0] != link
         or model.weights
         or not _constant(model.optimizer)
     ):
         return False
-    if link == kernels.SOFTMAX:
+    if link == at.SOFTMAX:
         return not model.loss.class_weight
     return (
         model.l1 == 0

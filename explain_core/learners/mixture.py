@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.learners import mixture_kernels as kernels
+from explain_core.engine import mixture as engine
 from explain_core.learners.arrays import Array, Arrays
 from explain_core.learners.base import Learner, LearnerState
 from explain_core.learners.columns import Columns
@@ -59,7 +59,7 @@ class MixtureLearner(Learner):
     """
 
     kind = "mixture"
-    kernel = "explain_core.evaluation.mixture_kernels:explain_mixture"
+    kernel = "explain_core.engine.mixture:explain_mixture"
 
     def __init__(self, model: Mixture, task: Task, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
@@ -82,7 +82,7 @@ class MixtureLearner(Learner):
             members=np.zeros(0, np.int64),
             kinds=np.array(
                 [
-                    kernels.LINEAR if isinstance(member, LinearLearner) else kernels.TREES
+                    engine.LINEAR if isinstance(member, LinearLearner) else engine.TREES
                     for member in self.members.values()
                 ],
                 np.int64,
@@ -90,7 +90,7 @@ class MixtureLearner(Learner):
             weights=np.full(1 + n, 1.0 / (1 + n)),
             none=np.zeros(2 if regression else 1),
             parts=np.zeros((1 + n, int(regression))),
-            target=np.zeros(kernels.N_TARGET),
+            target=np.zeros(engine.N_TARGET),
             recent=np.zeros(model.recent if regression else 0),
         )
         self._size = 0
@@ -135,10 +135,10 @@ class MixtureLearner(Learner):
             known = y in self.codes
             if not known:
                 self._enter(y)
-            kernels.update(table, float(self.codes[y]), known)
+            engine.update(table, float(self.codes[y]), known)
         else:
-            target = kernels.update(table, float(y), True)
-            if self.arrays["target"][kernels.SEEN] <= kernels.FIRST:
+            target = engine.update(table, float(y), True)
+            if self.arrays["target"][engine.SEEN] <= engine.FIRST:
                 return
         for member in self.members.values():
             member.explained = explained
@@ -149,9 +149,9 @@ class MixtureLearner(Learner):
         out = np.empty((len(rows), self.arrays["parts"].shape[1]))
         if out.size:
             table = self.arrays.table
-            kernels.begin(table, out)
+            engine.begin(table, out)
             for place, member in enumerate(self.members.values(), 1):
-                kernels.blend(table, place, member.predict_codes(rows), out)
+                engine.blend(table, place, member.predict_codes(rows), out)
         return out
 
     predict_rows = predict_codes
@@ -165,7 +165,7 @@ class MixtureLearner(Learner):
         none, parts = np.zeros(1 + n), np.zeros((len(arrays["parts"]), n))
         none[: len(arrays["none"])] = arrays["none"]
         arrays["none"], arrays["parts"] = none, parts
-        arrays["head"][kernels.OUTPUTS] = n
+        arrays["head"][engine.OUTPUTS] = n
 
     def _link(self) -> None:
         """Let compiled code find the members."""
@@ -197,7 +197,7 @@ class MixtureLearner(Learner):
         )
         weights = array("weights", own["weights"], "<f8", arrays["weights"].shape)
         none = array("none", own["none"], "<f8", (2 if regression else 1 + n,))
-        target = array("target", own["target"], "<f8", (kernels.N_TARGET,))
+        target = array("target", own["target"], "<f8", (engine.N_TARGET,))
         recent = array("recent", own["recent"], "<f8", arrays["recent"].shape)
         for name, numbers in (("weights", weights), ("none", none), ("target", target), ("recent", recent)):
             finite(name, numbers)
@@ -206,10 +206,10 @@ class MixtureLearner(Learner):
             "weights: no shares of one",
         )
         check(bool((none[: 1 if regression else None] >= 0.0).all()), "none: negative counts")
-        seen = target[kernels.SEEN]
+        seen = target[engine.SEEN]
         check(0.0 <= seen < 2.0**53 and seen == int(seen), "target: no number of targets")
         check(
-            bool(target[kernels.LOW] <= target[kernels.HIGH] and target[kernels.SPREAD] >= 0.0),
+            bool(target[engine.LOW] <= target[engine.HIGH] and target[engine.SPREAD] >= 0.0),
             "target: no range",
         )
         versions = array("versions", own["versions"], "<i8", (len(self.members),)).tolist()
@@ -221,6 +221,6 @@ class MixtureLearner(Learner):
             learner._adopt(learner.migrated(stored).arrays)
         arrays["weights"], arrays["none"], arrays["target"], arrays["recent"] = weights, none, target, recent
         arrays["parts"] = np.zeros((1 + len(self.members), 1 if regression else n))
-        arrays["head"][kernels.OUTPUTS] = 1 if regression else n
+        arrays["head"][engine.OUTPUTS] = 1 if regression else n
         self._size = self.columns.size
         self._link()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.learners import layout as at
-from explain_core.learners import linear_kernels
+from explain_core.learners import linear_layout
 from explain_core.learners.arrays import Array
 from explain_core.learners.hoeffding import HoeffdingTreeLearner
 from explain_core.learners.tree import TreeLearner, numbers_from_0, tree_repeatable
@@ -38,12 +38,12 @@ def target_numbers(model: Any) -> dict[int, float]:
         at.LEAF_INTERCEPT_RATE: leaf.intercept_lr.learning_rate,
         at.LEAF_L2: leaf.l2,
         at.LEAF_CLIP: leaf.clip_gradient,
-        at.LEAF_LOSS: linear_kernels.ABSOLUTE if absolute else linear_kernels.SQUARED,
+        at.LEAF_LOSS: linear_layout.ABSOLUTE if absolute else linear_layout.SQUARED,
     }
 
 
 def regression_repeatable(model: Any) -> bool:
-    """Whether the parameters of a regression tree, or of those of a forest, are among those that the kernels know."""
+    """Whether the parameters of a regression tree, or of those of a forest, are among those that compiled code knows."""
     from river.linear_model import LinearRegression
     from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
@@ -57,7 +57,7 @@ def regression_repeatable(model: Any) -> bool:
             leaf is None
             or (
                 type(leaf) is LinearRegression
-                and is_new(leaf, linear_kernels.IDENTITY)
+                and is_new(leaf, linear_layout.IDENTITY)
                 and leaf.intercept_init == 0
             )
         )

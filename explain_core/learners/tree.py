@@ -59,7 +59,7 @@ def class_numbers(model: Any) -> dict[int, float]:
 
 
 def repeatable(model: Any) -> bool:
-    """Whether the parameters of a classification tree, or of those of a forest, are among those that the kernels know."""
+    """Whether the parameters of a classification tree, or of those of a forest, are among those that compiled code knows."""
     from river.tree.splitter import GaussianSplitter
 
     return (
@@ -73,7 +73,7 @@ def repeatable(model: Any) -> bool:
 
 
 def tree_repeatable(model: Any, default_size: float) -> bool:
-    """Whether the parameters that all trees have are among those that the kernels know."""
+    """Whether the parameters that all trees have are among those that compiled code knows."""
     nominal = model.nominal_attributes
     return (
         (nominal is None or all(isinstance(name, str) for name in nominal))
@@ -90,12 +90,12 @@ def numbers_from_0(*values: Any) -> bool:
 
 
 class TreeLearner(Learner):
-    """A learner whose state is laid out as in ``layout``; a family gives its kernels and what is its own of the arrays."""
+    """A learner whose state is laid out as in ``layout``; a family gives its functions and what is its own of the arrays."""
 
     takes_on = frozenset({"delta", "disable_weighted_vote", "grace_period", "lambda_value", "tau"})
     parameters = ("numbers",)
 
-    kernel = "explain_core.evaluation.tree_kernels:explain_trees"
+    kernel = "explain_core.engine.trees:explain_trees"
     trees: int = 1
     """Rows for trees."""
     pools = POOLS
@@ -207,7 +207,7 @@ class TreeLearner(Learner):
             self._make_room(-wanted)
 
     def _target(self, y: Any) -> float:
-        """What the kernels take for it: the code of a class, or a number."""
+        """What compiled code takes for it: the code of a class, or a number."""
         if y not in self.codes:
             self.code(y)
             self._fit_classes()

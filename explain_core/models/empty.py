@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from explain_core import kernels
 from explain_core.bands import Band
-from explain_core.compiling import AVAILABLE
-from explain_core.losses import LARGEST, Loss, Prediction
+from explain_core.engine import smoothing as engine
+from explain_core.engine.smoothing import BLOCK
+from explain_core.losses import LARGEST, Loss, Prediction, codes_of
 from explain_core.smoothing import Array, Smoother, SmootherState, decay
-from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import LARGEST_COUNT, Count, State, Value, check
 
 
@@ -198,9 +197,9 @@ class Performance:
             if seen is not None:
                 self._pack(self._numbers.data, 8, *(values.values() if classes else (values,)))
                 smoother = self._smoother
-                kernels.perform(
+                engine.perform(
                     self._numbers, self._sizes, float(self._places.get(y, -1) if classes else y), seen,
-                    smoother.cells, smoother.sums, smoother.rates,
+                    smoother.cells, smoother.sums, smoother.decay,
                 )  # fmt: skip
                 losses: list[float] = self.newest[0].tolist()
                 self._count(losses)
@@ -238,8 +237,8 @@ class Performance:
 
     def _lay_out(self, labels: tuple[Any, ...]) -> None:
         """Let compiled code take in the predictions of these labels that follow."""
-        self._labels, codes = None, kernels.codes_of(self.losses)
-        if not AVAILABLE or codes is None or not labels:
+        self._labels, codes = None, codes_of(self.losses)
+        if codes is None or not labels:
             return
         seen = tuple(self._frequencies._mean) if isinstance(self._frequencies._mean, Mapping) else (None,)
         n, m = len(labels), len(seen)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
-from explain_core.compiling import AVAILABLE
 from explain_core.models import Row
 from explain_core.players import Player
 from explain_core.random import Generator, derive_seed
@@ -35,7 +34,7 @@ class Conditional:
 
     The features outside S are drawn independently of each other: at S = ∅ the draw is one from the product of the
     marginals, not from their joint distribution. Every record costs a learning step of one tree per feature, every draw a
-    descent. Raises ``ValueError`` where numba is not installed.
+    descent.
 
     >>> trees = Conditional(size=50, seed=1)
     >>> for i in range(1_000):
@@ -46,8 +45,6 @@ class Conditional:
     """
 
     def __init__(self, size: int, seed: int) -> None:
-        if not AVAILABLE:
-            raise ValueError("removal: conditional needs numba, which is not installed here; choose marginal")
         self.size = size
         self._seed = seed
         self._trees: dict[str, FeatureTree] = {}
@@ -183,11 +180,3 @@ def _is_number(value: Any) -> bool:
 
 def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not math.isfinite(value))
-
-
-def warm() -> None:
-    """Compile what the trees take, or load it from numba's cache; see ``explain_core.importance.warm.warm``."""
-    trees, again = Conditional(size=1, seed=0), Conditional(size=1, seed=0)
-    for i in range(3):
-        trees.learn({"number": i / 2, "category": "abc"[i]})
-    again.restore(trees.state())

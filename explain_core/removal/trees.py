@@ -50,7 +50,7 @@ class FeatureTree:
             else (tree.HoeffdingAdaptiveTreeRegressor, "mean")
         )
         learner = learner_of(kind(leaf_prediction=leaf, max_depth=MAX_DEPTH, seed=seed), task)
-        assert learner is not None, "numba is not installed"
+        assert learner is not None
         self._model = learner
         self._size, self._keep = size, 1.0 - 1.0 / size
         self._encoded = encoded

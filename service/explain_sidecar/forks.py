@@ -15,7 +15,6 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import orjson
 
@@ -129,15 +128,14 @@ class Forks:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--config", type=Path)
-    parser.add_argument("--fold", action="store_true", help="Load what every fold of these settings needs.")
+    parser.add_argument("--fold", action="store_true", help="Import what every fold needs.")
     arguments = parser.parse_args()
     control = socket.socket(fileno=arguments.control)
     import explain_sidecar.worker  # noqa: F401
     from explain_sidecar.collector import settle
 
     if arguments.fold:
-        _prepare(arguments.config)
+        _prepare()
     settle()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -172,24 +170,10 @@ def main() -> None:
                 os.close(other)
 
 
-def _prepare(config: Path | None) -> None:
-    """Import and load what is ours. A user's model stays out: what it starts, as threads, would not outlive a fork."""
+def _prepare() -> None:
+    """Import what is ours. A user's model stays out: what it starts, as threads, would not outlive a fork."""
+    import explain_sidecar.fold.default_models
     import explain_sidecar.kafka.loop  # noqa: F401
-    from explain_sidecar.errors import UserError
-    from explain_sidecar.settings import load_settings
-    from explain_sidecar.warm import warm_up
-
-    try:
-        settings = load_settings(config)
-        models = [settings.model, *([settings.challenger_model] if settings.challenger_model else [])]
-        if settings.models.enabled or any(
-            model.uri or model.modules or not (model.factory or "river.").startswith("river.")
-            for model in models
-        ):
-            return
-        warm_up(settings)
-    except UserError:
-        return  # each worker says so itself
 
 
 def _reap(statuses: dict[int, int]) -> None:

@@ -116,9 +116,7 @@ def _stage(name: str, settings: Settings, slot: int, life: Life) -> Worker | Joi
         settle()
         return join_of(settings, slot, life)
     from explain_sidecar.kafka.loop import Worker
-    from explain_sidecar.warm import warm_up
 
-    warm_up(settings)  # here no partition waits for it
     settle()
     return Worker(settings, slot, life)
 

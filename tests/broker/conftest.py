@@ -5,13 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from river.tree import HoeffdingTreeClassifier, HoeffdingTreeRegressor
 
-from explain_core.importance.warm import warm
-from explain_core.learners.choice import learner_of
-from explain_core.models import wrap
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.fold.default_models import default_model
 from tests.broker.apicurio import Apicurio
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 from tests.brokers import LONG_SESSION
@@ -26,12 +21,6 @@ CONFIG = {
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    for model, task in (
-        (default_model("binary"), "classification"),
-        (HoeffdingTreeClassifier(), "classification"),
-        (HoeffdingTreeRegressor(), "regression"),
-    ):
-        warm(learner_of(model, task) or wrap(model, task))  # workers find the machine code in numba's cache
     with Broker(config=CONFIG) as running:
         yield running
 

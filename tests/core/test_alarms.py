@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from explain_core.alarms import BASELINE, BLOCK, WARM_UP, kernels
+from explain_core.alarms import BASELINE, BLOCK, WARM_UP
 from explain_core.alarms.causes import Causes, CausesState
-from explain_core.alarms.detector import ChangeDetector, DetectorState, Position
-from explain_core.alarms.kernels import CLIP, PAIRS, SAFETY
+from explain_core.alarms.detector import ChangeDetector, DetectorState, Position, constants_of
+from explain_core.engine.alarms import BY_0, CLIP, NOISE, PAIRS, PER_LEVEL, SAFETY
 from explain_core.state import StateError, block
 
 MEMORY = 100
@@ -36,9 +36,7 @@ def written_out(x, one_in, subjects, min_change, draws=1):
     own = x[WARM_UP:] - centre
     y = np.clip(own, -CLIP * spread, CLIP * spread)
     h = math.log(subjects * one_in / BLOCK)
-    by_0, by_1, total, noise = kernels.constants_of(MEMORY, draws, WARM_UP, BASELINE)[
-        kernels.BY_0 : kernels.NOISE + 1
-    ]
+    by_0, by_1, total, noise = constants_of(MEMORY, draws, WARM_UP, BASELINE)[BY_0 : NOISE + 1]
     sizes: list[int] = []
     for _ in range(WARM_UP // BLOCK):  # the histogram's boundaries know of the warm-up
         sizes = merged([*sizes, 1])
@@ -89,7 +87,7 @@ def written_out(x, one_in, subjects, min_change, draws=1):
 
 def merged(sizes):
     size = 1
-    while sizes.count(size) > kernels.PER_LEVEL:
+    while sizes.count(size) > PER_LEVEL:
         at = sizes.index(size)
         sizes[at : at + 2] = [2 * size]
         size *= 2

@@ -6,10 +6,10 @@ import pytest
 
 from experiments.bands import tallies
 from explain_core import bands
+from explain_core.engine.smoothing import BLOCK, FACTOR
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.periods import Periods, Sums
 from explain_core.smoothing import Smoother
-from explain_core.smoothing_kernels import BLOCK, FACTOR
 from explain_core.state import StateError
 
 

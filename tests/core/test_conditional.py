@@ -8,7 +8,7 @@ import pytest
 
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners import layout as at
-from explain_core.learners.adaptive import SWITCHED
+from explain_core.learners.layout import SWITCHED
 from explain_core.random import Generator
 from explain_core.removal.conditional import Conditional, ConditionalState
 from explain_core.state import StateError

@@ -4,10 +4,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from explain_core.engine.smoothing import BLOCK
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.importance.segments import BATCH, OWN, Segments, key_of
-from explain_core.smoothing_kernels import BLOCK
 from explain_core.state import StateError
 
 PLANS = ("a", "b", "c", "d", None)
@@ -145,15 +145,3 @@ def test_a_state_that_is_none_is_refused():
     ):
         with pytest.raises(StateError):
             Segments(estimated, "plan", 3).restore(wrong)
-
-
-def test_without_compiled_code_the_result_is_the_same(monkeypatch):
-    states = []
-    for available in (True, False):
-        monkeypatch.setattr("explain_core.importance.segments.AVAILABLE", available)
-        estimator, segments = make()
-        for x, y, losses in rows(500, late=200):
-            estimator.explain_one(x, y)
-            segments.add(x, losses)
-        states.append(segments.state())
-    assert states[0] == states[1]

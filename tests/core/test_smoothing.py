@@ -10,7 +10,7 @@ from explain_core.losses import get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import Smoother, alpha_of
-from explain_core.smoothing_kernels import BLOCK, CUBES, MEAN, NEWEST, SIZE, SQUARES, VALUE, N
+from explain_core.engine.smoothing import BLOCK, CUBES, MEAN, NEWEST, SIZE, SQUARES, VALUE, N
 from explain_core.state import StateError
 
 RNG = np.random.Generator(np.random.PCG64(0))
@@ -174,8 +174,10 @@ def test_compiled_performance_has_the_bits_of_pythons(classes, monkeypatch):
         y = "abc"[rng.integers(3 if i > 30 else 2)] if classes else float(rng.normal())
         own = []
         for performance, available in zip(performances, (True, False), strict=True):
-            monkeypatch.setattr(empty, "AVAILABLE", available)
+            if not available:
+                monkeypatch.setattr(empty, "codes_of", lambda _: None)
             own.append(performance.update(y, prediction))
+            monkeypatch.undo()
         assert own[0] == own[1]
         assert performances[0].state() == performances[1].state()
     assert performances[0]._labels and not performances[1]._labels

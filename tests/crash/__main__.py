@@ -10,7 +10,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from explain_sidecar.commands.supervisor import worker_environment
 from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.late import late_labels
@@ -52,8 +51,6 @@ def main(seed: int, faults: int, only: tuple[str, ...], name: str, data: Path | 
     state.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     stream = STREAMS[name](data)
-    # In the workers' environment, which decides what the cache is good for.
-    subprocess.run([sys.executable, "-m", "tests.crash.models"], env=worker_environment(), check=True)
     with _disk(state / "disk") as (disk, why):
         kinds = [kind for kind in only or stream.kinds if disk or kind != FULL_DISK]
         try:

@@ -17,10 +17,6 @@ from river import (
     tree,
 )
 
-from explain_core.importance.warm import warm
-from explain_core.learners.choice import learner_of
-from explain_core.losses import Task as CoreTask
-from explain_core.models import wrap
 from explain_sidecar.fold.default_models import default_model
 
 Task = Literal["multiclass", "regression"]
@@ -102,16 +98,3 @@ def name_of(seed: int, task: Task) -> str:
 def named(name: str, task: Task, seed: int) -> Any:
     """The model of that name."""
     return FAMILIES[task][name](seed)
-
-
-def compile_all() -> None:
-    """Compile what explaining them takes, into numba's cache: workers that each did it would not come to the faults."""
-    for task in FAMILIES:
-        for name in ("default", "hoeffding"):
-            kind: CoreTask = "regression" if task == "regression" else "classification"
-            model = named(name, task, 0)
-            warm(learner_of(model, kind) or wrap(model, kind))
-
-
-if __name__ == "__main__":
-    compile_all()

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from explain_core.compiling import AVAILABLE
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 from tests.streams import nominal_stream
@@ -80,9 +79,7 @@ def test_a_restored_state_explains_as_the_one_that_went_on(stream, model):
     for start in range(0, RECORDS, EVERY):
         snapshots[start] = encode(state)
         outputs += fold(state, given[start : start + EVERY])
-    assert not AVAILABLE or state.explained.evaluator.fallbacks < RECORDS - 100, (
-        "compiled code explained next to nothing"
-    )
+    assert state.explained.evaluator.fallbacks < RECORDS - 100, "compiled code explained next to nothing"
     for start, raw in snapshots.items():
         assert (
             fold(restored(raw, known), given[start : start + FOLLOWED]) == outputs[start : start + FOLLOWED]

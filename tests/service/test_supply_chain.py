@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.loopback import serving
 
 ROOT = Path(__file__).parents[2]
@@ -102,19 +100,6 @@ def test_the_bill_of_materials_lists_what_is_locked_with_its_hashes_and_is_the_s
         assert component["purl"].startswith(f"pkg:pypi/{component['name']}@")
         (distribution,) = component["externalReferences"]
         assert {digest["alg"] for digest in distribution["hashes"]} == {"SHA-256"}
-
-
-@pytest.mark.parametrize("name", ["service", "full", "demo", "dev"])
-def test_a_machine_that_has_no_numba_is_asked_for_nothing_that_numba_alone_needs(name: str) -> None:
-    text = (ROOT / "requirements" / f"{name}.txt").read_text()
-    blocks = re.findall(r"^(\S+)==\S+(.*?) \\\n(?:    --hash.*\n)+((?:    #.*\n)+)", text, re.MULTILINE)
-    markers = {package: marker for package, marker, _ in blocks}
-    assert "darwin" in markers["numba"]
-    for package, marker, via in blocks:
-        needed_by = {word for word in re.findall(r"[\w.-]+", via) if word in markers}
-        if needed_by == {"numba"}:
-            assert marker == markers["numba"], package
-    assert markers["llvmlite"] == markers["numba"]
 
 
 def test_the_full_image_holds_the_same_versions_and_what_its_extras_need() -> None:

@@ -29,7 +29,6 @@ PINNED = {
     "PYTHONHASHSEED": "0",
     # numpy's exp and log differ in the last bit between instruction sets, and the pods of a deployment may run on several.
     "NPY_DISABLE_CPU_FEATURES": "X86_V4",
-    "NUMBA_CPU_NAME": "generic",
     # One core for each interpreter: parallel reductions would add in another order.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -107,7 +106,7 @@ class Supervisor:
         file = ["--config", str(config)] if config else []
         self._arguments = [*file, *(["--until-caught-up"] * until_caught_up)]
         folds = ["--fold"] * any(stage == "fold" for stage, _ in wanted)
-        self._forks = Forks([*file, *folds], worker_environment())
+        self._forks = Forks(folds, worker_environment())
         self._asked, self._kill_at = False, math.inf
         self._workers = [
             Worker(number, stage, slot, self._start(number, stage, slot), time.monotonic())

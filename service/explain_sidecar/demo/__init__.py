@@ -37,8 +37,6 @@ EVERY = 5
 """Every fifth flight: 65,470 of them fold in about a minute on two cores."""
 
 WORKERS = len(ORIGINS)
-COMPILERS = 2
-"""Processes that share out among them what is to be compiled."""
 
 SERVERS = "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"
 
@@ -69,9 +67,7 @@ def demo(
         folder = Path(config).parent
         joined = late.settings_of_join(folder) if late_labels else ""
         settings = settings_of(servers, Path(config), joined)
-        # The broker's start, the compilers and the tables take seconds each and run side by side; the workers wait for the compilers.
-        for _ in range(COMPILERS):
-            _spawn(stack, "explain_sidecar.warm", config)
+        # The broker's start and the tables take seconds each and run side by side.
         reading = stack.enter_context(ThreadPoolExecutor(1)).submit(flights, EVERY, late_labels)
         if broker is not None:
             stack.enter_context(broker)

@@ -13,8 +13,8 @@ from river.datasets import synth
 from river.stats import Var
 from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
+from explain_core.engine.trees import rounded
 from explain_core.learners import layout as at
-from explain_core.learners.regression_leaves import rounded
 from explain_core.learners.trees import tree_learner
 from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
 from tests.core.learners.tree_state import TargetReader, of_river

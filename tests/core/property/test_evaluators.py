@@ -11,8 +11,6 @@ import pytest
 from river import forest, linear_model, preprocessing, tree
 from sklearn.tree import DecisionTreeClassifier
 
-from explain_core import kernels
-from explain_core.compiling import AVAILABLE, compiled
 from explain_core.evaluation.choice import choose
 from explain_core.importance.group import EstimatorGroup, grouped
 from explain_core.importance.ipfi import IncrementalPFI
@@ -23,7 +21,6 @@ from explain_core.losses import NAMED
 from explain_core.models import wrap
 from explain_core.random import Generator
 from explain_core.reservoirs import make_reservoir
-from explain_core.sums import total
 from explain_sidecar.fold.default_models import default_model
 from tests.streams import nominal_stream
 
@@ -154,9 +151,8 @@ def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m):
     )
     classes = 2 if name == "mixture, binary" else 3
     follow(model, pairs, drifting(RECORDS, 5, 7, model.task, classes, nominal=mixed, missing=mixed))
-    if AVAILABLE:
-        assert fast.name == "arrays"
-        assert fast.fallbacks <= 20
+    assert fast.name == "arrays"
+    assert fast.fallbacks <= 20
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in NUMERIC])
@@ -354,11 +350,6 @@ def test_a_record_that_is_learnt_unseen_is_noticed():
             model.learn(other, label)
 
 
-def from_python(inner):
-    """A function that only compiled ones call, for Python to call."""
-    return compiled(getattr(inner, "py_func", inner))
-
-
 def test_a_reservoir_that_takes_a_state_on_is_read_anew():
     model = made("forest")
     reservoirs = [make_reservoir("geometric", 20, 4) for _ in range(2)]
@@ -378,17 +369,3 @@ def test_a_reservoir_that_takes_a_state_on_is_read_anew():
             for reservoir in reservoirs:
                 reservoir.restore(other.state())
     assert not pair[1].evaluator.fallbacks
-
-
-@pytest.mark.parametrize("n", [1, 2, 100, 2**31])
-def test_compiled_draws_are_those_of_the_generator(n):
-    rng, state, below = Generator(5), np.array([5], np.uint64), from_python(kernels.below)
-    assert [rng.below(n) for _ in range(100)] == [int(below(state, n)) for _ in range(100)]
-    assert rng.state == int(state[0])
-
-
-def test_compiled_sums_are_those_of_python():
-    rng, added = Generator(6), from_python(total)
-    for _ in range(200):
-        values = [(rng.uniform() - 0.5) * 10.0 ** rng.below(20) for _ in range(rng.below(12) + 1)]
-        assert added(np.array(values), len(values)) == sum(values)

@@ -1,0 +1,95 @@
+"""How the engine is compiled, by whoever builds a distribution that has it; this file imports nothing of the package.
+
+Each ``.pyx`` beside it is a module; the ``.pxd`` hold what they share, as functions that the compiler puts into each of them. Cython makes C of them,
+and the compiler of the package ``ziglang`` machine code: no other compiler is needed. Environment variables:
+
+- ``CC``: another C compiler.
+- ``ENGINE_TARGET``: a target of zig, such as ``aarch64-linux-gnu.2.28``, where it is not this machine.
+- ``ENGINE_CHECKED=1``: bounds are checked at each access to an array that Python owns; for tests.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+
+HERE = Path(__file__).resolve().parent
+BUILD = "build/engine"
+TARGET, OWN = os.environ.get("ENGINE_TARGET", ""), os.environ.get("CC", "")
+CHECKED = os.environ.get("ENGINE_CHECKED") == "1"
+
+# The bits of the results depend on these: no fused multiply-add, no reordering, no assumption that NaN does not occur, and no
+# multiplication in place of the C library's pow, which is what Python's ** calls.
+ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-fast-math", "-fno-builtin-pow"]
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": CHECKED,
+    "initializedcheck": CHECKED,
+    "wraparound": False,
+    "cdivision": True,
+    "binding": True,
+}
+
+
+class BuildEngine(build_ext):
+    """``build_ext`` by Cython, and the compiler of ``ziglang`` unless ``CC`` names one."""
+
+    def finalize_options(self) -> None:
+        # Not before: whoever asks for the metadata alone compiles nothing.
+        from Cython.Build import cythonize
+
+        # The package's folder may have another name, such as that of an unpacked source distribution.
+        package = Path(BUILD, "include", "explain_core")
+        package.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            package.symlink_to(HERE.parent)
+        self.distribution.ext_modules = cythonize(
+            self.distribution.ext_modules,
+            include_path=[str(package.parent)],
+            compiler_directives=DIRECTIVES,
+            build_dir=BUILD,
+            quiet=True,
+        )
+        super().finalize_options()
+
+    def build_extensions(self) -> None:
+        if not OWN:
+            compiler = [sys.executable, "-m", "ziglang", "cc", *(["-target", TARGET] if TARGET else [])]
+            macos = "macos" in TARGET or (not TARGET and sys.platform == "darwin")
+            shared = ["-Wl,-undefined,dynamic_lookup"] if macos else []
+            self.compiler.set_executables(
+                compiler=compiler,
+                compiler_so=[*compiler, "-fPIC"],
+                linker_so=[*compiler, "-shared", "-s", *shared],
+                linker_exe=compiler,
+            )
+        super().build_extensions()
+
+
+def extensions(folder: Path) -> list[Any]:
+    """The engine's modules, their sources named from the folder of the build."""
+    flags = [*ARITHMETIC, *_baseline(), *([] if OWN else ["-g0", "-fno-sanitize=all"])]
+    return [
+        Extension(
+            f"explain_core.engine.{source.stem}",
+            [str(source.relative_to(folder))],
+            extra_compile_args=flags,
+            libraries=["m"],
+        )
+        for source in sorted(HERE.glob("*.pyx"))
+    ]
+
+
+def _baseline() -> list[str]:
+    """Processors of the last fifteen years, whichever this one is."""
+    machine = TARGET.partition("-")[0] or platform.machine()
+    if machine not in ("x86_64", "AMD64"):
+        return []
+    return ["-march=x86-64-v2" if OWN else "-march=x86_64_v2"]

@@ -1,0 +1,283 @@
+# iPFI and iSAGE of a model whose predictions compiled code makes: draws before them, losses and smoothing after them.
+
+from libc.math cimport isfinite
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from explain_core.engine.arithmetic cimport SQUARED, below, finite, loss, total
+from explain_core.engine.smoothing cimport smooth
+
+
+cdef struct Plan:
+    # The arrays of ``explain_core.evaluation.learned``: what estimators ask, and where their state lies.
+    uint64_t* state  # of the generators of iPFI and iSAGE
+    double* rows  # of the reservoir
+    int64_t* starts  # of each player among the columns
+    int64_t* columns
+    int64_t* outside  # the columns that are no player's
+    int64_t* codes  # of the losses
+    int64_t* pairs  # of the losses that are estimated from pairs
+    int64_t* order  # in which the players joined
+    double* empty  # weight and mean of the model of the empty coalition
+    int64_t* labels  # the codes of the classes in the order of a prediction
+    double* delta
+    double* cells
+    double* sums
+    double* rates
+    double* sage_delta
+    double* sage_cells
+    double* sage_sums
+    double* sage_rates
+    double* prediction  # the record's own
+    int64_t m, sage_m  # inner draws of iPFI and of iSAGE, 0 for none
+    Py_ssize_t n_losses, n_players, n_sage_players  # of what they smooth
+    Py_ssize_t players, n_rows, width, n_outside, n_labels
+    bint with_empty  # whether a model stands for the empty coalition
+    # Sizes that follow.
+    Py_ssize_t copies  # the record, and iPFI's copies
+    Py_ssize_t steps  # coalitions of iSAGE that are predicted
+    Py_ssize_t first  # the players of the smallest of them, 0 or 1
+
+
+cdef inline void* slot(const int64_t* table, int i) noexcept nogil:
+    return <void*> table[3 * i]
+
+
+cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
+    """The arrays behind a table; its slots are those of ``explain_core.evaluation.plan``."""
+    cdef int64_t* counts = <int64_t*> slot(table, 7)
+    p.state, p.rows, p.starts = <uint64_t*> slot(table, 0), <double*> slot(table, 1), <int64_t*> slot(table, 2)
+    p.columns, p.outside, p.codes = <int64_t*> slot(table, 3), <int64_t*> slot(table, 4), <int64_t*> slot(table, 5)
+    p.pairs, p.order, p.empty = <int64_t*> slot(table, 6), <int64_t*> slot(table, 8), <double*> slot(table, 9)
+    p.labels, p.delta, p.cells = <int64_t*> slot(table, 10), <double*> slot(table, 11), <double*> slot(table, 12)
+    p.sums, p.rates, p.sage_delta = <double*> slot(table, 13), <double*> slot(table, 14), <double*> slot(table, 15)
+    p.sage_cells, p.sage_sums, p.sage_rates = <double*> slot(table, 16), <double*> slot(table, 17), <double*> slot(table, 18)
+    p.prediction = <double*> slot(table, 19)
+    p.m, p.sage_m, p.n_losses = counts[0], counts[1], counts[2]
+    p.n_players, p.n_sage_players = counts[3], counts[4]
+    p.players = table[3 * 2 + 2] - 1
+    p.n_rows, p.width, p.n_outside, p.n_labels = table[3 * 1 + 1], table[3 * 1 + 2], table[3 * 4 + 2], table[3 * 10 + 2]
+    p.with_empty = table[3 * 9 + 2] > 0
+    p.copies = 1 + p.players * p.m
+    p.first = 1 if p.with_empty else 0
+    p.steps = p.players - p.first if p.sage_m > 0 and p.players > 0 else 0
+
+
+cdef inline void draw_rows(uint64_t* state, Py_ssize_t n_rows, int64_t m, int64_t* drawn) noexcept nogil:
+    """The m rows that replacements come from."""
+    cdef int64_t k
+    for k in range(m):
+        drawn[k] = below(state, n_rows)
+
+
+cdef inline void draw_order(Plan* p, int64_t* drawn) noexcept nogil:
+    """The m rows of iSAGE, and the players' permutation into ``order``."""
+    cdef uint64_t* state = p.state + 1
+    cdef Py_ssize_t i
+    cdef int64_t j
+    draw_rows(state, p.n_rows, p.sage_m, drawn)
+    for i in range(p.players):
+        p.order[i] = i
+    for i in range(p.players - 1, 0, -1):
+        j = below(state, i + 1)
+        p.order[i], p.order[j] = p.order[j], p.order[i]
+
+
+cdef inline void draw_replaced(Plan* p, const double* x, double* copies) noexcept nogil:
+    """x, and iPFI's copies, m for each player: x with the player's columns from each of the m drawn rows."""
+    cdef int64_t* drawn = <int64_t*> malloc(p.m * sizeof(int64_t) + 8)
+    cdef Py_ssize_t player, i
+    cdef int64_t k
+    cdef double* copy
+    draw_rows(p.state, p.n_rows, p.m, drawn)
+    memcpy(copies, x, p.width * sizeof(double))
+    for player in range(p.players if p.m > 0 else 0):
+        for k in range(p.m):
+            copy = copies + (1 + player * p.m + k) * p.width
+            memcpy(copy, x, p.width * sizeof(double))
+            for i in range(p.starts[player], p.starts[player + 1]):
+                copy[p.columns[i]] = p.rows[drawn[k] * p.width + p.columns[i]]
+    free(drawn)
+
+
+cdef inline void draw_joining(Plan* p, const double* x, double* copies) noexcept nogil:
+    """iSAGE's copies, m for each coalition from that of ``first`` players up to all but one; none where it is not asked for."""
+    cdef int64_t* drawn
+    cdef double* current
+    cdef Py_ssize_t k, i, size
+    cdef int64_t player
+    if p.sage_m == 0 or p.players < 1:
+        return
+    drawn = <int64_t*> malloc(p.sage_m * sizeof(int64_t))
+    current = <double*> malloc(p.sage_m * p.width * sizeof(double))
+    draw_order(p, drawn)
+    for k in range(p.sage_m):
+        memcpy(current + k * p.width, p.rows + drawn[k] * p.width, p.width * sizeof(double))
+        for i in range(p.n_outside):
+            current[k * p.width + p.outside[i]] = x[p.outside[i]]
+    for size in range(p.first, p.players):
+        if size > 0:
+            player = p.order[size - 1]
+            for k in range(p.sage_m):
+                for i in range(p.starts[player], p.starts[player + 1]):
+                    current[k * p.width + p.columns[i]] = x[p.columns[i]]
+        memcpy(copies + (size - p.first) * p.sage_m * p.width, current, p.sage_m * p.width * sizeof(double))
+    free(current)
+    free(drawn)
+
+
+cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py_ssize_t n) noexcept nogil:
+    """iPFI's Δ, losses × players, of predictions of the record and its copies; whether all is finite."""
+    cdef Py_ssize_t row, player
+    cdef int64_t k
+    cdef double value, own
+    for k in range(p.copies):
+        if not finite(predictions + k * n, n):
+            return False
+    for row in range(p.n_losses):
+        own = loss(p.codes[row], y, predictions, n)
+        for player in range(p.players):
+            value = 0.0
+            for k in range(1 + player * p.m, 1 + (player + 1) * p.m):
+                value += loss(p.codes[row], y, predictions + k * n, n)
+            p.delta[row * p.n_players + player] = value / p.m - own
+            if not isfinite(p.delta[row * p.n_players + player]):
+                return False
+    return True
+
+
+cdef inline double mean_loss(
+    int64_t code, double y, const double* predictions, int64_t m, Py_ssize_t n, bint pairs, double* scratch
+) noexcept nogil:
+    """``IncrementalSAGE._losses_of``: the loss of the mean of m predictions; ``scratch`` has room for n + m numbers."""
+    cdef double* mean = scratch
+    cdef double* single = scratch + n
+    cdef double value
+    cdef Py_ssize_t i, k
+    if m == 1:
+        return loss(code, y, predictions, n)
+    for i in range(n):
+        if code >= SQUARED:
+            mean[i] = total(predictions + i, m, n)
+        else:
+            mean[i] = 0.0
+            for k in range(m):
+                mean[i] += predictions[k * n + i]
+        mean[i] /= m
+    value = loss(code, y, mean, n)
+    if pairs:
+        for k in range(m):
+            single[k] = loss(code, y, predictions + k * n, n)
+        value = (m * value - total(single, m, 1) / m) / (m - 1)
+    return value
+
+
+cdef inline bint joined_delta(
+    Plan* p, const double* predictions, const double* base, const double* before, double y, Py_ssize_t n
+) noexcept nogil:
+    """iSAGE's Δ, losses × players; ``before`` are the losses of the empty coalition where the copies start after it."""
+    cdef Py_ssize_t k, row, step, player, first = p.steps - (p.players - 1)
+    cdef double* scratch
+    cdef double last, value
+    cdef double* delta
+    if not finite(base, n):
+        return False
+    for k in range(p.steps * p.sage_m):
+        if not finite(predictions + k * n, n):
+            return False
+    scratch = <double*> malloc((n + p.sage_m) * sizeof(double))
+    for row in range(p.n_losses):
+        delta, last = p.sage_delta + row * p.n_sage_players, before[row]
+        for step in range(p.steps):
+            value = mean_loss(
+                p.codes[row], y, predictions + step * p.sage_m * n, p.sage_m, n, p.pairs[row] != 0, scratch
+            )
+            if step >= first:
+                delta[p.order[step - first]] = last - value
+            last = value
+        delta[p.order[p.players - 1]] = last - loss(p.codes[row], y, base, n)
+    free(scratch)
+    for row in range(p.n_losses):
+        for player in range(p.players):
+            if not isfinite(p.sage_delta[row * p.n_sage_players + player]):
+                return False
+    return True
+
+
+cdef inline void empty_losses(
+    const double* empty, double decay, const double* base, Py_ssize_t n, double y, const int64_t* codes, Py_ssize_t n_losses,
+    double* after, double* losses, double* mean
+) noexcept nogil:
+    """``EmptyModel.after`` of the prediction, weight and mean in a row, and its losses; ``mean`` is room for n numbers."""
+    cdef double step, rest, whole
+    cdef Py_ssize_t i
+    after[0] = 1.0 + decay * empty[0]
+    step = 1.0 / after[0]
+    rest = 1.0 - step
+    for i in range(n):
+        if codes[0] >= SQUARED:
+            after[1 + i] = empty[1 + i] + step * (base[i] - empty[1 + i])
+        else:
+            after[1 + i] = rest * empty[1 + i] + step * base[i]
+        mean[i] = after[1 + i]
+    if codes[0] < SQUARED:
+        whole = total(mean, n, 1)
+        if whole > 0.0:
+            for i in range(n):
+                mean[i] /= whole
+    for i in range(n_losses):
+        losses[i] = loss(codes[i], y, mean, n)
+
+
+cdef inline void in_labels_order(Plan* p, const double* out, Py_ssize_t rows, Py_ssize_t width, double* found) noexcept nogil:
+    """The columns of the labels."""
+    cdef Py_ssize_t c, i
+    for c in range(rows):
+        for i in range(p.n_labels):
+            found[c * p.n_labels + i] = out[c * width + p.labels[i]]
+
+
+cdef inline bint settle(Plan* p, const double* replaced, const double* joined, double y) noexcept nogil:
+    """Take in what follows from the predictions for both kinds of copies, rows × classes in the order of the labels; the first is the record's.
+
+    False, and only ``state``, ``order`` and ``prediction`` have changed, where something is not finite.
+    """
+    cdef Py_ssize_t n = p.n_labels
+    cdef double* scratch
+    cdef double* after
+    cdef bint good = True
+    if not finite(replaced, n):
+        return False
+    memcpy(p.prediction, replaced, n * sizeof(double))
+    if p.m > 0 and not replaced_delta(p, replaced, y, n):
+        return False
+    scratch = <double*> malloc((1 + n + n + p.n_losses) * sizeof(double))
+    after = scratch + n + p.n_losses
+    if p.with_empty:
+        empty_losses(p.empty, p.sage_rates[0], replaced, n, y, p.codes, p.n_losses, after, scratch + n, scratch)
+    if p.sage_m > 0 and p.players > 0:
+        good = joined_delta(p, joined, replaced, scratch + n, y, n)
+    if good:
+        if p.m > 0:
+            smooth(p.cells, p.sums, p.rates[0], p.delta, p.n_losses, p.n_players, p.n_players)
+        if p.sage_m > 0:
+            smooth(p.sage_cells, p.sage_sums, p.sage_rates[0], p.sage_delta, p.n_losses, p.n_sage_players, p.n_sage_players)
+            if p.with_empty:
+                memcpy(p.empty, after, (1 + n) * sizeof(double))
+    free(scratch)
+    return good
+
+
+cdef inline bint settle_codes(
+    Plan* p, const double* first, const double* second, Py_ssize_t width, double y
+) noexcept nogil:
+    """``settle``, of predictions rows × classes in the order of their codes."""
+    cdef Py_ssize_t rows = p.copies, joining = p.steps * p.sage_m
+    cdef double* found = <double*> malloc((rows + joining) * p.n_labels * sizeof(double) + 8)
+    cdef bint good
+    in_labels_order(p, first, rows, width, found)
+    in_labels_order(p, second, joining, width, found + rows * p.n_labels)
+    good = settle(p, found, found + rows * p.n_labels, y)
+    free(found)
+    return good

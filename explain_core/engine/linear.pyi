@@ -1,0 +1,9 @@
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+def learn(table: Integers, x: Floats, y: float, weight: float) -> None: ...
+def predict_rows(table: Integers, rows: Floats, out: Floats) -> None: ...
+def explain_linear(plan: Integers, table: Integers, x: Floats, y: float) -> bool: ...

@@ -1,0 +1,281 @@
+"""A mixture of learners: their weighted mean, the weights' update, the range of a target, and how its predictions are explained.
+
+Rows of ``parts``, and ``weights``, have no model first and then the members in their order; all sums run in that order. All functions take the
+table of ``explain_core.learners.mixture``.
+"""
+
+from libc.math cimport INFINITY, exp, isnan
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, open_plan, settle_codes
+from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, width_of
+from explain_core.engine.linear cimport Linear, close_linear, open_linear, outputs
+from explain_core.engine.linear cimport predict as predict_linear
+from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
+
+cpdef enum:  # kinds of members
+    LINEAR
+    TREES
+
+cpdef enum:  # of target
+    LOW  # what predictions, and targets that are learnt, are between
+    HIGH
+    SPREAD  # the range of the recent targets
+    SEEN  # how many targets there were
+    N_TARGET
+
+cpdef enum:
+    REGRESSION  # of head
+    OUTPUTS
+
+cpdef enum:
+    EXTREMES = 2  # recent targets that may be anything, at either end
+    FIRST = 8  # targets of which members learn nothing, so that all that they learn is within a range without the extremes
+
+cdef extern from *:
+    """
+    /* By how much of the range of the recent targets LOW and HIGH are outside of it. */
+    #define MARGIN 0.5
+    """
+    const double MARGIN
+
+
+cdef struct Numbers:
+    double share
+    double floor
+    double decay
+
+
+cdef struct Target:
+    double low
+    double high
+    double spread
+    double seen
+
+
+cdef struct Mixture:
+    Numbers* of
+    int64_t* members  # the table of the members' tables
+    int64_t* kinds
+    double* weights
+    double* none  # a weight, and then counts of the classes or a mean
+    double* parts
+    Target* target
+    double* recent
+    bint regression
+    Py_ssize_t n, outputs, n_recent, n_none, n_parts  # n: no model and the members
+
+
+cdef void open_mixture(const int64_t* table, Mixture* m) noexcept nogil:
+    cdef int64_t* head = <int64_t*> at_slot(table, 0)
+    m.regression, m.outputs = head[REGRESSION] != 0, head[OUTPUTS]
+    m.of, m.members, m.kinds = <Numbers*> at_slot(table, 1), <int64_t*> at_slot(table, 2), <int64_t*> at_slot(table, 3)
+    m.weights, m.none, m.parts = <double*> at_slot(table, 4), <double*> at_slot(table, 5), <double*> at_slot(table, 6)
+    m.target, m.recent = <Target*> at_slot(table, 7), <double*> at_slot(table, 8)
+    m.n, m.n_none, m.n_parts, m.n_recent = width_of(table, 4), width_of(table, 5), width_of(table, 6), width_of(table, 8)
+
+
+cdef double clipped(Mixture* m, double y) noexcept nogil:
+    return min(max(y, m.target.low), m.target.high)
+
+
+cdef void no_model(Mixture* m, double* out) noexcept nogil:
+    """What no model predicts: frequencies with half an observation more of each class (Krichevsky and Trofimov), or the mean."""
+    cdef Py_ssize_t k
+    if m.regression:
+        out[0] = m.none[1]
+        return
+    for k in range(m.outputs):
+        out[k] = (m.none[1 + k] + 0.5) / (m.none[0] + 0.5 * m.outputs)
+
+
+cdef void normalise(Mixture* m, double* part) noexcept nogil:
+    """A member's prediction: probabilities that sum to 1, or a number in the target's range; that of no model where it is none."""
+    cdef double whole = 0.0
+    cdef Py_ssize_t k
+    if m.regression:
+        part[0] = clipped(m, m.parts[0] if isnan(part[0]) else part[0])
+        return
+    for k in range(m.outputs):
+        whole += part[k]
+    if 0.0 < whole < INFINITY:
+        for k in range(m.outputs):
+            part[k] /= whole
+    else:
+        memcpy(part, m.parts, m.outputs * sizeof(double))
+
+
+cdef void start(Mixture* m, double* out, Py_ssize_t rows) noexcept nogil:
+    """Let no model predict so many records: rows × outputs."""
+    cdef Py_ssize_t row, k
+    no_model(m, m.parts)
+    for row in range(rows):
+        for k in range(m.outputs):
+            out[row * m.outputs + k] = m.weights[0] * m.parts[k]
+
+
+cdef void add_member(Mixture* m, Py_ssize_t member, double* predicted, Py_ssize_t rows, Py_ssize_t width, double* out) noexcept nogil:
+    """Add the predictions of a member, from 1 on, by its weight: rows × width to rows × outputs; ``parts`` keeps that for the first record."""
+    cdef Py_ssize_t row, k
+    for row in range(rows):
+        normalise(m, predicted + row * width)
+        for k in range(m.outputs):
+            out[row * m.outputs + k] += m.weights[member] * predicted[row * width + k]
+    memcpy(m.parts + member * m.n_parts, predicted, m.outputs * sizeof(double))
+
+
+cdef void share_out(Mixture* m) noexcept nogil:
+    """Weights that sum to 1, of which all get the same of the part ``share``."""
+    cdef double whole = 0.0
+    cdef Py_ssize_t i
+    for i in range(m.n):
+        whole += m.weights[i]
+    for i in range(m.n):
+        m.weights[i] = (1.0 - m.of.share) * (m.weights[i] / whole) + m.of.share / m.n
+
+
+cdef void reweigh(Mixture* m, double y) noexcept nogil:
+    """Each weight times exp(−loss) of its member.
+
+    Of classes that is Bayes' rule: times the probability that the member gave to what came, in which no model has the part ``floor``. Of numbers
+    the loss is 2 · (squared error / squared range): Vovk's rate for the squared error in a range.
+    """
+    cdef Py_ssize_t i
+    cdef double error
+    for i in range(m.n):
+        if m.regression:
+            error = (m.parts[i * m.n_parts] - y) / m.target.spread
+            m.weights[i] *= exp(-2.0 * (error * error))
+        else:
+            m.weights[i] *= (1.0 - m.of.floor) * m.parts[i * m.n_parts + <Py_ssize_t> y] + m.of.floor * m.parts[<Py_ssize_t> y]
+    share_out(m)
+
+
+cdef double rank(const double* recent, Py_ssize_t n, Py_ssize_t spare, double sign) noexcept nogil:
+    """The value of the first n that is the lowest but ``spare``, at most EXTREMES; the highest with a sign of −1."""
+    cdef double first = INFINITY, second = INFINITY, third = INFINITY, value
+    cdef Py_ssize_t i
+    for i in range(n):
+        value = sign * recent[i]
+        if value < first:
+            first, second, third = value, first, second
+        elif value < second:
+            second, third = value, second
+        elif value < third:
+            third = value
+    return sign * (first if spare == 0 else second if spare == 1 else third)
+
+
+cdef void remember(Mixture* m, double y) noexcept nogil:
+    """Take a target into the recent ones, whose range is that without ``EXTREMES`` at either end."""
+    cdef int64_t seen = <int64_t> m.target.seen
+    cdef Py_ssize_t n, spare
+    cdef double lowest, highest
+    m.recent[seen % m.n_recent] = y
+    m.target.seen += 1.0
+    n = min(<Py_ssize_t> seen + 1, m.n_recent)
+    spare = min(<Py_ssize_t> EXTREMES, (n - 1) // 4)
+    lowest, highest = rank(m.recent, n, spare, 1.0), rank(m.recent, n, spare, -1.0)
+    m.target.spread = highest - lowest
+    m.target.low, m.target.high = lowest - MARGIN * m.target.spread, highest + MARGIN * m.target.spread
+
+
+def begin(const int64_t[::1] table, double[:, ::1] out):
+    """Let no model predict: rows × outputs."""
+    cdef Mixture m
+    open_mixture(&table[0], &m)
+    if out.shape[0]:
+        start(&m, &out[0, 0], out.shape[0])
+
+
+def blend(const int64_t[::1] table, Py_ssize_t member, double[:, ::1] predicted, double[:, ::1] out):
+    """Add the predictions of a member, from 1 on, by its weight: rows × outputs; ``parts`` keeps that for the first record."""
+    cdef Mixture m
+    open_mixture(&table[0], &m)
+    if out.shape[0]:
+        add_member(&m, member, &predicted[0, 0], predicted.shape[0], predicted.shape[1], &out[0, 0])
+
+
+def update(const int64_t[::1] table, double y, bint known):
+    """Take in the number, or the code of the class, of the record whose predictions are in ``parts``; returns what the members learn for it.
+
+    A class that was not ``known`` when they were made changes no weight.
+    """
+    cdef Mixture m
+    cdef Py_ssize_t k
+    open_mixture(&table[0], &m)
+    if m.regression:
+        if m.target.seen > 0.0 and m.target.spread > 0.0:
+            reweigh(&m, clipped(&m, y))
+        remember(&m, y)
+        y = clipped(&m, y)
+        m.none[0] = 1.0 + m.of.decay * m.none[0]
+        m.none[1] = clipped(&m, m.none[1] + (y - m.none[1]) / m.none[0])
+        return y
+    if known:
+        reweigh(&m, y)
+    for k in range(m.n_none):
+        m.none[k] *= m.of.decay
+    m.none[0] += 1.0
+    m.none[1 + <Py_ssize_t> y] += 1.0
+    return y
+
+
+def explain_mixture(const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
+    """iPFI and iSAGE of a record; see ``settle``."""
+    cdef Mixture m
+    cdef Plan p
+    cdef Py_ssize_t member, rows
+    cdef uint64_t pfi, sage
+    cdef double* copies
+    cdef double* out
+    cdef bint good
+    open_mixture(&table[0], &m)
+    open_plan(&plan[0], &p)
+    rows = p.copies + p.steps * p.sage_m
+    pfi, sage = p.state[0], p.state[1]
+    copies = <double*> malloc(rows * (p.width + m.outputs) * sizeof(double))
+    out = copies + rows * p.width
+    draw_replaced(&p, &x[0], copies)
+    draw_joining(&p, &x[0], copies + p.copies * p.width)
+    start(&m, out, rows)
+    for member in range(1, m.n):
+        if m.kinds[member - 1] == LINEAR:
+            explain_linear_member(&m, member, copies, rows, p.width, out)
+        else:
+            p.state[0], p.state[1] = pfi, sage  # the same draws once more, as walks
+            explain_tree_member(&m, member, &p, &x[0], rows, out)
+    good = settle_codes(&p, out, out + p.copies * m.outputs, m.outputs, y)
+    free(copies)
+    return good
+
+
+cdef void explain_linear_member(Mixture* m, Py_ssize_t member, const double* copies, Py_ssize_t rows, Py_ssize_t width, double* out) noexcept nogil:
+    cdef Linear model
+    cdef Py_ssize_t row, n
+    cdef double* predicted
+    open_linear(<const int64_t*> at_slot(m.members, member - 1), &model)
+    n = outputs(&model)
+    predicted = <double*> malloc(rows * n * sizeof(double))
+    for row in range(rows):
+        predict_linear(&model, copies + row * width, predicted + row * n)
+    add_member(m, member, predicted, rows, n, out)
+    free(predicted)
+    close_linear(&model)
+
+
+cdef void explain_tree_member(Mixture* m, Py_ssize_t member, Plan* p, const double* x, Py_ssize_t rows, double* out) noexcept nogil:
+    cdef Trees t
+    cdef Walks w
+    cdef double* predicted
+    open_trees(<const int64_t*> at_slot(m.members, member - 1), &t)
+    get_scratch(&t)
+    get_walks(&w, &t, p, x)
+    predicted = <double*> malloc(rows * t.size * sizeof(double))
+    predict_copies(&w, predicted)
+    add_member(m, member, predicted, rows, t.size, out)
+    free(predicted)
+    free(w.memory)
+    give_scratch(&t)
