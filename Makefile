@@ -67,8 +67,10 @@ fuzz: setup ## feed bad input of every kind: INPUTS=1000000
 	FUZZ_INPUTS=$(or $(INPUTS),1000000) nice $(BIN)/python -m pytest tests/fuzz
 
 .PHONY: fuzz-states
-fuzz-states: setup ## damage stored states of every kind, with the bounds of all arrays checked: STATES=1000000 SEED=0
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds nice $(BIN)/python -m tests.fuzz.states --inputs $(or $(STATES),1000000) --seed $(or $(SEED),0)
+fuzz-states: setup ## damage stored states of every kind, pages that nobody may touch beside all arrays of models: STATES=1000000 SEED=0
+	for side in after before; do \
+	  nice $(BIN)/python -m tests.fuzz.states --inputs $$(( $(or $(STATES),1000000) / 2 )) --seed $(or $(SEED),0) --fence $$side || exit 1; \
+	done
 
 .PHONY: fuzz-guided
 fuzz-guided: setup ## feed bad input guided to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided

@@ -82,7 +82,7 @@ class LinearLearner(Learner):
             values=np.zeros(_ROOM),
             steps=np.zeros(_ROOM),
         )
-        self._head = head
+        self._head = self.arrays["head"]
         self._n_keys = 0
         self._size = 0
         self._out: NDArray[np.float64] = np.empty((1, len(self.labels) or int(self._regression)))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from explain_core.bands import half_width
+from explain_core.engine.smoothing import BLOCK, CUBES, MEAN, NEWEST, SIZE, SQUARES, VALUE, N
 from explain_core.losses import get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import Smoother, alpha_of
-from explain_core.engine.smoothing import BLOCK, CUBES, MEAN, NEWEST, SIZE, SQUARES, VALUE, N
 from explain_core.state import StateError
 
 RNG = np.random.Generator(np.random.PCG64(0))

@@ -1,19 +1,18 @@
 """``python -m tests.fuzz.states``: damaged states of partitions, of each family of learners and with each part; prints what became of them.
 
-`make fuzz-states` has the compiled code check the bounds of its arrays.
+With ``--fence`` an access beyond an array of a learner or a trained model ends the process; `make fuzz-states` tries both sides.
 """
 
 import argparse
 import faulthandler
-import os
 import random
 import sys
 import time
 import warnings
 from collections import Counter
 
-from explain_core.compiling import AVAILABLE, compiled
 from tests.fuzz.damage import mutated
+from tests.fuzz.fence import fence
 from tests.fuzz.outcomes import grown_since, resident
 from tests.fuzz.partitions import SECTIONS, outcome, stored
 
@@ -48,21 +47,6 @@ def tried(name: str, index: int, seed: int = 0) -> str:
     seconds = time.process_time() - started
     faulthandler.cancel_dump_traceback_later()
     return found if seconds < MAX_SECONDS else f"{found}, after {seconds:.0f} s of CPU"
-
-
-@compiled
-def _cell(array, index):  # type: ignore[no-untyped-def]
-    return array[index]
-
-
-def bounds_are_checked() -> bool:
-    import numpy as np
-
-    try:
-        _cell(np.zeros(1), 1_000)
-    except IndexError:
-        return True
-    return False
 
 
 def campaign(inputs: int, seed: int, first: int, families: list[str]) -> int:
@@ -101,11 +85,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="of each family's states the first to try")
     parser.add_argument("--family", choices=SECTIONS, action="append", help="these families alone")
+    parser.add_argument("--fence", choices=("after", "before"), help="on this side of each array")
     arguments = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")  # a damaged state's numbers overflow
-    if "NUMBA_BOUNDSCHECK" in os.environ and AVAILABLE and not bounds_are_checked():
-        parser.error("compiled code does not check bounds: NUMBA_CACHE_DIR holds code compiled without")
+    if arguments.fence:
+        fence(arguments.fence)
     families = arguments.family or list(SECTIONS)
     return (
         1 if campaign(-(-arguments.inputs // len(families)), arguments.seed, arguments.first, families) else 0
