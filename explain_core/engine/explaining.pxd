@@ -140,8 +140,8 @@ cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py
         for player in range(p.players):
             value = 0.0
             for k in range(1 + player * p.m, 1 + (player + 1) * p.m):
-                value += loss(p.codes[row], y, predictions + k * n, n)
-            p.delta[row * p.n_players + player] = value / p.m - own
+                value += loss(p.codes[row], y, predictions + k * n, n) - own  # exactly 0 where the player changes nothing
+            p.delta[row * p.n_players + player] = value / p.m
             if not isfinite(p.delta[row * p.n_players + player]):
                 return False
     return True

@@ -91,8 +91,8 @@ class IncrementalPFI(IncrementalEstimator):
             for row, loss in enumerate(self.losses):
                 total = 0.0
                 for prediction in predictions:
-                    total += loss(y, prediction)
-                delta[row, j] = total / m - own[row]
+                    total += loss(y, prediction) - own[row]  # exactly 0 where the player changes nothing
+                delta[row, j] = total / m
         return delta
 
     def _take(self, players: Players) -> None:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import ConsumerGroupDescription
 
@@ -61,3 +62,9 @@ def delete_before(line: Pipeline, offset: int) -> None:
 def group_of(line: Pipeline) -> ConsumerGroupDescription:
     """The state and the members of the pipeline's consumer group."""
     return line.admin.describe_consumer_groups([line.name])[line.name].result()
+
+
+def workers_of(supervisor: Process) -> dict[int, psutil.Process]:
+    """By slot: what a fork is called, where the system shows it."""
+    (parent,) = psutil.Process(supervisor.pid).children()
+    return {int(fork.name().split()[1]): fork for fork in parent.children() if " " in fork.name()}

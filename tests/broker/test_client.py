@@ -312,7 +312,7 @@ try:
 except explain_client.ClientError as error:
     print(error)
 """
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == [
         "['confluent-kafka', 'explain-client', 'orjson', 'setuptools'] foreign set()",
         "[0, 1, 2]",

@@ -21,7 +21,7 @@ from explain_client import Drift
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.wire.schemas import schemas
-from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records, workers_of
 from tests.brokers import LONG_SESSION, wait_for
 from tests.service.test_windows import stream
 
@@ -134,12 +134,6 @@ def test_the_supervisor_stops_its_workers_in_order_and_they_do_not_outlive_it(pi
     line.wait_for(lambda: orphaned.log().count("released") >= 2, 30)
     line.run_to_end()
     line.verify()
-
-
-def workers_of(supervisor: Process) -> dict[int, psutil.Process]:
-    """By slot: what a fork is called, where the system shows it."""
-    (parent,) = psutil.Process(supervisor.pid).children()
-    return {int(fork.name().split()[1]): fork for fork in parent.children() if " " in fork.name()}
 
 
 @pytest.mark.parametrize("slot", [0, 1])

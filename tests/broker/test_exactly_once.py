@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from explain_sidecar.errors import AGAIN
 from explain_sidecar.kafka.checkpoints import Pointer
 from tests.broker.harness import Factory, mixed_records
 
@@ -209,7 +210,7 @@ def test_a_second_worker_under_the_same_instance_id_fences_the_first_in_words(pi
     line.wait_for(lambda: "assigned" in second.log())
     line.feed(mixed_records(2, 200, seed=1))
     line.wait_for(lambda: not first.running())
-    assert first.wait() == 1
+    assert first.wait() == AGAIN
     assert "duplicate instance id" in first.log(), first.log()
     assert "Traceback" not in first.log()
     second.stop()
@@ -225,7 +226,7 @@ def test_a_static_member_that_another_has_replaced_ends_in_words(pipeline: Facto
     line.wait_for(lambda: "running from" in first.log())
     second = line.worker(0, **same, EXPLAIN_INSTANCE_ID="other")
     line.wait_for(lambda: not first.running())
-    assert first.wait() == 1
+    assert first.wait() == AGAIN
     assert "error: the consumer cannot go on: " in first.log(), first.log()
     assert "Traceback" not in first.log()
     line.feed(mixed_records(2, 200, seed=1))

@@ -61,8 +61,9 @@ def outcomes(line: Pipeline) -> dict[int, list[tuple[int, str, int]]]:
 def test_every_event_has_one_outcome_after_kills_and_a_lost_disk(pipeline: Factory, tmp_path: Path) -> None:
     line = joining(pipeline, tmp_path)
     give(line, range(EVENTS))
-    line.cli("join", "--until-caught-up", SIDECAR_CRASH_POINT="commit.after:2", status=1)
-    line.cli("join", "--until-caught-up", SIDECAR_CRASH_POINT="commit.before:2", status=1)
+    for point in ("commit.after:2", "commit.before:2"):
+        once = {"SIDECAR_CRASH_POINT": point, "EXPLAIN_WORKERS__RESTARTS": "0"}
+        line.cli("join", "--until-caught-up", status=1, **once)
     give(line, range(EVENTS, EVENTS + 300))
     (tmp_path / f"{line.name}-join").rename(tmp_path / "lost")
     line.cli("join", "--until-caught-up")

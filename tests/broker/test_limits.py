@@ -116,11 +116,11 @@ def test_names_are_let_in_until_an_explanation_is_as_large_as_kafka_takes_it(pip
     published = line.published()
     letters = [dict(headers) for _, _, headers in published["dead_letters"][0]]
     assert {letter["__explain.errors.class"] for letter in letters} == {b"names_too_long"}
-    assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 15, len(letters)
+    assert letters[0]["__explain.errors.offset"] == b"50" and 5 < len(letters) < 20, len(letters)
     largest = max(len(value or b"") for _, value, _ in published["explanations"][0])
     assert (
-        250_000 < largest < 1_048_588
-    )  # room is left for the longest numbers, and for each feature as a driver
+        100_000 < largest < 1_048_588
+    )  # room is left for what a message need not have: the longest numbers, drivers, periods
 
 
 def test_times_that_kafka_refuses_stop_the_worker_and_point_to_its_clock(pipeline: Factory) -> None:

@@ -7,12 +7,11 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from explain_sidecar.fold.partition import PartitionState
-from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records, workers_of
 
 HTTP = {"EXPLAIN_HTTP__ENABLED": "true", "EXPLAIN_HTTP__PORT": "0"}
 
@@ -58,15 +57,6 @@ class Sidecar(Process):
 
     def by_partition(self, name: str) -> dict[int, float]:
         return by_partition(self.samples(), name)
-
-    def worker_pids(self) -> list[int]:
-        pid = self._process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [
-            pid
-            for pid in map(int, children)
-            if b"explain_sidecar.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
 
 
 def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(pipeline: Factory) -> None:
@@ -138,7 +128,7 @@ def test_health_fails_for_a_worker_that_hangs_and_recovers_with_it(pipeline: Fac
     line = pipeline(1, **HTTP, EXPLAIN_HTTP__STALL_SECONDS="2")
     sidecar = Sidecar(line)
     line.wait_for(sidecar.ready)
-    (worker,) = sidecar.worker_pids()
+    worker = workers_of(sidecar)[0].pid
     os.kill(worker, signal.SIGSTOP)
     line.wait_for(lambda: get(sidecar.address + "healthz")[0] == 503)
     assert json.loads(get(sidecar.address + "healthz")[1])["stalled"][0]["worker"] == 0

@@ -28,7 +28,7 @@ def test_names_that_are_let_in_fill_no_more_than_the_largest_message(character):
     assert {dict(output.headers)["__explain.errors.class"] for output in refused} == {b"names_too_long"}
     largest = max(size(output) for output in outputs if output.destination == "explanations")
     # The rest is kept free for what a message need not have: a period that ends, drivers, a long id, numbers of 24 characters.
-    assert 0.15 * limit < largest < limit
+    assert 0.1 * limit < largest < limit
 
 
 def test_what_settings_alone_make_too_large_is_refused_before_any_record():

@@ -107,7 +107,7 @@ def test_an_alarm_names_the_segment_whose_loss_changed():
     for alarm in found:
         assert (alarm.subject, alarm.segment.feature, alarm.segment.value) == ("loss", "plan", "B")
         assert alarm.direction == "up" and alarm.onset.offset >= 1_900
-        assert "the model's loss rose where plan is B: " in alarm.sentence
+        assert "the model's log loss rose where plan is B by at least " in alarm.sentence
     floors = [m["segments"]["ipfi"]["performance"]["cross_entropy"]["floor"] for m in messages(outputs)[5:]]
     assert any(floor is not None and floor > 0 for floor in floors)
 
@@ -125,7 +125,7 @@ def test_an_alarm_names_the_segment_in_which_an_importance_changed():
         assert (alarm.subject, alarm.feature, alarm.estimator) == ("importance", "a", "ipfi")
         assert (alarm.segment.feature, alarm.segment.value) == ("plan", "B")
         assert alarm.direction == "down" and alarm.onset.offset >= 1_900
-        assert "a matters less where plan is B: " in alarm.sentence
+        assert "a matters less where plan is B, by at least " in alarm.sentence
     told = [m["segments"]["ipfi"] for m in messages(outputs)[10:]]
     floors = [one["importance"]["cross_entropy"]["a"]["floor"] for one in told if one["value"] != "B"]
     assert any(floor is not None and floor > 0 for floor in floors)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import orjson
 
-from explain_core.periods import ALARM, ALL
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import Settings
 
@@ -55,7 +54,7 @@ class ExplanationSize:
             ESTIMATOR + 6 * (len(by) + record.max_string) + count * 2 * CELL for by, count in segmented
         )
         # Drivers, and the means over the period that ends and over those that do not.
-        running = len({*settings.emit.periods} & {ALARM, ALL})
+        running = len({*settings.emit.periods} & {"alarm", "all"})
         periods = min(len(settings.emit.periods) - running, 1) + running
         about += (256 + 2 * MEAN * periods) * (1 + sum(losses))
         self._means = sum(losses), DRIVER + periods * MEAN, 1 + periods
