@@ -10,7 +10,8 @@ feature in turn of which a tenth of the rows or more differ from its most freque
 - *concept*: other labels where the feature is among its highest 20 %, and *labels*: 15 % of the labels at random; no feature changed;
 - *none*: nothing changed.
 
-A cell has how often the feature comes first, another one first, none; the last columns how often the sense is right, and a fault is seen. A
+A cell has how often the feature comes first, another one first, none; how often the sense is right, a fault is seen, and the concept is said to have changed where the
+feature has some values. A
 feature that is one to one with the altered one counts as it, for nothing can tell them apart.
 """
 
@@ -147,27 +148,28 @@ def main(
         many = [j for j in varied if len(values[j]) > 10]
         cells = []
         for kind in kinds or KINDS:
-            pool, senses = many if kind in FAULTS else varied, KINDS[kind][1]
-            count = np.zeros(6, dtype=int)
+            pool = many if kind in FAULTS else varied
+            count = np.zeros(7, dtype=int)
             for i in track(range(windows), f"{name}, {kind}", windows, True):
                 j = pool[i % len(pool)]
                 change = explain(fitted, kind, j, first_seed + i)
-                count += counted(change, {fitted.rest.features[k] for k in twins(X, j)}, senses)
-            total[kind] = (np.array(total.get(kind, np.zeros(6, dtype=int))) + count).tolist()
+                count += counted(change, {fitted.rest.features[k] for k in twins(X, j)}, kind)
+            total[kind] = (np.array(total.get(kind, np.zeros(7, dtype=int))) + count).tolist()
             cells.append(told(count.tolist()))
             print(name, kind, cells[-1], flush=True)
         report.add_row(name, *cells)
     report.add_row("all", *(told(total[kind]) for kind in kinds or KINDS))
     console = Console(width=200)
     console.print(report)
-    for kind, (first, other, none, sense, fault, all_) in total.items():
+    for kind, (first, other, none, sense, fault, place, all_) in total.items():
         console.print(
-            f"{kind}: the feature first in {first / all_:.1%}, another in {other / all_:.1%}, none in {none / all_:.1%}; the sense right in {sense / all_:.1%}; a fault in {fault / all_:.1%} of {all_}"
+            f"{kind}: the feature first in {first / all_:.1%}, another in {other / all_:.1%}, none in {none / all_:.1%}; the sense right in {sense / all_:.1%}; a fault in {fault / all_:.1%}; a place in {place / all_:.1%} of {all_}"
         )
 
 
-def counted(change: RiskChange, truth: set[str], senses: tuple[str, ...]) -> Any:
-    """Whether the feature is first, another one, or none; the sense right; a fault of it; one."""
+def counted(change: RiskChange, truth: set[str], kind: str) -> Any:
+    """Whether the feature is first, another one, or none; the sense right; a fault seen; a place of the concept, the right one if that changed; one."""
+    senses = KINDS[kind][1]
     first = change.differences[0] if change.differences else None
     right = first is not None and first.feature in truth and bool(senses)
     return np.array(
@@ -177,6 +179,7 @@ def counted(change: RiskChange, truth: set[str], senses: tuple[str, ...]) -> Any
             first is None,
             first is not None and right and first.sense in senses,
             any(one.fault for one in change.differences),
+            change.where is not None and (kind != "concept" or change.where.feature in truth),
             1,
         ],
         dtype=int,
@@ -184,8 +187,8 @@ def counted(change: RiskChange, truth: set[str], senses: tuple[str, ...]) -> Any
 
 
 def told(count: list[int]) -> str:
-    first, other, none, sense, fault, _ = count
-    return f"{first}, {other}, {none}; {sense}, {fault}"
+    first, other, none, sense, fault, place, _ = count
+    return f"{first}, {other}, {none}; {sense}, {fault}, {place}"
 
 
 if __name__ == "__main__":

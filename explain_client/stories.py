@@ -106,7 +106,8 @@ def _milliseconds(time: Any) -> int:
 class Why:
     """What a drift message says of the cause: "concept", "inputs", both or neither; ``learnt`` if the model itself changed.
 
-    ``feature`` differs most between the records before and since; ``fault`` if that looks like a fault of its sensor.
+    ``feature`` differs most between the records before and since; ``fault`` if that looks like a fault of its sensor. ``place`` is the
+    feature and the value, or the range, at which the concept changed most.
     """
 
     causes: tuple[str, ...] = ()
@@ -114,6 +115,7 @@ class Why:
     learnt: bool = False
     feature: str | None = None
     fault: bool = False
+    place: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, drift: Drift) -> Why | None:
@@ -127,7 +129,10 @@ class Why:
             learnt = model["low"] is not None and (model["low"] > 0.0 or model["high"] < 0.0)
             causes = ("concept" if cause == "concept" else "inputs" for cause in drift.causes)
             feature, attributable = first.get("feature"), change["verdict"] == "attributed"
-            return cls(tuple(dict.fromkeys(causes)), attributable, learnt, feature, bool(first.get("fault")))
+            found = change.get("where")
+            place = None if found is None else (str(found["feature"]), str(found["value"]))
+            fault = bool(first.get("fault"))
+            return cls(tuple(dict.fromkeys(causes)), attributable, learnt, feature, fault, place)
         except (KeyError, TypeError, AttributeError):
             return None
 
@@ -136,6 +141,8 @@ class Why:
 
         >>> Why(("concept", "inputs"), feature="temp").words(), Why(("concept",), feature="temp", fault=True).words()
         ('the concept and the inputs changed, first of all temp', 'this looks like a fault of temp')
+        >>> Why(("concept",), place=("plan", "pro")).words()
+        'the concept changed, mostly where plan is pro'
         """
         first = "" if self.feature is None else name(self.feature)
         if self.fault:
@@ -144,6 +151,12 @@ class Why:
             return f"the records before and since have too little in common to say why{f', and {first} differs most' if first else ''}"
         if self.causes:
             changed = f"{' and '.join(f'the {cause}' for cause in self.causes)} changed"
+            if self.place is not None and "concept" in self.causes:
+                feature, value = self.place
+                place = f"mostly where {name(feature)} is {value[:LONGEST]}"
+                if len(self.causes) == 1:
+                    return f"{changed}, {place}"
+                changed = f"the concept changed, {place}, and the inputs did"
             return f"{changed}, first of all {first}" if first and "inputs" in self.causes else changed
         found = "the model itself changed" if self.learnt else "no cause stands out"
         return f"{found}, and {first} differs" if first else found
@@ -225,7 +238,7 @@ class Story:
         lead, told = self.lead, []
         if self.why is not None:
             told.append(self.why.words(name))
-        if lead.segment is None:
+        if lead.segment is None and (self.why is None or self.why.place is None):
             apart = [one for one in self.alarms if one.segment is not None and one.subject == lead.subject]
             apart = [one for one in apart if one.direction == lead.direction]
             if apart:

@@ -2,12 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
-from explain_core.drift.change import Attribution, Cause, Difference, RiskChange, Separation, WindowRisk
+from explain_core.drift.change import (
+    Attribution,
+    Cause,
+    Difference,
+    RiskChange,
+    Separation,
+    Where,
+    WindowRisk,
+)
 
 if TYPE_CHECKING:
     from explain_core.drift.attribution import dbshap
 
-__all__ = ["Attribution", "Cause", "Difference", "RiskChange", "Separation", "WindowRisk", "dbshap"]
+__all__ = ["Attribution", "Cause", "Difference", "RiskChange", "Separation", "Where", "WindowRisk", "dbshap"]
 
 
 def __getattr__(name: str) -> Any:

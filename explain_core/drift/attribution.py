@@ -22,6 +22,7 @@ from explain_core.drift.playing import Played, cause_of, generator, of_rows, pla
 from explain_core.drift.routes import Boxes, Game, Grid, overlay
 from explain_core.drift.samples import Samples
 from explain_core.drift.shapley import Solution
+from explain_core.drift.where import where
 from explain_core.drift.windows import Window, read_pair
 from explain_core.losses import Loss, Task
 from explain_core.models import Model, wrap
@@ -138,6 +139,9 @@ def dbshap(
         return play(rows, hypotheses, measure, conditional, clocks, seed, before)
 
     differing = named(windows, fine.windows, found, undo, {*ignore, *clocks}, seed)
+    place = None
+    if attribution.concept.stands_out and not any(one.fault for one in differing):
+        place = where(fine, (solved.scores[0][0], solved.scores[1][0]), clocks)
     warnings += [note for hypothesis in hypotheses for note in hypothesis.warnings()]
 
     product, back_off, tabled = None, None, None
@@ -184,6 +188,7 @@ def dbshap(
         warnings=tuple(warnings),
         separation=separated,
         differences=differing,
+        where=place,
     )
 
 

@@ -189,6 +189,24 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Where:
+    """Where the concept changed: ``share`` of its effect is at this ``value`` (or range) of the feature, with ``rows`` of all rows.
+
+    >>> Where("plan", "pro", share=0.9, rows=0.2).words
+    '90% of it where plan is pro, 20% of the rows'
+    """
+
+    feature: str
+    value: str
+    share: float
+    rows: float
+
+    @property
+    def words(self) -> str:
+        return f"{_share(self.share)} of it where {_short(self.feature)} is {_short(self.value)}, {_share(self.rows)} of the rows"
+
+
+@dataclass(frozen=True)
 class RiskChange:
     """Why the risk changed from a baseline to a target window (DBShap; target − baseline, units of the loss).
 
@@ -200,7 +218,8 @@ class RiskChange:
     borrow from the other window; ``conditional`` says what P(y|x) of the product game was estimated with instead, or in
     spite of it. ``bins`` has the edges or the categories of each feature there, and is empty without it. ``separation`` is there where
     many rows have nothing alike in the other window, and features tell them apart. ``differences`` are the features that differ, the
-    one first that is most likely what itself changed, also where the risk did not change.
+    one first that is most likely what itself changed, also where the risk did not change. ``where`` says where the concept changed, if it
+    stands out, and most of its effect is made by few of the rows.
 
     change = Σ joint + learning + unevaluated, and Σ joint inputs = Σ product inputs + dependence.
 
@@ -226,6 +245,7 @@ class RiskChange:
     warnings: tuple[str, ...]
     separation: Separation | None = None
     differences: tuple[Difference, ...] = ()
+    where: Where | None = None
 
     @property
     def change(self) -> float:
@@ -336,7 +356,10 @@ class RiskChange:
             return (
                 f"{head}; not attributable: {unlike} have nothing alike in the other window{told}{differing}"
             )
-        causes = [_interval(cause) for cause in self.causes]
+        place = "" if self.where is None else f" ({self.where.words})"
+        causes = [
+            f"{_interval(cause)}{place if cause == self.joint.concept else ''}" for cause in self.causes
+        ]
         learning = [
             _interval(cause, name)
             for cause, name in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
@@ -389,11 +412,7 @@ class RiskChange:
     def from_dict(cls, data: Mapping[str, Any]) -> RiskChange:
         """The result that ``to_dict`` gave. Raises ``ValueError`` where a key is missing or has the wrong type."""
         try:
-            known = {
-                field.name: data[field.name]
-                for field in fields(cls)
-                if field.name not in ("separation", "differences")
-            }
+            known = {field.name: data[field.name] for field in fields(cls) if field.name not in _LATER}
             known["baseline"], known["target"] = (WindowRisk(**data[name]) for name in ("baseline", "target"))
             known["joint"] = _attribution(data["joint"])
             known["learning"] = None if data["learning"] is None else Cause(**data["learning"])
@@ -401,6 +420,8 @@ class RiskChange:
             known["separation"] = separation and Separation(
                 tuple(separation["features"]), separation["attributable"]
             )
+            place = data.get("where")
+            known["where"] = place and Where(**place)
             known["differences"] = tuple(
                 Difference(**{**found, "risk": found["risk"] and Cause(**found["risk"])})
                 for found in data.get("differences", ())
@@ -417,6 +438,10 @@ class RiskChange:
     def from_json(cls, text: str | bytes) -> RiskChange:
         """The result that ``to_json`` gave. Raises ``ValueError`` for anything else."""
         return cls.from_dict(json.loads(text))
+
+
+_LATER = ("separation", "differences", "where")
+"""Fields that results of earlier versions lack."""
 
 
 def _attribution(data: Mapping[str, Any]) -> Attribution:

@@ -6,6 +6,7 @@ import pytest
 
 from explain_client import Acknowledged, Expected, SchemaError, Stories, control_of
 from explain_client.periods import Mean, Period
+from explain_client.stories import Why
 from tests.told import NOON, alarm_of, drift_of
 
 LOSS = {"subject": "loss", "feature": None, "estimator": None, "loss": "cross_entropy", "cause": 1}
@@ -193,4 +194,14 @@ def test_stories_of_versions_and_partitions_are_told_apart_and_their_number_is_b
     assert (
         len(told(*(alarm_of(**LOSS | {"cause": cause}, seq=cause, onset=cause) for cause in range(1, 700))))
         == 500
+    )
+
+
+def test_where_the_concept_changed_is_in_the_clause():
+    both = Why(("concept", "inputs"), feature="usage", place=("plan", "pro"))
+    assert both.words() == (
+        "the concept changed, mostly where plan is pro, and the inputs did, first of all usage"
+    )
+    assert Why(("inputs",), feature="usage", place=("plan", "pro")).words() == (
+        "the inputs changed, first of all usage"
     )

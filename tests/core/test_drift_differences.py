@@ -1,5 +1,7 @@
 """In which features two windows differ, and in which sense; what of the risk goes with each; and what looks like a fault of a sensor."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -164,6 +166,38 @@ def test_a_feature_that_nothing_goes_with_is_no_fault_where_the_concept_holds():
 def test_a_new_concept_is_no_fault_and_no_feature_is_named_for_it():
     change = compared(altered(y=lambda i, old: 1 - old if i % 3 == 0 else old))
     assert [cause.name for cause in change.causes] == ["concept"] and change.differences == ()
+
+
+@pytest.mark.parametrize(
+    ("hit", "feature", "value"),
+    [
+        (lambda x: x["plan"] == "pro", "plan", "pro"),
+        (lambda x: 18.0 < x["temp"] <= 22.0, "temp", r"above 1[78]\..* and at most 2[12]\..*"),
+    ],
+    ids=["a category", "a range"],
+)
+def test_where_the_concept_changed_is_said(hit, feature, value):
+    target = window(2)
+    rows = [dict(zip(target, row, strict=True)) for row in zip(*target.values(), strict=True)]
+    target["y"] = [1 - x["y"] if hit(x) else x["y"] for x in rows]
+    change = compared(target)
+    assert change.where.feature == feature and re.fullmatch(value, change.where.value)
+    assert change.where.share > 0.9 and change.where.rows == pytest.approx(
+        np.mean([*map(hit, rows)]), abs=0.05
+    )
+    assert f" ({change.where.words})" in change.sentence()
+    assert RiskChange.from_json(change.to_json()) == change
+    earlier = {name: part for name, part in change.to_dict().items() if name != "where"}
+    assert RiskChange.from_dict(earlier).where is None
+
+
+def test_a_concept_that_changed_everywhere_changed_nowhere_most():
+    hits = np.random.default_rng(5).random((20, N)) < 0.2
+    targets = [window(2) for _ in hits]
+    for target, hit in zip(targets, hits, strict=True):
+        target["y"] = [1 - y if turned else y for y, turned in zip(target["y"], hit, strict=True)]
+    changes = [compared(target) for target in targets]
+    assert all(change.where is None and change.joint.concept.stands_out for change in changes)
 
 
 def test_an_offset_and_a_new_concept_are_no_fault_alone():
