@@ -114,7 +114,9 @@ class Drift(Message):
 
     schema: Literal["drift/1"] = described("Name and version of this schema.", "drift/1")
     offset: int = described(
-        "Offset of the last record of the target window or, with `alarm`, of the alarm.", 34999, ge=0
+        "Offset of the record that ended the target window or, with `alarm`, that the answer waited for.",
+        34999,
+        ge=0,
     )
     timestamp: int = described(
         "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"

@@ -7,9 +7,11 @@ from explain_client.messages import Alarm, Drift
 from explain_core.drift import RiskChange
 from explain_core.state import StateError
 from explain_sidecar.errors import SettingsError
+from explain_sidecar.fold.drift_on_alarm import Question
 from explain_sidecar.fold.rows import Rows
 from explain_sidecar.settings import load_settings
-from tests.folds import fold, fold_with_restores, new_state
+from tests.changes import Epochs
+from tests.folds import fold, fold_with_restores, new_state, record, settings
 from tests.service.test_alarms import EARLY, ONE, STATIC
 from tests.service.test_windows import stream
 from tests.versions import EXPLAINERS, VersionedPartition, records, versioned, write
@@ -33,15 +35,14 @@ def flipped(request):
     return request.param, fold(new_state(**sections(model=model)), stream(1_300, flips_at=1_030))
 
 
-def test_an_alarm_on_the_loss_asks_why_and_the_answer_names_it(flipped):
+def test_an_alarm_asks_why_and_the_answer_names_it_once_a_quarter_of_a_window_has_come(flipped):
     kind, outputs = flipped
-    alarms, (drift,) = read(outputs, "alarms", Alarm), read(outputs, "drift", Drift)
-    asked = next(alarm for alarm in alarms if alarm.subject == "loss")
+    asked, (drift,) = read(outputs, "alarms", Alarm)[0], read(outputs, "drift", Drift)
     assert (drift.alarm.seq, drift.alarm.offset, drift.alarm.cause) == (asked.seq, asked.offset, asked.cause)
-    assert (drift.seq, drift.offset, drift.timestamp) == (0, asked.offset, asked.timestamp)
     before, since = drift.baseline, drift.target
     assert before.last_offset + 1 == since.first_offset == asked.onset.offset
-    assert (since.last_offset, since.records) == (asked.offset, asked.offset - asked.onset.offset + 1)
+    assert since.records == ASKED["window"] // 4 > asked.offset - asked.onset.offset + 1
+    assert (drift.seq, drift.offset) == (0, since.last_offset) == (0, asked.onset.offset + 99)
     # A learning model's side begins with a chunk, as that is where a model was kept.
     assert before.records == 400 if kind == "static" else 300 < before.records <= 400
     assert (before.number, since.number) == (0, 1)
@@ -50,6 +51,27 @@ def test_an_alarm_on_the_loss_asks_why_and_the_answer_names_it(flipped):
     assert kind == "learning" or not change.joint.hypothesis or change.joint.hypothesis.value == 0.0
     expected = f"from the {before.records} records before offset {since.first_offset} to the {since.records} from there on"
     assert drift.sentence.startswith("error rate rose by 0.") and expected in drift.sentence
+
+
+def test_an_alarm_on_an_importance_asks_too_and_one_on_rejected_records_does_not():
+    rows = stream(1_300, flips_at=1_030)
+    known = sections(model=STATIC, alarms={**EARLY, "subjects": ["importance", "rejected"]})
+    outputs = fold(new_state(**known), rows)
+    asked, (drift,) = read(outputs, "alarms", Alarm)[0], read(outputs, "drift", Drift)
+    assert (asked.subject, drift.alarm.seq) == ("importance", 0) and drift.causes == ("concept",)
+    rows = [{**row, "label": None} if i >= 600 and i % 2 else row for i, row in enumerate(stream(1_000))]
+    outputs = fold(new_state(**known), rows)
+    assert {alarm.subject for alarm in read(outputs, "alarms", Alarm)} == {"rejected"}
+    assert not read(outputs, "drift", Drift)
+
+
+def test_an_answer_that_waits_is_not_given_in_the_next_epoch():
+    rows, known = stream(1_300, flips_at=1_030), settings(**sections(model=STATIC))
+    state = Epochs(known, 3, [(1_105, known)])
+    outputs = [output for i, row in enumerate(rows) for output in state.supplied(record(i, row), None, None)]
+    alarms, changes = read(outputs, "alarms", Alarm), read(outputs, "drift", Drift)
+    assert alarms[0].offset < 1_105 and state.epoch == 1
+    assert [drift for drift in changes if drift.alarm.offset == alarms[0].offset] == []
 
 
 def test_the_alarm_comes_before_what_it_asked_for(flipped):
@@ -83,7 +105,7 @@ def test_the_answer_is_that_of_windows_that_are_cut_at_the_onset():
 def test_a_state_that_is_restored_gives_the_same_answers(model, flipped):
     known, rows = sections(model=model), stream(1_300, flips_at=1_030)
     expected = flipped[1] if (flipped[0] == "static") == bool(model) else fold(new_state(**known), rows)
-    assert fold_with_restores(known, rows, (1, 100, 760, 1_040, 1_300)) == expected
+    assert fold_with_restores(known, rows, (1, 100, 760, 1_040, 1_100, 1_110, 1_300)) == expected
 
 
 def test_where_too_few_records_are_kept_the_answer_says_so():
@@ -127,7 +149,16 @@ def test_records_that_are_none_are_refused(rows):
     changed = msgspec.structs.replace(
         data.recent, chunks=[msgspec.structs.replace(first, rows=rows), *others]
     )
-    for wrong in (changed, None):
+    wait = Question(0, 19, 1, 15, None, 2)
+    restored = new_state(**known)
+    restored.restore(
+        msgspec.structs.replace(data, recent=msgspec.structs.replace(data.recent, waiting=[wait])), bytes
+    )
+    waiting = [
+        [msgspec.structs.replace(wait, **wrong)] for wrong in ({"offset": 20}, {"onset": 20}, {"wait": 3})
+    ]
+    asked = [msgspec.structs.replace(data.recent, waiting=wrong) for wrong in (*waiting, [wait] * 9)]
+    for wrong in (changed, None, *asked):
         with pytest.raises(StateError):
             new_state(**known).restore(msgspec.structs.replace(data, recent=wrong), bytes)
 
@@ -136,13 +167,13 @@ def test_records_that_are_none_are_refused(rows):
     ("given", "message"),
     [
         ({"drift": {"on_alarm": True}, "alarms": {"enabled": True}}, "drift.enabled is false"),
-        ({"drift": {"enabled": True, "on_alarm": True}}, "set alarms.enabled, with loss in alarms.subjects"),
+        ({"drift": {"enabled": True, "on_alarm": True}}, "set alarms.enabled, with more than rejected"),
         (
             {
                 "drift": {"enabled": True, "on_alarm": True},
-                "alarms": {"enabled": True, "subjects": ["gain"]},
+                "alarms": {"enabled": True, "subjects": ["rejected"]},
             },
-            "set alarms.enabled, with loss in alarms.subjects",
+            "set alarms.enabled, with more than rejected",
         ),
         (
             {"drift": {"enabled": True, "on_alarm": True, "period": 60}, "alarms": {"enabled": True}},

@@ -180,7 +180,8 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
     if fresh.explained is not None and old.explained is not None:
         found["explained"] = _explained(fresh.explained, old.explained, carry)
     if keeps("drift"):
-        found |= {"windows": old.windows, "recent": old.recent}
+        # An answer that still waits is to an alarm of the epoch before.
+        found |= {"windows": old.windows, "recent": old.recent and replace(old.recent, waiting=[])}
     if fresh.alarms is not None and old.alarms is not None:
         found["alarms"] = _alarms(fresh.alarms, old.alarms, keeps)
     if fresh.versions is not None and old.versions is not None:

@@ -3,11 +3,17 @@
 A fixed window may hold records from both before and after the change; an alarm says where the change is. The last
 2 · ``drift.window`` records are kept in chunks, each with the model from before its first record, so that the model that judges
 a side of the onset has learnt from none of its records.
+
+An alarm comes early, and because the losses since the onset were high: these records say too much. So the answer waits until there are as many
+since the onset as a chunk has.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from explain_core.alarms.causes import OPEN
 from explain_core.losses import Prediction
@@ -30,12 +36,24 @@ class ChunkData(State, frozen=True):
     rows: bytes
 
 
+class Question(State, frozen=True):
+    """An alarm whose answer waits for so many records more: its number, its offset and cause, its onset, and whose model it is about."""
+
+    seq: Count
+    offset: int
+    cause: Count
+    onset: int
+    version: str | None
+    wait: Count
+
+
 class RecentData(State, frozen=True):
-    """The chunks, the oldest first; how many attributions were made; and the causes of the newest of them."""
+    """The chunks, the oldest first; how many attributions were made; the causes of the newest alarms that asked; and those that wait."""
 
     chunks: list[ChunkData]
     attributions: Count
     causes: list[tuple[str | None, Count]]
+    waiting: list[Question] = msgspec.field(default_factory=list)
 
 
 class _Chunk:
@@ -60,6 +78,7 @@ class Recent:
         self._fresh = True
         self._attributions = 0
         self._causes: list[tuple[str | None, int]] = []
+        self._waiting: list[Question] = []
 
     def add(self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model) -> None:
         """Add a record before the model learns from it."""
@@ -75,38 +94,44 @@ class Recent:
         loss = self._attribution.loss(y, prediction)
         last.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
         last.records += 1
+        self._waiting = [
+            replace(asked, wait=asked.wait - 1) if asked.version == sample.version else asked
+            for asked in self._waiting
+        ]
 
-    def attributed(
-        self, alarms: list[dict[str, Any]], seq: int, offset: int, model: Model
-    ) -> list[dict[str, Any]]:
-        """The contents of the drift messages that alarms ask for, whose first has this ``seq`` and which the record at ``offset`` raised.
-
-        The first alarm of a cause on the loss asks; those after it have the same answer. Where records name versions of the model, ``model`` is
-        the one that the alarms are about, and the records are those that it served.
-        """
-        found = []
+    def ask(self, alarms: list[dict[str, Any]], seq: int, offset: int) -> None:
+        """Take in alarms, whose first has this ``seq`` and which the record at ``offset`` raised: the first of a cause asks why."""
         for number, alarm in enumerate(alarms, seq):
-            version, cause = alarm["version"], alarm["cause"]
-            whole = alarm["subject"] == "loss" and alarm["segment"] is None
-            if whole and (version, cause) not in self._causes:
+            version, cause, onset = alarm["version"], alarm["cause"], alarm["onset"]["offset"]
+            if alarm["subject"] != "rejected" and (version, cause) not in self._causes:
                 self._causes = [*self._causes, (version, cause)][-OPEN:]
-                reference = {"seq": number, "offset": offset, "cause": cause}
-                found.append(self._answer(reference, alarm["onset"]["offset"], version, model))
-        return found
+                kept = [chunk.rows.read() for chunk in self._chunks]
+                places = (
+                    (at, of) for rows in kept for at, of in zip(rows.offsets, rows.versions, strict=True)
+                )
+                since = sum(at >= onset and of == version for at, of in places)
+                asked = Question(number, offset, cause, onset, version, max(self._size - since, 0))
+                self._waiting = [*self._waiting, asked][-OPEN:]
 
-    def _answer(self, alarm: dict[str, Any], onset: int, version: str | None, model: Model) -> dict[str, Any]:
+    def answers(self, version: str | None, model: Model) -> list[dict[str, Any]]:
+        """The contents of the drift messages that are due with the newest record, which this model served, and this version of it."""
+        due = [asked for asked in self._waiting if asked.wait == 0 and asked.version == version]
+        self._waiting = [asked for asked in self._waiting if asked not in due]
+        return [self._answer(asked, model) for asked in due]
+
+    def _answer(self, asked: Question, model: Model) -> dict[str, Any]:
         rows, others = Rows(), []
         starts: list[tuple[int, ModelData | None]] = []
         for chunk in self._chunks:
             starts.append((len(rows), chunk.model))
             kept = chunk.rows.read()
-            rows.extend(kept, [i for i, served in enumerate(kept.versions) if served == version])
+            rows.extend(kept, [i for i, served in enumerate(kept.versions) if served == asked.version])
             others += [
                 offset
                 for offset, served in zip(kept.offsets, kept.versions, strict=True)
-                if served != version
+                if served != asked.version
             ]
-        cut = next(at for at, kept_offset in enumerate(rows.offsets) if kept_offset >= onset)
+        cut = next(at for at, kept_offset in enumerate(rows.offsets) if kept_offset >= asked.onset)
         begin, end = max(0, cut - self._window), min(len(rows), cut + self._window)
         hypothesis: Model | tuple[Model, Model] = model
         if not self._static:
@@ -114,6 +139,7 @@ class Recent:
             begin = known[0][0] if known else cut
             if known:
                 hypothesis = self._attribution.thaw(known[0][1]), self._attribution.thaw(known[-1][1])
+        alarm = {"seq": asked.seq, "offset": asked.offset, "cause": asked.cause}
         number = 2 * self._attributions
         self._attributions += 1
         if cut - begin < 2 or end - cut < 2:
@@ -122,11 +148,14 @@ class Recent:
                 "target": _side(number + 1, rows, others),
                 "alarm": alarm,
                 **without_change(
-                    f"not computed: of the records before the onset at offset {onset} too few are kept; raise drift.window"
+                    f"not computed: of the records before the onset at offset {asked.onset} too few are kept; raise drift.window"
                 ),
             }
         before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))
-        names = f"the {len(before):,} records before offset {onset}", f"the {len(since):,} from there on"
+        names = (
+            f"the {len(before):,} records before offset {asked.onset}",
+            f"the {len(since):,} from there on",
+        )
         content = self._attribution.content(before, since, hypothesis, names, number + 1)
         sides = {
             "baseline": _side(number, before, others),
@@ -140,6 +169,7 @@ class Recent:
             [ChunkData(chunk.model, chunk.rows.pack()) for chunk in self._chunks],
             self._attributions,
             list(self._causes),
+            list(self._waiting),
         )
 
     def restore(self, data: RecentData, classes: int, unpack: Unpack) -> None:
@@ -162,8 +192,16 @@ class Recent:
                 chunk.rows = chunk.rows.closed()
             self._chunks.append(chunk)
         check(len(data.causes) <= OPEN, f"recent records: more than {OPEN} causes")
+        check(len(data.waiting) <= OPEN, f"recent records: more than {OPEN} alarms that wait")
+        for asked in data.waiting:
+            check(
+                asked.onset <= asked.offset <= last,
+                "recent records: an alarm of a record that is still to come",
+            )
+            check(asked.wait <= self._size, "recent records: an alarm that waits for too long")
         self._fresh = not data.chunks
         self._attributions, self._causes = data.attributions, list(data.causes)
+        self._waiting = list(data.waiting)
 
 
 def _side(number: int, rows: Rows, others: list[int]) -> dict[str, Any]:

@@ -243,7 +243,7 @@ class PartitionState:
     def _fold(
         self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None, served: Prediction | None
     ) -> list[Content]:
-        """Returns why the risk changed, for each drift window that the record ends, the alarms, and what these ask for: mostly none."""
+        """Returns why the risk changed, for each drift window that the record ends, the alarms, and what alarms asked for: mostly none."""
         windows, model = self.windows, self.explained.model
         explained, periods = self.explained.explains, self.explained.periods
         if self.explained.records == 0 and periods is not None:
@@ -275,9 +275,10 @@ class PartitionState:
         self.fold_digest = hashlib.blake2b(self.fold_digest + traced, digest_size=16).digest()
         contents: list[Content] = [("drift", "drift/1", change) for change in changes]
         contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
-        if alarms and self.recent is not None:
-            attributed = self.recent.attributed(alarms, self.chains["alarms"].seq, offset, model)
-            contents += [("drift", "drift/1", change) for change in attributed]
+        if self.recent is not None:
+            self.recent.ask(alarms, self.chains["alarms"].seq, offset)
+            answers = self.recent.answers(sample.version, model)
+            contents += [("drift", "drift/1", answer) for answer in answers]
         return contents
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:

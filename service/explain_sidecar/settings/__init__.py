@@ -196,11 +196,11 @@ class Settings(BaseSettings):
             for subject in ("segments", "segment_importance")
             if self.alarms.enabled and subject in self.alarms.subjects and not segmented
         ]
-        if self.drift.on_alarm and not (self.alarms.enabled and "loss" in self.alarms.subjects):
+        if self.drift.on_alarm and not (self.alarms.enabled and {*self.alarms.subjects} - {"rejected"}):
             problems.append(
                 (
                     ("drift", "on_alarm"),
-                    "waits for alarms on the loss, and there are none; set alarms.enabled, with loss in alarms.subjects",
+                    "waits for alarms about the model, and there are none; set alarms.enabled, with more than rejected in alarms.subjects",
                 )
             )
         for path, loss in used:

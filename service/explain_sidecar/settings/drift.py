@@ -26,7 +26,7 @@ class DriftSettings(Section):
     )
     on_alarm: bool = Field(
         False,
-        description="Instead of windows: when an alarm says that the model's loss changed, publish why, from the records before its onset and those since, up to window of each.",
+        description="Instead of windows: publish why what an alarm is about changed, from the up to window records before its onset and those since, once these are a quarter of a window.",
     )
     loss: LossName | None = Field(
         None, description="Loss whose change is attributed; by default zero_one, in a regression squared."
