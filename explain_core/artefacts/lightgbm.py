@@ -66,7 +66,11 @@ def _ensemble(
     if own == [f"Column_{column}" for column in range(n)] and features is not None:
         own = []
     task, link, number = _objective(head.get("objective", "regression").split())
-    if n_classes < 1 or per_iteration < 1 or (n_classes > 1 and per_iteration != n_classes):
+    if (
+        n_classes < 1
+        or not 1 <= per_iteration <= len(blocks)
+        or (n_classes > 1 and per_iteration != n_classes)
+    ):
         raise ArtefactError("LightGBM: numbers of classes and trees that do not fit; the file is damaged")
     if average and link != "identity":
         raise ArtefactError(
@@ -82,7 +86,7 @@ def _ensemble(
         [0.0] * per_iteration,
         "mean" if average else link,
         names,
-        n_classes=max(n_classes, 2) if task == "classification" else 0,
+        n_classes=max(per_iteration, 2) if task == "classification" else 0,
         number=float(iterations) if average else number,
         categories=categories,
     )

@@ -78,7 +78,11 @@ def load_artefact(
     sha256 = hashlib.sha256()
     for part in (*hashes, data):
         sha256.update(part)
-    kind, model, wrote, categories = _read(data, str(path), task, features, classes)
+    if data.startswith((b"CBM1", b"\x08")):
+        from explain_core.artefacts.trial import try_out
+
+        try_out(data, str(path), task, features, classes)
+    kind, model, wrote, categories = read(data, str(path), task, features, classes)
     if task is not None and model.task != task:
         raise ArtefactError(f"model.task: {task}, and {path} is a model for {model.task}")
     if classes is not None and model.task == "regression":
@@ -159,10 +163,10 @@ def _bytes(path: Path) -> bytes:
         raise ArtefactError(f"model.uri: {path}: {error.strerror}") from None
 
 
-def _read(
+def read(
     data: bytes, path: str, task: Task | None, features: Sequence[str] | None, classes: Sequence[Any] | None
 ) -> tuple[str, Model, str | None, dict[str, list[Any]]]:
-    """The kind, the model, the version of what wrote it, and the categories by feature."""
+    """The kind, the model, the version of what wrote it, and the categories by feature. Raises ``ArtefactError``."""
     if data[:2] in _PICKLES:
         raise ArtefactError(
             f"model.uri: {path} is a pickle, and loading one runs whatever it says; save the model in its library's own format, "
@@ -184,7 +188,7 @@ def _read(
     if data.startswith(b"PK"):
         from explain_core.artefacts import sklearn
 
-        return "sklearn", sklearn.model_of(sklearn.load(data), task, features), None, {}
+        return "sklearn", sklearn.read(data, task, features), None, {}
     if data.startswith(b"CBM1"):
         from explain_core.artefacts import catboost
 

@@ -24,47 +24,47 @@ TRUSTED = ["sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.
 """Types besides those that skops trusts: trees, which are data, and are checked before anything follows their nodes."""
 
 
-def load(data: bytes) -> Any:
-    """The object in a skops file. Raises ``ArtefactError`` for types that skops does not trust, and for files made to exhaust memory."""
-    _check_archive(data)
+def read(data: bytes, task: Task | None, features: Sequence[str] | None) -> Model:
+    """The model in the bytes of a skops file: trees as arrays, others unchanged.
+
+    Raises ``ArtefactError`` for types that skops does not trust, for files made to exhaust memory, and for damaged ones.
+    """
     with needs("skops", "sklearn"):
         import skops.io
     try:
+        _check_archive(data)
         unknown = set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED)
         if unknown:
             raise ArtefactError(
                 f"skops: the file holds {', '.join(sorted(unknown)[:5])}, which may run code of its own when it is loaded; "
                 "trees and the types that skops trusts by default are loaded: convert the model to ONNX, or leave these parts out"
             )
-        return skops.io.loads(data, trusted=TRUSTED)
+        return _model_of(skops.io.loads(data, trusted=TRUSTED), task, features)
     except ArtefactError:
         raise
     except Exception as error:  # of any part of a damaged file
-        raise ArtefactError(f"skops: {type(error).__name__}: {error}; the file is damaged") from None
+        raise ArtefactError(
+            f"skops: {type(error).__name__}: {str(error)[:500]}; the file is damaged, or of another version of scikit-learn"
+        ) from None
 
 
 def _check_archive(data: bytes) -> None:
     """Refuse an archive that would exceed the memory limit, before it is unpacked."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            if "schema.json" not in archive.namelist():
-                raise ArtefactError(
-                    "skops: a zip file without schema.json, which no skops file is; save the model by skops.io.dump"
-                )
-            whole = sum(entry.file_size for entry in entries)
-            if len(entries) > MAX_FILES or whole > MAX_BYTES:
-                raise ArtefactError(
-                    f"skops: {len(entries)} files of {whole} bytes once unpacked; at most {MAX_FILES} files and {MAX_BYTES} bytes are taken"
-                )
-            for entry in entries:
-                if entry.filename.endswith(".npy"):
-                    with archive.open(entry) as file:
-                        _check_array(file, entry)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, RuntimeError) as error:
-        if isinstance(error, ArtefactError):
-            raise
-        raise ArtefactError(f"skops: {error}; the file is damaged") from None
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        if "schema.json" not in archive.namelist():
+            raise ArtefactError(
+                "skops: a zip file without schema.json, which no skops file is; save the model by skops.io.dump"
+            )
+        whole = sum(entry.file_size for entry in entries)
+        if len(entries) > MAX_FILES or whole > MAX_BYTES:
+            raise ArtefactError(
+                f"skops: {len(entries)} files of {whole} bytes once unpacked; at most {MAX_FILES} files and {MAX_BYTES} bytes are taken"
+            )
+        for entry in entries:
+            if entry.filename.endswith(".npy"):
+                with archive.open(entry) as file:
+                    _check_array(file, entry)
 
 
 def _check_array(file: Any, entry: zipfile.ZipInfo) -> None:
@@ -80,8 +80,7 @@ def _check_array(file: Any, entry: zipfile.ZipInfo) -> None:
         )
 
 
-def model_of(found: Any, task: Task | None, features: Sequence[str] | None) -> Model:
-    """A model from the content of a file: trees as arrays, others unchanged. Raises ``ArtefactError``."""
+def _model_of(found: Any, task: Task | None, features: Sequence[str] | None) -> Model:
     kind = type(found).__name__
     guessed: Task = (
         "classification" if hasattr(found, "classes_") or hasattr(found, "predict_proba") else "regression"
@@ -91,14 +90,12 @@ def model_of(found: Any, task: Task | None, features: Sequence[str] | None) -> M
     if isinstance(getattr(found, "classes_", None), list):
         raise ArtefactError(f"scikit-learn: {kind} predicts several labels at once; use a model of one")
     _check_trees(found)
+    trees = _trees(found, features)
+    if trees is not None:
+        return TreeEnsemble(trees, np.asarray(found.classes_).tolist() if trees.n_classes else None)
     try:
-        trees = _trees(found, features)
-        if trees is not None:
-            return TreeEnsemble(trees, np.asarray(found.classes_).tolist() if trees.n_classes else None)
         return wrap(found, task or guessed, features)
-    except ArtefactError:
-        raise
-    except Exception as error:  # of any attribute of a damaged model
+    except ValueError as error:  # it does not fit the task or the names
         raise ArtefactError(f"scikit-learn: {kind}: {error}") from None
 
 

@@ -123,6 +123,10 @@ def _ensemble(learner: _Learner, model: _Trees, features: Sequence[str] | None) 
     outputs = max(int(param.num_class), int(param.num_target), 1)
     if int(param.num_target) > 1:
         raise ArtefactError(f"XGBoost: the model has {param.num_target} targets; use one with a single one")
+    if outputs > max(len(model.trees), 1):
+        raise ArtefactError(
+            f"XGBoost: {outputs} classes and {len(model.trees)} trees, of which each class has one at least; the file is damaged"
+        )
     n_features = int(param.num_feature)
     names = named("XGBoost", learner.feature_names, features, n_features)
     kinds = learner.feature_types or ["float"] * n_features

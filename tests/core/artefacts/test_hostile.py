@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import pytest
 
+from explain_core.artefacts import trial
 from explain_core.artefacts.artefact import ArtefactError
 from explain_core.artefacts.load import load_artefact
 from tests.core.artefacts import trained
@@ -45,6 +46,13 @@ def edited(change):
         return json.dumps(model).encode()
 
     return make
+
+
+def many_classes():
+    text = trained.contents("lightgbm").decode()
+    for name in ("num_class", "num_tree_per_iteration"):
+        text = text.replace(f"\n{name}=1\n", f"\n{name}=2147483647\n")
+    return text.encode()
 
 
 def tree(name, value):
@@ -237,6 +245,12 @@ FILES = {
         "is an array of 8000000000000 bytes",
     ),
     "skops, no array": (archive(("schema.json", b"{}"), ("a.npy", b"no array")), "damaged"),
+    "skops, an array's header without an end": (
+        archive(
+            ("schema.json", b"{}"), ("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", 64) + b"{(".ljust(64))
+        ),
+        "skops: .* damaged",
+    ),
     "skops, unknown types": (
         skops_with(lambda text: text.replace('"RandomForestClassifier"', '"Pickled"')),
         "may run code of its own|damaged",
@@ -253,11 +267,78 @@ FILES = {
     "skops, a tree that points outside": (loose_tree("left_child", 10**6), "outside of it"),
     "skops, a tree in a circle": (loose_tree("right_child", 0), "outside of it"),
     "skops, a tree of another column": (loose_tree("feature", 77), "outside of it"),
+    "LightGBM, classes beyond number": (many_classes, "do not fit"),
+    "XGBoost, classes beyond number": (
+        edited(lambda learner: learner["learner_model_param"].update(num_class="200000000")),
+        "200000000 classes",
+    ),
     "ONNX, truncated": (cut("onnx", 0.5), "ONNX"),
     "ONNX, noise": (lambda: b"\x08" + bytes(range(256)), "ONNX"),
     "CatBoost, truncated": (cut("catboost", 0.5), "CatBoost"),
     "CatBoost, noise": (lambda: b"CBM1" + bytes(range(256)), "CatBoost"),
 }
+
+
+def endless():
+    """A graph that counts to 2⁶²."""
+    import onnx
+
+    of, kinds = onnx.helper, onnx.TensorProto
+    x, y = (of.make_tensor_value_info(name, kinds.FLOAT, [None, n]) for name, n in (("x", 2), ("y", 1)))
+    inside = of.make_graph(
+        [of.make_node("Identity", ["c"], ["d"]), of.make_node("Identity", ["v"], ["w"])],
+        "body",
+        [of.make_tensor_value_info("i", kinds.INT64, []), of.make_tensor_value_info("c", kinds.BOOL, []), of.make_tensor_value_info("v", kinds.FLOAT, [1])],
+        [of.make_tensor_value_info("d", kinds.BOOL, []), of.make_tensor_value_info("w", kinds.FLOAT, [1])],
+    )  # fmt: skip
+    nodes = [
+        of.make_node("Loop", ["n", "t", "z"], ["l"], body=inside),
+        of.make_node("ReduceSum", ["x", "axis"], ["s"]),
+        of.make_node("Add", ["s", "l"], ["y"]),
+    ]
+    given = [
+        of.make_tensor("n", kinds.INT64, [], [2**62]),
+        of.make_tensor("t", kinds.BOOL, [], [True]),
+        of.make_tensor("z", kinds.FLOAT, [1], [0.0]),
+        of.make_tensor("axis", kinds.INT64, [1], [1]),
+    ]
+    return graph(nodes, x, y, given)
+
+
+def enormous():
+    """A graph that asks for 32 GiB."""
+    import onnx
+
+    of, kinds = onnx.helper, onnx.TensorProto
+    x, y = (of.make_tensor_value_info(name, kinds.FLOAT, [None, n]) for name, n in (("x", 2), ("y", 1)))
+    nodes = [
+        of.make_node("ConstantOfShape", ["n"], ["big"]),
+        of.make_node("ReduceSum", ["big"], ["r"], keepdims=0),
+        of.make_node("ReduceSum", ["x", "axis"], ["s"]),
+        of.make_node("Add", ["s", "r"], ["y"]),
+    ]
+    given = [of.make_tensor("n", kinds.INT64, [1], [2**33]), of.make_tensor("axis", kinds.INT64, [1], [1])]
+    return graph(nodes, x, y, given)
+
+
+def graph(nodes, x, y, given):
+    import onnx
+
+    made = onnx.helper.make_graph(nodes, "g", [x], [y], given)
+    return onnx.helper.make_model(
+        made, opset_imports=[onnx.helper.make_opsetid("", 15)], ir_version=8
+    ).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "make, words", [(endless, "graph without end"), (enormous, "more than 8 GiB of memory")]
+)
+def test_a_graph_without_an_end_or_of_any_size_is_refused(make, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "MAX_SECONDS", 10)
+    path = tmp_path / "model"
+    path.write_bytes(make())
+    with pytest.raises(ArtefactError, match=words):
+        load_artefact(path, "regression", ["a", "b"])
 
 
 def test_the_list_is_long_enough():
