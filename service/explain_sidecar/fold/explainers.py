@@ -45,7 +45,7 @@ def make_explainer(
     try:
         make = estimator(chosen.kind)
     except Exception as error:
-        raise UserError(f"explainers: kind: {error}; see docs/how-to/model.md") from error
+        raise UserError(f"explainers: kind: {error}; see docs/how-to/extend.md") from error
     try:
         return make(
             model,
