@@ -344,7 +344,19 @@ def test_tail_says_why_the_risk_changed(pipeline: Factory) -> None:
     assert all("from window" in message["sentence"] for message in found)
 
 
-def test_tail_tells_each_story_once_with_its_cause_and_what_people_know_of_it(pipeline: Factory) -> None:
+def alerts_of(line: Pipeline) -> Any:
+    """What the example would post to an Alertmanager: the body of each request."""
+    topics = [part for name in ("drift", "explanations") for part in (f"--{name}", line.topics[name])]
+    found = subprocess.run(
+        [sys.executable, "explain_client/examples/alertmanager.py", line.broker.bootstrap_servers, line.topics["alarms"], *topics, "--until-caught-up"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return [json.loads(text) for text in found.stdout.splitlines()]
+
+
+def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and_what_people_know_of_it(
+    pipeline: Factory,
+) -> None:
     line = pipeline(
         1,
         EXPLAIN_ALARMS='{"enabled": true, "one_in": 10000, "warm_up": 100, "baseline": 300}',
@@ -362,6 +374,10 @@ def test_tail_tells_each_story_once_with_its_cause_and_what_people_know_of_it(pi
     assert len(told) == len({alarm["cause"] for alarm in alarms}) < len(alarms)
     (loss,) = (text for text in told if "log loss rose by at least" in text)
     assert loss.startswith(f"{line.topics['records']} k0: Since ") and ": the concept changed" in loss
+    (alerts,) = alerts_of(line)
+    assert sorted(
+        f"{told[0].partition(': ')[0]}: {alert['annotations']['summary']}" for alert in alerts
+    ) == sorted(told)
     line.admin.create_topics([NewTopic("known", 1, 1)])["known"].result()
     producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
     for seen in ({"partition": 0, "epoch": 0, "cause": alarm["cause"], "why": "on it"} for alarm in alarms):

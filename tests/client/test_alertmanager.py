@@ -13,10 +13,12 @@ from tests.folds import fold, new_state
 from tests.loopback import serving
 from tests.service.test_alarms import EARLY, ONE, STATIC
 from tests.service.test_windows import stream
-from tests.told import alarm_of
+from tests.told import alarm_of, drift_of
 
 example = import_module("explain_client.examples.alertmanager")
 
+NOW = datetime.now(UTC)
+LOSS = {"subject": "loss", "feature": None, "estimator": None, "loss": "cross_entropy", "cause": 1}
 LABELS = {
     "type": "object",
     "patternProperties": {"^[a-zA-Z_][a-zA-Z0-9_]*$": {"type": "string", "minLength": 1}},
@@ -62,7 +64,7 @@ def posted(payloads):
 
 
 def test_what_one_cause_changed_is_one_alert_that_says_all_that_is_known(alarms):
-    bodies = posted(example.payloads(alarms, dashboard="http://127.0.0.1:8080/"))
+    bodies = posted(payloads(alarms, dashboard="http://127.0.0.1:8080/"))
     assert len(bodies) == len(alarms) >= 3
     # The Alertmanager takes two alerts with the same labels for one.
     assert len({json.dumps(alert["labels"], sort_keys=True) for body in bodies for alert in body}) == 1
@@ -70,7 +72,7 @@ def test_what_one_cause_changed_is_one_alert_that_says_all_that_is_known(alarms)
     (story,) = told(alarms)
     begins, ends = (datetime.fromisoformat(alert[name]) for name in ("startsAt", "endsAt"))
     assert begins == story.lead.onset.time and begins.tzinfo is not None
-    assert ends > datetime.now(UTC) > begins
+    assert ends == NOW + example.KEEP
     said = alert["annotations"]
     assert said["summary"] == story.sentence() and (said["subject"], said["feature"]) == ("loss", "a")
     assert said["value"] == f"{story.lead.after.value:.4g}"
@@ -81,6 +83,13 @@ def test_what_one_cause_changed_is_one_alert_that_says_all_that_is_known(alarms)
     assert "feature" not in alert["labels"] and alert["labels"]["cause"] == "1"
 
 
+def payloads(*parts, **how):
+    """Those that are posted after each of these groups of messages, one after the other."""
+    each = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    news = [given for message in each for given in ((message, NOW), None)]
+    return list(example.payloads(news, **how))
+
+
 def told(alarms):
     stories = Stories()
     for alarm in alarms:
@@ -88,27 +97,43 @@ def told(alarms):
     return list(stories)
 
 
-def test_an_alert_ends_when_its_change_is_over_and_none_is_posted_of_what_is_known():
+def test_an_alert_ends_when_its_change_is_over_and_when_people_say_that_they_know_of_it():
     rose = alarm_of(seq=0, cause=1, feature="a", before=0.1, after=0.3)
     fell = alarm_of(seq=1, cause=2, feature="a", before=0.3, after=0.1, onset=2_000)
-    (first,), (last,) = posted(example.payloads([rose, fell]))
-    assert first["labels"] == last["labels"]
-    assert (
-        datetime.fromisoformat(last["endsAt"]) <= datetime.now(UTC) < datetime.fromisoformat(first["endsAt"])
-    )
-    expected = [Expected(rose.onset.timestamp, rose.onset.timestamp, "a test")]
-    assert not list(example.payloads([rose, fell], known=expected))
-    assert not list(example.payloads([rose], known=[Acknowledged(0, 0, None, 1, "")]))
+    expected = Expected(rose.onset.timestamp, rose.onset.timestamp, "a test")
+    for last in (fell, expected, Acknowledged(0, 0, None, 1, "")):
+        (first,), (second,) = posted(payloads(rose, last))
+        assert first["labels"] == second["labels"]
+        assert [datetime.fromisoformat(one["endsAt"]) for one in (first, second)] == [NOW + example.KEEP, NOW]
+    ((only,),) = posted(payloads(expected, rose))
+    assert only["endsAt"] == second["endsAt"] and only["annotations"]["summary"].endswith("Expected: a test.")
 
 
-def test_an_onset_that_is_no_date_is_left_out(alarms):
-    body = json.loads(json.dumps({**_body(alarms[0]), "onset": {"offset": 7, "timestamp": 2**62}}))
-    (payload,) = example.payloads([Alarm.from_json(json.dumps(body).encode())])
-    assert "startsAt" not in payload[0] and payload[0]["annotations"]["offset"] == "7"
+def test_why_it_changed_is_posted_as_soon_as_that_is_known():
+    rose = alarm_of(**LOSS, seq=0, before=0.4, after=0.6)
+    (first,), (second,) = posted(payloads(rose, drift_of(0)))
+    assert first["labels"] == second["labels"] and "concept" not in first["annotations"]["summary"]
+    assert ": the concept changed; nothing else" in second["annotations"]["summary"]
+
+
+def test_all_that_was_there_at_the_start_is_posted_once():
+    alarms = [
+        alarm_of(seq=number, cause=1, feature=name, before=0.1, after=0.3) for number, name in enumerate("ab")
+    ]
+    (payload,) = example.payloads([*((alarm, NOW) for alarm in alarms), None, None])
+    assert [alert["annotations"]["feature"] for alert in payload] == ["a, b"]
+
+
+def test_an_onset_that_is_no_date_or_still_to_come_is_left_out(alarms):
+    late = int((NOW + example.KEEP).timestamp() * 1000) + 1
+    for time in (2**62, late):
+        body = json.loads(json.dumps({**_body(alarms[0]), "onset": {"offset": 7, "timestamp": time}}))
+        ((alert,),) = payloads(Alarm.from_json(json.dumps(body).encode()))
+        assert "startsAt" not in alert and alert["annotations"]["offset"] == "7"
 
 
 def test_what_the_alertmanager_refuses_is_an_error_so_that_it_is_not_committed(alarms):
-    (payload,) = example.payloads(alarms[:1])
+    (payload,) = payloads(alarms[:1])
     with serving(lambda path, body: (503, b"")) as url, pytest.raises(HTTPError):
         example.post(url, payload)
 
