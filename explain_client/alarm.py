@@ -88,7 +88,7 @@ class Alarm(Message):
     evidence: float = described("The difference over what it had to exceed, above 1.", 1.2, ge=1)
     clipped: float = described("Share of the records that were clipped for the decision.", 0.001, ge=0, le=1)
     cause: int = described(
-        "Number of the cause in this partition and epoch, from 1: alarms whose plausible onsets overlap have one in common.",
+        "Number of the cause in this partition and epoch, from 1: alarms whose plausible onsets overlap, or nearly, have one in common.",
         2,
         ge=1,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -106,7 +106,7 @@ def _milliseconds(time: Any) -> int:
 class Why:
     """What a drift message says of the cause: "concept", "inputs", both or neither; ``learnt`` if the model itself changed.
 
-    ``feature`` differs most between the records before and since; ``fault`` if that looks like a fault of its sensor. ``place`` is the
+    ``feature`` differs most between the records before and since, and ``how``; ``fault`` if that looks like a fault of its sensor. ``place`` is the
     feature and the value, or the range, at which the concept changed most.
     """
 
@@ -116,6 +116,7 @@ class Why:
     feature: str | None = None
     fault: bool = False
     place: tuple[str, str] | None = None
+    how: str = ""
 
     @classmethod
     def of(cls, drift: Drift) -> Why | None:
@@ -124,15 +125,20 @@ class Why:
         try:
             if change is None:
                 return None
-            first = (change.get("differences") or [{}])[0]
             model = change["joint"]["hypothesis"] or change["learning"] or {"low": None}
             learnt = model["low"] is not None and (model["low"] > 0.0 or model["high"] < 0.0)
             causes = ("concept" if cause == "concept" else "inputs" for cause in drift.causes)
-            feature, attributable = first.get("feature"), change["verdict"] == "attributed"
-            found = change.get("where")
-            place = None if found is None else (str(found["feature"]), str(found["value"]))
-            fault = bool(first.get("fault"))
-            return cls(tuple(dict.fromkeys(causes)), attributable, learnt, feature, fault, place)
+            known = cls(tuple(dict.fromkeys(causes)), change["verdict"] == "attributed", learnt)
+            if place := change.get("where"):
+                known = replace(known, place=(str(place["feature"]), str(place["value"])))
+            for first in drift.differences[:1]:
+                how = (
+                    first.words.removeprefix(first.feature)
+                    if first.words.startswith(f"{first.feature} ")
+                    else ""
+                )
+                known = replace(known, feature=first.feature, fault=first.fault, how=how)
+            return known
         except (KeyError, TypeError, AttributeError):
             return None
 
@@ -141,12 +147,15 @@ class Why:
 
         >>> Why(("concept", "inputs"), feature="temp").words(), Why(("concept",), feature="temp", fault=True).words()
         ('the concept and the inputs changed, first of all temp', 'this looks like a fault of temp')
+        >>> Why(("inputs",), feature="temp", how=" is higher by 3.1 throughout").words()
+        'the inputs changed, first of all temp, which is higher by 3.1 throughout'
         >>> Why(("concept",), place=("plan", "pro")).words()
         'the concept changed, mostly where plan is pro'
         """
         first = "" if self.feature is None else name(self.feature)
+        which = f"{first}, which{self.how[:LONGEST]}" if self.how else first
         if self.fault:
-            return f"this looks like a fault of {first}"
+            return f"this looks like a fault of {which}"
         if not self.attributable:
             return f"the records before and since have too little in common to say why{f', and {first} differs most' if first else ''}"
         if self.causes:
@@ -157,7 +166,7 @@ class Why:
                 if len(self.causes) == 1:
                     return f"{changed}, {place}"
                 changed = f"the concept changed, {place}, and the inputs did"
-            return f"{changed}, first of all {first}" if first and "inputs" in self.causes else changed
+            return f"{changed}, first of all {which}" if first and "inputs" in self.causes else changed
         found = "the model itself changed" if self.learnt else "no cause stands out"
         return f"{found}, and {first} differs" if first else found
 

@@ -42,5 +42,7 @@ def drift_of(seq, **change):
         "joint": {"hypothesis": None},
         "learning": None,
     } | change
+    example = body["differences"][0]
+    body["differences"] = [{**example, "words": "", **one} for one in found.pop("differences", [])]
     body |= {"app_id": "explanation-sidecar", "alarm": {"seq": seq, "offset": 1, "cause": 1}, "change": found}
     return Drift.from_json(json.dumps(body | {"separation": None, "id": None}).encode())
