@@ -17,7 +17,10 @@ from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear_plan import LINKS, LOSSES, Plan, plan_of
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
-from explain_core.state import Block, array, check, finite, within
+from explain_core.state import LARGEST_COUNT, Block, array, check, finite, within
+
+_MOST = LARGEST_COUNT, 1e100, 1e300
+"""Of a count, a mean and a variance or sum of squares: with more, further numbers overflow them."""
 
 _ROOM = 8
 """Keys and labels that arrays have room for at first; doubled when it is used up."""
@@ -251,6 +254,7 @@ class LinearLearner(Learner):
             bool((moments[:, [0, 2]] >= 0.0).all() and target[0] >= 0.0 and target[2] >= 0.0),
             "moments: negative",
         )
+        check(bool((np.abs([*moments, target]) <= _MOST).all()), "moments: larger than those of any numbers")
         check(keys <= len(places), "weights: more than there are places for")
         finite("weights", weights, or_nan=softmax)
         within("places", places, -1, keys)

@@ -228,9 +228,20 @@ def key_of_no_category(arrays: Arrays) -> None:
     arrays["places"][column[1] + column[2] - 1] = 0
 
 
+def mean_out_of_reach(arrays: Arrays) -> None:
+    """So that the next number's distance from it, squared, is infinite, and the state stored then one that is refused."""
+    arrays["moments"][0, 1] = 1e300
+
+
+def variance_out_of_reach(arrays: Arrays) -> None:
+    arrays["target"][2] = 1.5e308
+
+
 @pytest.mark.parametrize(
     ("change", "part"),
     [
+        (mean_out_of_reach, "larger than those of any numbers"),
+        (variance_out_of_reach, "larger than those of any numbers"),
         (fewer_present, "present"),
         (more_present, "present"),
         (present_twice, "present"),
