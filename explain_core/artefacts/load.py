@@ -59,7 +59,7 @@ def load_artefact(
     else:
         path = Path(text.removeprefix("file://"))
     hashes = []
-    if path.is_dir():
+    if _is_folder(path):
         from explain_core.artefacts.mlflow import describe
 
         described = describe(path)
@@ -153,6 +153,13 @@ def _asked(own: list[Any], classes: Sequence[Any] | None, path: str) -> list[Any
     )
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # such as that of a name too long; reading it says so
+        return False
+
+
 def _bytes(path: Path) -> bytes:
     try:
         size = path.stat().st_size
@@ -161,6 +168,8 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ArtefactError(f"model.uri: {path}: {error.strerror}") from None
+    except ValueError as error:  # a name that holds a zero byte
+        raise ArtefactError(f"model.uri: {str(path)!r}: {error}") from None
 
 
 def read(

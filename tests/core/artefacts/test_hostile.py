@@ -416,7 +416,10 @@ def test_a_directory_of_mlflow_is_read(tmp_path):
         load_artefact(tmp_path)
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/model", "https://host/model.json", "no/such/file"])
+@pytest.mark.parametrize(
+    "uri",
+    ["s3://bucket/model", "https://host/model.json", "no/such/file", "folder/" + "v" * 300, "a\0file"],
+)
 def test_an_address_that_is_not_read_is_refused(uri):
     with pytest.raises(ArtefactError, match=r"model\.uri"):
         load_artefact(uri)
