@@ -18,7 +18,7 @@ from explain_client.testing import IMAGE, ExplainSidecarContainer
 
 BASE = "python:3.11-slim-bookworm"
 MODELS = {
-    "logistic pipeline": {},
+    "logistic pipeline": {"model.name": "linear"},
     "Hoeffding adaptive tree": {"model.factory": "river.tree:HoeffdingAdaptiveTreeClassifier"},
 }
 

@@ -53,10 +53,11 @@ class Case:
     held: int  # partitions in the memory measurement
 
 
+LINEAR = {"EXPLAIN_MODEL__NAME": "linear"}
 TREE = {"EXPLAIN_MODEL__FACTORY": "river.tree:HoeffdingAdaptiveTreeClassifier"}
 FOREST = {"EXPLAIN_MODEL__FACTORY": "river.forest:ARFClassifier", "EXPLAIN_MODEL__PARAMS": '{"n_models": 10}'}
 CASES = (
-    Case("logistic pipeline", {}, 0.7, 20_000, 40_000, 2_000, 8, held=4),
+    Case("logistic pipeline", LINEAR, 0.7, 20_000, 40_000, 2_000, 8, held=4),
     Case("Hoeffding adaptive tree", TREE, 0.9, 12_000, 20_000, 1_500, 10, held=4),
     Case("ARF, 10 trees", FOREST, 0.9, 3_000, 5_000, 400, 20, held=2),
 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from explain_core import losses
-from explain_sidecar.fold.default_models import default_model
+from explain_sidecar.fold.default_models import linear_model_of
 
 RESERVOIR = 100
 EMIT_EVERY = 100
@@ -71,7 +71,7 @@ class Fold:
 def _model() -> Any:
     factory = os.environ.get("EXPLAIN_MODEL__FACTORY")
     if factory is None:
-        return default_model("binary")
+        return linear_model_of("binary")
     module, _, name = factory.partition(":")
     return getattr(importlib.import_module(module), name)(
         seed=0, **json.loads(os.environ.get("EXPLAIN_MODEL__PARAMS", "{}"))

@@ -22,7 +22,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings
 
 MODELS = {
-    "logistic pipeline": {},
+    "logistic pipeline": {"name": "linear"},
     "Hoeffding adaptive tree": {"factory": "river.tree:HoeffdingAdaptiveTreeClassifier"},
     "ARF, 10 trees": {"factory": "river.forest:ARFClassifier"},
 }

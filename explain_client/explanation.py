@@ -53,6 +53,28 @@ class LabelDelay:
 
 
 @dataclass(frozen=True, slots=True)
+class Since:
+    """A record since which something is so."""
+
+    offset: int = described("Offset of the record.", 5749, ge=0)
+    timestamp: int = described("Its event time.", 1387576800000, unit="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """What the model is made of, and whether it is worth explaining."""
+
+    weights: Mapping[str, float] = described(
+        "By member of a mixture what it counts for in the next prediction; `none` is no model. Empty for other models.",
+        {"none": 0.01, "linear": 0.06, "forest": 0.93},
+    )
+    worse_since: Since | None = described(  # noqa: RUF009
+        "Since when the model is worse than no model, so that importances say nothing; null where it is not.",
+        None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ModelVersion:
     """The version of the model that a message is about."""
 
@@ -94,6 +116,10 @@ class Explanation(Message):
     version: ModelVersion | None = described(  # noqa: RUF009
         "The version of the model that served the record; all figures below are its own. Null where records name no version.",
         None,
+    )
+    model: ModelState | None = described(  # noqa: RUF009
+        "What the model is made of, and whether it is worth explaining; null from an earlier sidecar.",
+        {"weights": {"none": 0.01, "linear": 0.06, "forest": 0.93}, "worse_since": None},
     )
     performance: Mapping[str, Losses] = described(
         "By loss: is the model better than no model?",
@@ -145,7 +171,7 @@ class Explanation(Message):
         {},
     )
     drivers: Mapping[str, Mapping[str, Driven | None]] = described(
-        "By estimator and loss: which features drive the model; null while there are too few records to say so.",
+        "By estimator and loss: which features drive the model; null while there are too few records to say so, and while the model is worse than no model.",
         {"ipfi": {"cross_entropy": DRIVEN}},
     )
     periods: tuple[Period, ...] = described(
@@ -170,8 +196,13 @@ class Explanation(Message):
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
         return Importances(pick(pick(self.importances, estimator, "estimator"), loss, "loss"))
 
+    @property
+    def worse_since(self) -> Since | None:
+        """Since when the model is worse than no model; None where it is not."""
+        return self.model.worse_since if self.model else None
+
     def driven(self, estimator: str | None = None, loss: str | None = None) -> Driven | None:
-        """What drives the model under an estimator and a loss, by default the first ones; None where it is too early to say."""
+        """What drives the model under an estimator and a loss, by default the first ones; None where it is too early to say, or the model is worse than no model."""
         found: Driven | None = pick(pick(self.drivers, estimator, "estimator") or {}, loss, "loss") or None
         return found
 
@@ -192,6 +223,7 @@ class Explanation(Message):
                 require(version, str, "name", "sha256")
                 require(version, int, "records")
                 data["version"] = ModelVersion(**{name: version[name] for name in _VERSION})
+            data["model"] = _model_of(data.get("model"))
             data["performance"] = losses_of(data["performance"])
             skew = data.setdefault("skew", None)
             if skew is not None:
@@ -229,6 +261,19 @@ class Explanation(Message):
 
 
 _CARRIED = tuple(field.name for field in fields(Carried))
+
+
+def _model_of(model: Any) -> ModelState | None:
+    if model is None:
+        return None
+    weights, since = model["weights"], model["worse_since"]
+    figures(*weights.values())
+    if since is not None:
+        require(since, int, "offset", "timestamp")
+        since = Since(since["offset"], since["timestamp"])
+    return ModelState(weights, since)
+
+
 _EXPLANATION = tuple(entry.name for entry in fields(Explanation))
 _DELAY = tuple(field.name for field in fields(LabelDelay))
 _SKEW = tuple(field.name for field in fields(Skew))

@@ -25,7 +25,9 @@ NAMED = {"weight": "weight", "timestamp": "time", "id": "id"}
 
 
 def settings(task="binary", model=None, **sections):
-    defaults = {"explainers": SMALL, "emit": {"every": 10}, "model": {"task": task, **(model or {})}}
+    """Of the linear model where a test names none: it learns from few records, and what it makes of them can be foreseen."""
+    named = {"name": "linear"} if not {"name", "factory", "uri"} & (model or {}).keys() else {}
+    defaults = {"explainers": SMALL, "emit": {"every": 10}, "model": {"task": task, **named, **(model or {})}}
     return Settings(**{**defaults, **sections})
 
 

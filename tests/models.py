@@ -35,6 +35,11 @@ class Majority:
         counts[y] = counts.get(y, 0) + 1
 
 
+def calibrated():
+    """Knows that y is a > 1 in nine of ten records; cannot learn."""
+    return lambda x: {0: 0.1, 1: 0.9} if x["a"] > 1 else {0: 0.9, 1: 0.1}
+
+
 def _tree():
     return tree.HoeffdingTreeClassifier(grace_period=20, delta=0.1)
 

@@ -1,6 +1,6 @@
 # ARFClassifier and ARFRegressor. Row 2m or 2m + 1 of the trees is that of member m, the other one that in its background.
 
-from libc.math cimport fabs, isnan, pow, sqrt
+from libc.math cimport fabs, floor, isnan, pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -79,13 +79,14 @@ cdef inline void watch(Trees* t, int64_t member, double wrong) noexcept nogil:
 
 
 cdef inline void learn_member(Trees* t, int64_t member, const double* x, double y, double k) noexcept nogil:
+    cdef bint whole = k == floor(k)
     if t.members[member].background >= 0:
-        learn_tree(t, t.members[member].background, x, y, k, True, False)
-    learn_tree(t, t.members[member].foreground, x, y, k, True, True)
+        learn_tree(t, t.members[member].background, x, y, k, whole, False)
+    learn_tree(t, t.members[member].foreground, x, y, k, whole, True)
 
 
-cdef inline void learn_classes(Trees* t, const double* x, int64_t y) noexcept nogil:
-    """``ARFClassifier.learn_one``. The weight has no effect, as in river.
+cdef inline void learn_classes(Trees* t, const double* x, int64_t y, double w) noexcept nogil:
+    """``ARFClassifier.learn_one``. River knows no weight; here it is a factor of each tree's drawn one.
 
     ``t.guesses`` are what predicting the record has found; afterwards all are ``UNKNOWN``.
     """
@@ -98,7 +99,7 @@ cdef inline void learn_classes(Trees* t, const double* x, int64_t y) noexcept no
         t.accuracy[member].all += 1.0
         if guessed == y:
             t.accuracy[member].right += 1.0
-        k = <double> poisson(t.of.rate, t.words, &t.head.position)
+        k = w * poisson(t.of.rate, t.words, &t.head.position)
         if k > 0.0:
             learn_member(t, member, x, y, k)
             watch(t, member, 0.0 if guessed == y else 1.0)
@@ -219,15 +220,15 @@ cdef inline double normalised(Trees* t, int64_t member, double error) noexcept n
     return (error + 3.0 * spread) / (6.0 * spread)
 
 
-cdef inline void learn_numbers(Trees* t, const double* x, double y) noexcept nogil:
-    """``ARFRegressor.learn_one``. The weight has no effect, as in river."""
+cdef inline void learn_numbers(Trees* t, const double* x, double y, double w) noexcept nogil:
+    """``ARFRegressor.learn_one``; see ``learn_classes``."""
     cdef bint watched = t.of.warning_on != 0.0 or t.of.drift_on != 0.0
     cdef int64_t member
     cdef double error, k
     for member in range(t.n_members):
         error = y - member_number(t, member, x)
         rate(t, member, error)
-        k = <double> poisson(t.of.rate, t.words, &t.head.position)
+        k = w * poisson(t.of.rate, t.words, &t.head.position)
         if k > 0.0:
             learn_member(t, member, x, y, k)
             if watched:

@@ -32,7 +32,7 @@ cpdef enum:
 
 cpdef enum:
     EXTREMES = 2  # recent targets that may be anything, at either end
-    FIRST = 8  # targets of which members learn nothing, so that all that they learn is within a range without the extremes
+    FIRST = 8  # targets of which members learn nothing, so that all that they learn is within a range without the extremes; no weight changes before
 
 cdef extern from *:
     """
@@ -207,7 +207,7 @@ def update(const int64_t[::1] table, double y, bint known):
     cdef Py_ssize_t k
     open_mixture(&table[0], &m)
     if m.regression:
-        if m.target.seen > 0.0 and m.target.spread > 0.0:
+        if m.target.seen > FIRST and m.target.spread > 0.0:
             reweigh(&m, clipped(&m, y))
         remember(&m, y)
         y = clipped(&m, y)

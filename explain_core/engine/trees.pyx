@@ -43,7 +43,7 @@ def learn_one_adaptive(const int64_t[::1] table, const double[::1] x, double y, 
     return learn_adaptive(&t, &x[0], y, weight, BY_ERFC)
 
 
-def learn_one_forest(const int64_t[::1] table, const double[::1] x, double y):
+def learn_one_forest(const int64_t[::1] table, const double[::1] x, double y, double weight):
     """``learn_one``, by a forest."""
     cdef Trees t
     open_trees(&table[0], &t)
@@ -51,9 +51,9 @@ def learn_one_forest(const int64_t[::1] table, const double[::1] x, double y):
         return -2 * t.n_members
     get_scratch(&t)
     if t.regression:
-        learn_numbers(&t, &x[0], y)
+        learn_numbers(&t, &x[0], y, weight)
     else:
-        learn_classes(&t, &x[0], <int64_t> y)
+        learn_classes(&t, &x[0], <int64_t> y, weight)
     give_scratch(&t)
     return 0
 

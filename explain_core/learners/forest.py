@@ -77,10 +77,6 @@ class ForestLearner(TreeLearner):
         )
         return found
 
-    @property
-    def takes_weight(self) -> bool:
-        return False
-
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         if x is not self.explained:
             self.arrays["guesses"].fill(UNKNOWN)
@@ -90,7 +86,7 @@ class ForestLearner(TreeLearner):
         super().learn(x, y, weight)
 
     def _learn(self, table: Array, row: Array, target: float, weight: float) -> int:
-        found: int = engine.learn_one_forest(table, row, target)
+        found: int = engine.learn_one_forest(table, row, target, weight)
         return found
 
     def _draw_from(self, features: int) -> None:

@@ -46,7 +46,7 @@ class Mixture(NamedTuple):
     """
 
     members: Mapping[str, Any]
-    share: float = 0.001
+    share: float = 0.0003
     floor: float = 0.01
     alpha: float = 0.001
     recent: int = 256

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,7 @@ class TreeLearner(Learner):
         super().__init__(model, task, columns or Columns(model.nominal_attributes or ()))
         self.arrays = Arrays(**self._empty(model))
         self._size = 0
+        self._ranked: dict[str, tuple[list[Any], Array]] = {}
         self._order: list[Any] = []
         self._out = np.empty((1, 0))
         self._fit_columns()
@@ -257,16 +259,30 @@ class TreeLearner(Learner):
         names, known = self.columns.names, self.columns.codes
         columns = np.zeros((len(names), 4), np.int64)
         columns[:, at.BY_NAME] = sorted(range(len(names)), key=names.__getitem__)
-        ranks: list[int] = []
+        ranks, start = [np.zeros(0, np.int64)], 0
         for column, name in enumerate(names):
             if name in known:
-                codes = known[name]
-                columns[column, [at.NOMINAL, at.START, at.SIZE]] = 1, len(ranks), len(codes)
-                ranks += [codes[category] for category in TreeLearner.ordered(self, list(codes))]
+                ranks.append(self._by_rank(name, known[name]))
+                columns[column, [at.NOMINAL, at.START, at.SIZE]] = 1, start, len(ranks[-1])
+                start += len(ranks[-1])
         self.arrays["columns"] = columns
-        self.arrays["ranks"] = np.array([ranks], np.int64)
+        self.arrays["ranks"] = np.concatenate(ranks).reshape(1, -1)
         self._size = self.columns.size
         self._fit_needs()
+
+    def _by_rank(self, name: str, codes: Mapping[Any, int]) -> Array:
+        """The codes of a feature's categories in their order; one more string than before is put in its place, for a sort takes long where there are many."""
+        keys, found = self._ranked.get(name, ([], np.zeros(0, np.int64)))
+        if len(codes) == len(keys) + 1 and name not in self.columns.nominal:
+            new = next(reversed(codes))
+            place = bisect(keys, new)
+            keys.insert(place, new)
+            found = np.insert(found, place, codes[new])
+        elif len(codes) != len(keys):
+            keys = TreeLearner.ordered(self, list(codes))
+            found = np.array([codes[category] for category in keys], np.int64)
+        self._ranked[name] = keys, found
+        return found
 
     def _fit_needs(self) -> None:
         """How many rows a leaf may take to learn one record."""
@@ -294,7 +310,7 @@ class TreeLearner(Learner):
             all(np.array_equal(own[name], arrays[name]) for name in ("numbers", "detectors")),
             f"{self.kind}: the parameters are those of another model",
         )
-        self.arrays = sound(self, arrays)
+        self.arrays, self._ranked = sound(self, arrays), {}
         if self.labels:
             self._fit_classes()
         self._fit_columns()

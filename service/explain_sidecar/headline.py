@@ -20,6 +20,26 @@ Points = Sequence[float | None]
 """A number at each of several points; None where it is unknown."""
 
 
+def made_of(weights: Mapping[str, float]) -> str:
+    """The members that have nine tenths of a mixture's weight, the largest first; empty without weights.
+
+    >>> made_of({"none": 0.01, "linear": 0.06, "forest": 0.93}), made_of({"none": 0.2, "linear": 0.5, "forest": 0.3})
+    ('the forest .93', 'linear .50, the forest .30, no model .20')
+    """
+    said, whole = [], 0.0
+    for name, weight in sorted(weights.items(), key=lambda item: -item[1]):
+        if whole < 0.9:
+            figure = f"{weight:.2f}".lstrip("0") if weight < 0.995 else "1"
+            said.append(
+                f"{ {'none': 'no model', 'forest': 'the forest', 'tree': 'the tree'}.get(name, name) } {figure}"
+            )
+            whole += weight
+    return ", ".join(said)
+
+
+WORSE = "the model is worse than no model since {}; its importances say nothing"
+
+
 class Moved(NamedTuple):
     """A feature, and the points between which it moved, by their places."""
 

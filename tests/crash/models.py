@@ -17,7 +17,7 @@ from river import (
     tree,
 )
 
-from explain_sidecar.fold.default_models import default_model
+from explain_sidecar.fold.default_models import linear_model_of
 
 Task = Literal["multiclass", "regression"]
 
@@ -44,7 +44,7 @@ def _near(kind: Any) -> Any:
 
 
 _CLASSIFIERS: dict[str, Callable[[int], Any]] = {
-    "default": lambda seed: default_model("multiclass"),
+    "default": lambda seed: linear_model_of("multiclass"),
     "hoeffding": lambda seed: _classifier(),
     "hoeffding, one against the rest": lambda seed: tree.HoeffdingTreeClassifier(**QUICK, binary_split=True, leaf_prediction="mc"),
     "adaptive": lambda seed: tree.HoeffdingAdaptiveTreeClassifier(**QUICK, seed=seed),
@@ -57,14 +57,14 @@ _CLASSIFIERS: dict[str, Callable[[int], Any]] = {
     "leveraging bagging": lambda seed: ensemble.LeveragingBaggingClassifier(_classifier(), n_models=3, seed=seed),
     "boosting": lambda seed: ensemble.ADWINBoostingClassifier(_classifier(), n_models=3, seed=seed),
     "adaboost": lambda seed: ensemble.AdaBoostClassifier(_classifier(), n_models=3, seed=seed),
-    "stacking": lambda seed: ensemble.StackingClassifier([default_model("multiclass"), _classifier()], linear_model.SoftmaxRegression(), include_features=False),
+    "stacking": lambda seed: ensemble.StackingClassifier([linear_model_of("multiclass"), _classifier()], linear_model.SoftmaxRegression(), include_features=False),
     "naive Bayes": lambda seed: _numbers(naive_bayes.GaussianNB()),
     "Bernoulli": lambda seed: _numbers(naive_bayes.BernoulliNB()),
     "neighbours": lambda seed: _numbers(_near(neighbors.KNNClassifier)),
 }  # fmt: skip
 
 _REGRESSORS: dict[str, Callable[[int], Any]] = {
-    "default": lambda seed: default_model("regression"),
+    "default": lambda seed: linear_model_of("regression"),
     "hoeffding": lambda seed: _regressor(),
     "hoeffding with models": lambda seed: _numbers(tree.HoeffdingTreeRegressor(**QUICK)),
     "adaptive": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(**QUICK, leaf_prediction="mean", seed=seed),

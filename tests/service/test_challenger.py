@@ -143,7 +143,11 @@ def test_the_better_one_is_named_in_words_by_message_client_and_tail():
 
 def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been():
     _, outputs = compared(
-        {**TREE, "factory": "explain_sidecar.fold.default_models:default_model", "params": {"task": "binary"}}
+        {
+            **TREE,
+            "factory": "explain_sidecar.fold.default_models:linear_model_of",
+            "params": {"task": "binary"},
+        }
     )
     difference = messages(outputs)[-1]["challenger"]["difference"]["cross_entropy"]
     assert difference["better"] is None  # the same model: it never differs
@@ -178,7 +182,10 @@ def test_a_message_of_another_shape_is_refused_by_the_client(change):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"params": {"a": 1}}, r"challenger.params .*: is set without challenger.factory or challenger.uri"),
+        (
+            {"params": {"a": 1}},
+            r"challenger.params .*: is set without challenger.name, challenger.factory or challenger.uri",
+        ),
         ({"confidence": 0.9}, r"challenger.confidence .*: is set without"),
         ({"uri": "m", "factory": "a:b"}, r"challenger.factory .*: and uri are both given"),
         (
@@ -204,7 +211,7 @@ def test_settings_of_a_challenger_that_make_no_sense_are_refused(given, words):
         ({"factory": "nowhere:Model"}, r"^challenger.factory: 'nowhere:Model' cannot be imported"),
         ({**TREE, "params": {"depth": 1}}, r"^challenger.params: "),
         (
-            {"factory": "explain_sidecar.fold.default_models:default_model", "static": True},
+            {"factory": "explain_sidecar.fold.default_models:linear_model_of", "static": True},
             r"^challenger.params: ",
         ),
         ({"uri": "nothing.json"}, r"^challenger.uri: nothing.json: No such file"),

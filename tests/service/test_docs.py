@@ -198,7 +198,7 @@ def test_what_needs_no_broker_does_what_the_page_says(
 
 DATA = Path(river.__path__[0]) / "datasets" / "phishing.csv.gz"
 SAYS = {
-    "docs/how-to/pipeline.md": ["settings are valid; the model is a Pipeline for binary", "sites-explained"],
+    "docs/how-to/pipeline.md": ["settings are valid; the model is a Mixture for binary", "sites-explained"],
     "docs/how-to/model.md": [
         "the model is a ARFClassifier for multiclass",
         "the model is a Majority for binary",
@@ -216,8 +216,8 @@ SAYS = {
     "docs/how-to/drift.md": ["error rate "],
     "docs/how-to/secure.md": ["sasl.mechanism", "http.token"],
     "docs/how-to/cost.md": ["settings are valid"],
-    "docs/how-to/late-labels.md": ["settings are valid; the model is a Pipeline for binary"],
-    "docs/how-to/formats.md": ["settings are valid; the model is a Pipeline for binary"],
+    "docs/how-to/late-labels.md": ["settings are valid; the model is a Mixture for binary"],
+    "docs/how-to/formats.md": ["settings are valid; the model is a Mixture for binary"],
 }
 """What the commands of a page must have said."""
 

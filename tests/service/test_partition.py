@@ -273,7 +273,7 @@ def test_performance_is_the_smoothed_loss_before_learning_of_the_model_of_the_fr
     task,
 ):
     given, alpha = values(200, task), SMALL[0]["alpha"]
-    model = load_model(ModelSettings(task=task), 0)
+    model = load_model(ModelSettings(task=task, name="linear"), 0)
     loss = known_losses.get(known_losses.DEFAULT[model.task])
     labels: dict = {}
     own = empty = frequencies = weights = 0.0

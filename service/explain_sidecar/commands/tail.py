@@ -23,7 +23,7 @@ from explain_client.frames import period_rows
 from explain_client.periods import driven_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
-from explain_sidecar.headline import differing
+from explain_sidecar.headline import WORSE, differing, made_of
 from explain_sidecar.kafka.stream import Start, messages
 from explain_sidecar.settings import Settings
 from explain_sidecar.terminal import plain, plain_json
@@ -187,6 +187,9 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         f"{message['topic']} {_name(settings, message)}{version}: {message['records']:,} records, {loss.replace('_', ' ')} "
         f"{performance['model']:.4f}, without features {performance['empty']:.4f} ({'better' if gain > 0 else 'worse'} by {abs(gain):.4f})"
     )
+    model = message.get("model") or {}
+    if model.get("weights"):
+        title += f", {made_of(model['weights'])}"
     if performance.get("served") is not None:
         title += f", served {performance['served']:.4f}"
     skew = message.get("skew")
@@ -201,6 +204,11 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     if message["rejected_recently"] > MANY:
         title += f"; {message['rejected_recently']:,} of the last {LAST:,} records could not be used"
     yield Text(title, style="bold")
+    worse = model.get("worse_since")
+    if worse is not None:
+        said = WORSE.format(f"{utc(worse['timestamp']):%Y-%m-%d %H:%M UTC}, offset {worse['offset']}")
+        yield Text(f"{said[0].upper()}{said[1:]}.", style="red")
+        return
     table = Table(box=None, pad_edge=False)
     table.add_column("feature", max_width=30)
     names = list(message["importance"])

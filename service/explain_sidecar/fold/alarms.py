@@ -108,7 +108,7 @@ class Alarms:
         self._settings = settings.alarms
         self._performance, self._kinds = performance, kinds
         self._explainers, self._every = explainers, settings.explain.every
-        self._model = settings.model.factory or settings.model.uri
+        self._model = settings.model.source
         self._causes = Causes()
         subjects = self._settings.subjects
         self._losses = [loss.name for loss in performance.losses]

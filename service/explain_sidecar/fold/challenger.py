@@ -55,7 +55,7 @@ class Challenger:
             chosen.confidence,
             chosen.limits,
         )
-        self._name = chosen.factory or chosen.uri
+        self._name = chosen.source
 
     def align(self) -> None:
         """Draw as the model does, where the next record is one to explain."""

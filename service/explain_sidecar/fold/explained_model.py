@@ -12,6 +12,7 @@ from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
 from explain_core.importance.group import grouped
 from explain_core.importance.segments import Report, Segments, SegmentsState
+from explain_core.learners.mixture import MixtureLearner
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
@@ -22,6 +23,7 @@ from explain_sidecar.errors import UserError
 from explain_sidecar.fold.explainers import Reservoirs, alpha_from, make_evaluator, make_explainer
 from explain_sidecar.fold.models import ModelData, model_data, restored_model
 from explain_sidecar.fold.served import Served, ServedData
+from explain_sidecar.fold.worth import Worth, WorthData
 from explain_sidecar.settings import Settings
 
 PERFORMANCE = ""
@@ -39,6 +41,7 @@ class ExplainedModelData(State, frozen=True):
     served: ServedData | None = None
     segments: dict[str, SegmentsState] = msgspec.field(default_factory=dict)
     periods: PeriodsState | None = None
+    worse: WorthData | None = None
 
 
 class ExplainedModel:
@@ -95,6 +98,7 @@ class ExplainedModel:
         self._static, self._stored = static, stored and not static
         self._every = settings.explain.every
         self.periods = Periods(list(map(str, settings.emit.periods))) if periods else None
+        self.worth = Worth()
         self.records = 0
         """That it has taken in."""
         self.named: dict[tuple[str, str], int | None] = {}
@@ -148,8 +152,12 @@ class ExplainedModel:
             self.served.add(y, served, prediction)
         return losses
 
+    def judge(self, position: Position) -> str | None:
+        """Whether the model is worse than no model after the record at ``position``: a notice where that has changed."""
+        return self.worth.judge(self.performance, self.records, position)
+
     def content(self, position: Position | None = None) -> dict[str, Any]:
-        """What an explanation message says about the model: explained, warming, performance, skew, importance, estimators, segments,
+        """What an explanation message says about the model: explained, warming, model, performance, skew, importance, estimators, segments,
         drivers, and the periods that end with the record at ``position``.
 
         The floors are for alarms to fill in. Of the segments it is the turn of one of each explainer, which is noted.
@@ -160,6 +168,10 @@ class ExplainedModel:
         return {
             "explained": min((explanation.n for explanation in explanations.values()), default=0),
             "warming": any(explanation.status == "warming" for explanation in explanations.values()),
+            "model": {
+                "weights": self.model.weights if isinstance(self.model, MixtureLearner) else {},
+                "worse_since": self.worth.about(),
+            },
             "performance": {
                 loss.name: {
                     **dict(
@@ -199,6 +211,9 @@ class ExplainedModel:
         }
 
     def _driven(self, name: str, loss: str) -> dict[str, Any] | None:
+        if self.worth.since is not None:
+            self.named[name, loss] = 0
+            return None
         explainer = self.explainers[name]
         features = [player.name for player in explainer.players]
         rows = ([known.name for known in of.losses].index(loss) for of in (explainer, self.performance))
@@ -247,6 +262,7 @@ class ExplainedModel:
             served=None if self.served is None else self.served.state(),
             segments={name: segments.state() for name, segments in self.segments.items()},
             periods=None if self.periods is None else self.periods.state(),
+            worse=self.worth.state(),
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -268,6 +284,7 @@ class ExplainedModel:
         for name, segments in self.segments.items():
             segments.restore(data.segments[name])
         self.records = data.records
+        self.worth.restore(data.worse)
         check((data.periods is None) == (self.periods is None), "periods: with them, or without")
         if self.periods is not None and data.periods is not None:
             shapes = {

@@ -54,6 +54,16 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
             yield [loss.name, "challenger", version], performance.of(loss.name)[0]
 
 
+def _weights(state: PartitionState) -> Samples:
+    from explain_core.learners.mixture import MixtureLearner
+
+    found = (
+        (model.model.weights if isinstance(model.model, MixtureLearner) else {})
+        for model in state.models.values()
+    )
+    return [([member], weight) for weights in found for member, weight in weights.items()]
+
+
 def _differences(state: PartitionState) -> Samples:
     return [
         ([loss, of, version], value)
@@ -136,6 +146,23 @@ METRICS = [
             if count is not None
         ],
         labels=("estimator", "loss", "version"),
+    ),
+    PartitionMetric(
+        "model_worse",
+        "gauge",
+        "Whether the newest explanation found the model worse than no model, so that its importances say nothing: 1 or 0.",
+        lambda state: [
+            ([version], float(explained.worth.since is not None))
+            for version, explained in state.models.items()
+        ],
+        labels=("version",),
+    ),
+    PartitionMetric(
+        "model_weight",
+        "gauge",
+        "What each member of a mixture counts for in the model's next prediction; none is no model.",
+        _weights,
+        labels=("member",),
     ),
     PartitionMetric(
         "challenger_loss_difference",

@@ -18,11 +18,12 @@ from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.base import Learner, LearnerState
 from explain_core.learners.choice import learner_of
+from explain_core.learners.mixture import Mixture
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 from explain_core.state import Pack, State, Unpack, check
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold.default_models import default_model
+from explain_sidecar.fold.default_models import named_model
 from explain_sidecar.settings import ModelSettings, RecordSettings, Settings
 from explain_sidecar.settings.model import PLACE, SourceSettings
 
@@ -44,24 +45,34 @@ def load_model(settings: ModelSettings, seed: int, labels: Sequence[Any] | None 
         return relabelled(found.model, found.classes, [labels.index(label) for label in found.classes])
     if settings.factory is None and settings.params:
         raise UserError(
-            f"model.params: {', '.join(settings.params)} without model.factory; the default pipeline takes none"
+            f"model.params: {', '.join(settings.params)} without model.factory; the models that model.name knows take none"
         )
-    key = f"{settings.factory} {settings.task} {settings.params!r}"
+    name = settings.name or "mixture"
+    key = f"{settings.factory or name} {settings.task} {settings.params!r}"
     repeats = not settings.static and settings.learner != "river"
     made = _again(key, settings.params, seed) if repeats else None
     if made is None and settings.factory:
         made = _make(settings.factory, settings.params, seed)
     elif made is None:
-        made = default_model(settings.task)
+        made = named_model(name, settings.task, seed % 2**31)
     task: Task = "regression" if settings.task == "regression" else "classification"
+    mixed = isinstance(made, Mixture)
+    if mixed and settings.learner == "river":
+        raise UserError(
+            "model.learner: river has no mixture; take it out, or name a model of river in model.factory"
+        )
     try:
-        learner = learner_of(made, task) if repeats else None
+        learner = learner_of(made, task) if repeats or mixed else None
         model = learner or wrap(made, task)
     except ValueError as error:
         raise UserError(
             f"model.factory: {settings.factory} with model.task {settings.task}: {error}"
         ) from None
-    if learner is not None and (settings.factory is None or _import(settings.factory) is type(made)):
+    if (
+        repeats
+        and learner is not None
+        and (settings.factory is None or _import(settings.factory) is type(made))
+    ):
         _UNTAUGHT[key] = made
     if not settings.static and type(model).learn is Model.learn:
         raise UserError(
@@ -295,7 +306,14 @@ _UNTAUGHT: dict[str, Any] = {}
 def _again(key: str, given: dict[str, Any], seed: int) -> Any:
     """A river model as it would be made, from one that was made before and never learns; None where there is none."""
     made: Any = _UNTAUGHT.get(key)
-    if isinstance(getattr(made, "_rng", None), random.Random) and "seed" not in given:
+    return made if "seed" in given else _seeded(made, seed)
+
+
+def _seeded(made: Any, seed: int) -> Any:
+    """A model that has learnt nothing, or each member of a mixture, with another seed where it has one."""
+    if isinstance(made, Mixture):
+        return made._replace(members={name: _seeded(member, seed) for name, member in made.members.items()})
+    if isinstance(getattr(made, "_rng", None), random.Random):
         made = copy.copy(made)
         made.seed = seed % 2**31
         made._rng = random.Random(made.seed)

@@ -306,7 +306,11 @@ class PartitionState:
         return key_text(self._key)
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
-        about = self.explained.content(Position(record.offset, sample.timestamp))
+        position = Position(record.offset, sample.timestamp)
+        notice = self.explained.judge(position)
+        if notice is not None:
+            self.notices.append(f"version {sample.version}: {notice}" if sample.version else notice)
+        about = self.explained.content(position)
         alarms = self.watches.get(sample.version or "")
         if alarms is not None:
             alarms.fill_in(about)
@@ -317,6 +321,7 @@ class PartitionState:
             "rejected_recently": self.rejections.recent,
             "status": "warming" if about["warming"] else "rejecting" if self.rejections.many else "ready",
             "version": self.versions.about(sample.version) if self.versions else None,
+            "model": about["model"],
             "performance": about["performance"],
             "skew": about["skew"],
             "label_delay": self.label_delay.summary(),

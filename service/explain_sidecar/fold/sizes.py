@@ -47,7 +47,7 @@ class ExplanationSize:
         )
         if times > 1:
             about += ESTIMATOR * self._columns
-            about += len(orjson.dumps(settings.challenger.factory or settings.challenger.uri))
+            about += len(orjson.dumps(settings.challenger.source))
         # JSON writes a control character with six bytes.
         identity = 6 * record.max_string if record.id else 0
         segments = sum(

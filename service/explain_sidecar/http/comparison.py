@@ -46,6 +46,7 @@ def _summary(partition: Partition, chosen: ShownVersion, column: Column) -> dict
     return {
         "partition": partition.number,
         "status": newest.status,
+        "worse": newest.worse_since is not None,
         "records": newest.records,
         "rejected": newest.rejected_recently,
         "lag": partition.lag,
@@ -54,7 +55,7 @@ def _summary(partition: Partition, chosen: ShownVersion, column: Column) -> dict
         "loss": loss,
         "model": model,
         "empty": empty,
-        "drivers": [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
+        "drivers": [] if newest.worse_since else [{"feature": name, "value": rounded(cells[name].value), "sure": name in sure} for name in [*sure, *likely][:DRIVERS]],
         "course": _course(chosen.history, loss),
         "alarms": sorted(alarm["onset"] for alarm in partition.alarms),
     }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from explain_client.messages import Explanation, utc
 from explain_client.stories import Story
 from explain_sidecar.fold.rejections import LAST, MANY
-from explain_sidecar.headline import detectable, moved
+from explain_sidecar.headline import WORSE, detectable, moved
 from explain_sidecar.http.history import Column, History, ranking
 from explain_sidecar.http.partition import Partition, ShownVersion
 
@@ -30,6 +30,9 @@ def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | No
     rejecting = ""
     if newest.rejected_recently > MANY:
         rejecting = f"{newest.rejected_recently:,} of the last {LAST:,} records could not be used. "
+    if newest.worse_since is not None:
+        said = WORSE.format(_moment(newest.worse_since.timestamp))
+        return f"{rejecting}{said[0].upper()}{said[1:]}."
     if newest.status == "warming":
         return f"{rejecting}Warming up. {driver}."
     if stories is None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from explain_client.messages import Explanation, is_date
+from explain_sidecar.headline import made_of
 from explain_sidecar.http.challenger import challenger
 from explain_sidecar.http.changes import shown_story
 from explain_sidecar.http.comparison import grid, overview
@@ -246,6 +247,8 @@ def _state(known: Mapping[int, Partition], partition: Partition, newest: Explana
     return {
         "partition": partition.number,
         "status": newest.status,
+        "worse": newest.worse_since is not None,
+        "made_of": made_of(newest.model.weights) if newest.model else "",
         "records": newest.records,
         "explained": newest.explained,
         "rejected_recently": newest.rejected_recently,

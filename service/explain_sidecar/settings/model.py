@@ -17,10 +17,14 @@ MAX_VERSION = 200
 class SourceSettings(Section):
     """Where a model comes from, and how it learns."""
 
+    name: Literal["mixture", "linear", "tree", "forest"] | None = Field(
+        None,
+        description="A model for mixed features: linear, a logistic, softmax or linear regression; tree, an adaptive tree; forest, ten of them; mixture, linear, forest and no model weighted by what each has predicted. The model is a mixture where there is no name, factory or uri; a challenger has no default.",
+    )
     factory: str | None = Field(
         None,
         pattern=r"^[\w.]+:[\w.]+$",
-        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier; by default a pipeline for mixed features; a challenger has no default.",
+        description="`module:Class` or `module:function` that makes the model, e.g. river.forest:ARFClassifier.",
     )
     params: dict[str, Any] = Field(
         default_factory=dict,
@@ -51,6 +55,11 @@ class SourceSettings(Section):
         description="More modules of yours whose classes a snapshot may hold, besides the factory's.",
     )
 
+    @property
+    def source(self) -> str | None:
+        """What names the model: the name, the factory or the uri; None where it is the default."""
+        return self.uri or self.factory or self.name
+
     @model_validator(mode="before")
     @classmethod
     def _a_file_is_static(cls, data: Any) -> Any:
@@ -59,10 +68,12 @@ class SourceSettings(Section):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         problems: list[tuple[SettingPath, str]] = []
+        if self.name is not None and self.factory is not None:
+            problems.append((("factory",), "and name are both given; keep one"))
         if self.uri is not None:
             problems += [
                 ((name,), "and uri are both given; keep one")
-                for name in ("factory", "params")
+                for name in ("name", "factory", "params")
                 if getattr(self, name)
             ]
             if not self.static:
@@ -111,7 +122,7 @@ class ChallengerSettings(SourceSettings):
 
     @property
     def enabled(self) -> bool:
-        return self.factory is not None or self.uri is not None
+        return self.source is not None
 
     @model_validator(mode="after")
     def _some_model(self) -> Self:
@@ -123,7 +134,10 @@ class ChallengerSettings(SourceSettings):
         ]
         if not self.enabled:
             refuse(
-                ((name,), "is set without challenger.factory or challenger.uri; name the challenger")
+                (
+                    (name,),
+                    "is set without challenger.name, challenger.factory or challenger.uri; name the challenger",
+                )
                 for name in changed
             )
         elif self.uri is None:

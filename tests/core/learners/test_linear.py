@@ -10,7 +10,7 @@ from river import compose, linear_model, optim, preprocessing
 from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear import LinearLearner, linear_learner
 from explain_core.losses import Task
-from explain_sidecar.fold.default_models import default_model
+from explain_sidecar.fold.default_models import linear_model_of
 from tests.core.learners.lockstep import RECORDS, mixed, run
 
 
@@ -56,9 +56,9 @@ NUMBERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "softmax": ("multiclass", lambda: scaled(linear_model.SoftmaxRegression())),
 }
 MIXED: dict[str, tuple[str, Callable[[], Any]]] = {
-    "default, binary": ("binary", lambda: default_model("binary")),
-    "default, multiclass": ("multiclass", lambda: default_model("multiclass")),
-    "default, regression": ("regression", lambda: default_model("regression")),
+    "linear, binary": ("binary", lambda: linear_model_of("binary")),
+    "linear, multiclass": ("multiclass", lambda: linear_model_of("multiclass")),
+    "linear, regression": ("regression", lambda: linear_model_of("regression")),
     "implicit": ("regression", lambda: encoded(ImplicitRegression(optim.SGD(0.1)), zeros=False)),
     "zeros": ("binary", lambda: encoded(linear_model.LogisticRegression())),
     "zeros, l2, strings first": (

@@ -201,11 +201,12 @@ def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: 
     ],
 )
 def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: str) -> None:
+    stream_of = (STREAMS | NOMINAL)[stream](records(FORESTS[parameters]))
     learner, river = run(
         lambda: forest.ARFRegressor(seed=7, **FORESTS[parameters]),
         tree_learner,
         "regression",
-        (STREAMS | NOMINAL)[stream](records(FORESTS[parameters])),
+        ((x, y, 1.0) for x, y, _ in stream_of),  # river's forests know no weight
     )
     model, reader, arrays = river.wrapped, TargetReader(learner), learner.arrays
     for i, member in enumerate(model):

@@ -282,3 +282,20 @@ def test_the_order_of_one_sum_is_noticed(make: Callable[..., Any], monkeypatch: 
         monkeypatch.setattr(module, "do_naive_bayes_prediction", backwards)
     with pytest.raises(AssertionError, match="record"):
         run(make, tree_learner, "classification", clusters(300))
+
+
+@pytest.mark.parametrize("make", [forest.ARFClassifier, forest.ARFRegressor])
+def test_a_record_counts_in_a_forest_by_its_weight_times_what_each_tree_draws(make: Any) -> None:
+    """Leaves that never split hold the sums of the weights."""
+    regression, sums = make is forest.ARFRegressor, []
+    for weight in (1.0, 2.5):
+        learner = tree_learner(
+            make(n_models=3, seed=1, grace_period=10**6), "regression" if regression else "classification"
+        )
+        assert learner is not None
+        assert learner.takes_weight
+        for x, y, _ in mixed(200, 3, task="regression" if regression else "multiclass", nominal=False):
+            learner.learn(x, y, weight)
+        sums.append(learner.arrays["stats"])
+    assert sums[0].any()
+    assert (sums[1] == 2.5 * sums[0]).all()

@@ -8,7 +8,15 @@ from explain_core.importance.group import grouped
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.reservoirs import make_reservoir
-from tests.core.property.test_evaluators import LEARNERS, LOSSES, NUMERIC, RECORDS, drifting, made
+from tests.core.property.test_evaluators import (
+    LEARNERS,
+    LOSSES,
+    NUMERIC,
+    RECORDS,
+    classes_of,
+    drifting,
+    made,
+)
 
 
 def same(first, second):
@@ -23,8 +31,9 @@ def test_a_model_whose_records_are_explained_in_one_call_predicts_and_learns_as_
     reservoir = make_reservoir("geometric", 20, 3)
     settings = {"task": task, "reservoir": reservoir, "losses": LOSSES[task], "evaluator": choose(explained)}
     (group,) = grouped([kind(explained, **settings) for kind in (IncrementalPFI, IncrementalSAGE)])
+    stream = drifting(RECORDS, 5, 7, task, classes_of(name), nominal=mixed, missing=mixed)
     found, before = 0, None
-    for i, (x, y) in enumerate(drifting(RECORDS, 5, 7, task, 3, nominal=mixed, missing=mixed)):
+    for i, (x, y) in enumerate(stream):
         explained.hold(x)
         prediction = group.explain_one(x, y)
         found += prediction is not None

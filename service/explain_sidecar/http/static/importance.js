@@ -23,6 +23,7 @@ export function show(body, page) {
   const matching = seen.filter((row) => row.feature.toLowerCase().includes(wanted));
   const focus = seen.find((row) => row.feature === page.selection.feature) ?? seen[0];
   const choose = (feature) => page.choose({ feature });
+  byId("importance").classList.toggle("meaningless", body.state.worse);
   fill(byId("importance-title"), `What drives the model of ${page.nameOf(body.chosen.partition)}`);
   fill(byId("importance-caption"), `${estimatorMeaning(body.chosen.estimator)}, in units of ${lossName(body.chosen.loss)}. ± is half of the confidence band; without it the band is not settled yet.`);
   fill(byId("importance-none"), !seen.length ? "No feature is known yet." : !matching.length ? `No feature is called like “${page.selection.search}”.` : "");

@@ -123,10 +123,10 @@ function say(problem) {
 
 function updateState(state, one) {
   const { group } = state;
-  const status = state.status === "rejecting" ? `${number(state.rejected_recently)} of the last 1,000 records unusable` : state.status === "warming" ? `warming up: ${number(Math.min(state.records, state.warm_up))} of ${number(state.warm_up)}` : state.status;
+  const status = state.status === "rejecting" ? `${number(state.rejected_recently)} of the last 1,000 records unusable` : state.status === "warming" ? `warming up: ${number(Math.min(state.records, state.warm_up))} of ${number(state.warm_up)}` : state.worse ? "worse than no model" : state.status;
   const lag = (value) => (value === null ? "unknown" : value === 0 ? "none" : `${number(value)} records`);
   const facts = one
-    ? [["Status", status], ["Records", number(state.records)], ["Explained", number(state.explained)], ["Behind", lag(state.lag)], ["Last record", moment(state.timestamp)], ...servedFacts(state)]
+    ? [["Status", status], ["Records", number(state.records)], ["Explained", number(state.explained)], ...(state.made_of ? [["Model", state.made_of]] : []), ["Behind", lag(state.lag)], ["Last record", moment(state.timestamp)], ...servedFacts(state)]
     : [["Partitions", group.warming ? `${number(group.partitions)}, ${number(group.warming)} warming up` : number(group.partitions)], ["Records", number(group.records)], ["Behind", lag(group.lag)], ["Rejected", number(group.rejected)]];
   rowsOf(byId("state"), [...facts, ...state.notices.map((notice) => ["Notice", notice])], () => element("div", {}, element("dt"), element("dd")), (row, [name, text]) => {
     fill(row.children[0], name);

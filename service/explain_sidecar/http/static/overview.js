@@ -89,6 +89,7 @@ function stateOf(one) {
   if (one.broken) return ["bad", "chain broken"];
   if (one.status === "rejecting") return ["bad", `${number(one.rejected)} of the last 1,000 records unusable`];
   if (one.status === "warming") return ["waiting", "warming up"];
+  if (one.worse) return ["bad", "worse than no model"];
   if (one.lag === null) return ["good", "ready"];
   return ["good", one.lag > 0 ? `ready, ${many(one.lag, "record")} behind` : "ready, up to date"];
 }
