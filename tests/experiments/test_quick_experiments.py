@@ -18,6 +18,7 @@ COMMANDS = {
     "incremental_drift": 4,
     "incremental_reasons": 32,
     "markers": 4,
+    "named_models": 12,
     "removal": 9,
     "seasons": 40,
     "bands": 10,
