@@ -101,7 +101,9 @@ class Alarm(Message):
     min_change: float = described(
         "Changes up to this share of the loss without a model, or of the records, are none.", 0.05, ge=0
     )
-    model: str | None = described("The setting model.factory or model.uri; null for the default model.", None)
+    model: str | None = described(
+        "The setting model.uri, model.factory or model.name; null for the default model.", None
+    )
     version: str | None = described(
         "The version of the model that it is about; null where records name none, and for rejected records.",
         None,

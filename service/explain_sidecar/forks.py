@@ -164,7 +164,7 @@ def main() -> None:
                     os.close(other)
                 control.close()
                 _become(wanted, stdin, reports)
-            os.write(status, b"%d\n" % pid)
+            _tell(status, pid)
             statuses[pid] = status
             for other in (stdin, *reports):
                 os.close(other)
@@ -181,9 +181,14 @@ def _reap(statuses: dict[int, int]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with suppress(BrokenPipeError):
-            os.write(statuses[pid], b"%d\n" % os.waitstatus_to_exitcode(status))
+        _tell(statuses[pid], os.waitstatus_to_exitcode(status))
         os.close(statuses.pop(pid))
+
+
+def _tell(status: int, number: int) -> None:
+    """The supervisor, if it is still there."""
+    with suppress(BrokenPipeError):
+        os.write(status, b"%d\n" % number)
 
 
 def _become(arguments: list[str], stdin: int, reports: list[int]) -> None:
