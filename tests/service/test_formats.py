@@ -174,6 +174,25 @@ def test_the_names_of_a_restored_store_are_those_of_before():
     assert [reader.read(value, ())[0] for value in reversed(values)] == before[::-1] == [{"a": 2}, {"a": 1}]
 
 
+def defined(*kinds):
+    """A record that defines types, each by the names of those before it."""
+    return record(*(field(f"x{i}", kind) for i, kind in enumerate(kinds)), name="All")
+
+
+def doubling(levels, leaf):
+    """Each type holds the one before it twice: 2^levels values, which may take no byte at all."""
+    first = record(field("value", leaf), name="D0")
+    return defined(
+        first,
+        *(record(field("a", f"D{i}"), field("b", f"D{i}"), name=f"D{i + 1}") for i in range(levels)),
+    )
+
+
+def in_a_row(levels):
+    first = record(field("value", "int"), name="D0")
+    return defined(first, *(record(field("a", f"D{i}"), name=f"D{i + 1}") for i in range(levels)))
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -183,6 +202,22 @@ def test_the_names_of_a_restored_store_are_those_of_before():
         ("Elsewhere", "it is no Avro schema: UnknownType"),
         (json.loads('{"type": "array", "items": ' * 140 + '"int"' + "}" * 140), "more than 64 levels"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 10**9, "scale": 10**9}, "scale 1000000000"),
+        (doubling(60, "null"), "more than 100,000 parts"),
+        (doubling(60, "int"), "more than 100,000 parts"),
+        (in_a_row(200), "more than 64 levels"),
+        (
+            {"type": "enum", "name": "Many", "symbols": [f"s{i}" for i in range(200_000)]},
+            "more than 100,000 parts",
+        ),
+        (
+            {
+                "type": "array",
+                "items": record(
+                    *(field(f"n{i}", "null") for i in range(20)), field("y", "int"), name="Light"
+                ),
+            },
+            "20 values that take no bytes",
+        ),
     ],
 )
 def test_an_avro_schema_that_would_let_a_value_take_any_memory_is_refused(kind, text):
@@ -251,6 +286,22 @@ def test_a_protobuf_field_is_its_number_and_keeps_its_name():
         {"delay": 7, "fare": 1.5},
         {"delay": 5, "carrier": "UA"},
     ]
+
+
+def test_a_protobuf_field_may_have_the_name_of_a_method():
+    text = 'syntax = "proto3"; message Flight { int32 HasField = 1; optional int32 Clear = 2; int32 FromString = 3; }'
+    body = message_of(text, {"HasField": 5, "FromString": 6})
+    assert Stream("protobuf", {1: text}).read(frame(1, b"\0" + body)) == {"HasField": 5, "FromString": 6}
+
+
+def test_protobuf_types_of_which_each_holds_the_next_are_a_bad_schema():
+    chain = "".join(f"message M{i} {{ M{i + 1} next = 1; }}" for i in range(3_000))
+    text = f'syntax = "proto3"; message Flight {{ M0 first = 1; }} {chain} message M3000 {{ int32 a = 1; }}'
+    stream = Stream("protobuf", {1: text})
+    for _ in range(2):
+        with pytest.raises(BadRecord, match="more than 150 types in a row") as refused:
+            stream.read(frame(1, b"\0"))
+        assert refused.value.error_class == "bad_schema"
 
 
 def test_a_protobuf_frame_says_which_message_of_its_file_it_holds():

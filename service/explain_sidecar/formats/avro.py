@@ -22,6 +22,12 @@ Read = Callable[[bytes], dict[str, Any]]
 MAX_DEPTH = 64
 """Levels of a schema. fastavro calls itself at each level of a value and nothing there bounds how deep; deep enough is a crash."""
 
+MAX_PARTS = 100_000
+"""Of a schema's JSON, and of a record by it, where a list counts once: types by name can name one another twice at each of many levels."""
+
+MAX_WEIGHTLESS = 10
+"""Values without bytes in an item of an array or map, of which a record has as many as it has bytes."""
+
 MAX_SCALE = 300
 """Digits after a decimal's point; a float has no more."""
 
@@ -46,6 +52,7 @@ class AvroSchema:
             if not isinstance(last, dict) or last.get("type") != "record":
                 raise SchemaProblem("its topmost type is not a record")
             prepared, _ = _Preparation(named, names).of(last)
+            _Extent(named).of(last)
             self.parsed: Any = parse_schema(prepared)
         except SchemaProblem:
             raise
@@ -92,6 +99,8 @@ def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
 
     named: Any = {}
     last: Any = None
+    if _parts(schemas) > MAX_PARTS:
+        raise SchemaProblem(f"it has more than {MAX_PARTS:,} parts")
     for schema in schemas:
         _check_depth(schema, 2 * MAX_DEPTH)  # a level of records is two of JSON, with its list of fields
         last = parse_schema(schema, named, _write_hint=False)
@@ -103,6 +112,16 @@ def _check_depth(value: Any, left: int) -> None:
         raise SchemaProblem(f"it has more than {MAX_DEPTH} levels")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_depth(inner, left - 1)
+
+
+def _parts(source: Any) -> int:
+    """Values in JSON."""
+    count, waiting = 0, [source]
+    while waiting and count <= MAX_PARTS:
+        value = waiting.pop()
+        count += 1
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return count
 
 
 def _full_names(schema: dict[str, Any]) -> list[str]:
@@ -175,6 +194,52 @@ class _Preparation:
         self._open.remove(name)
         self._empty[name] = empty
         return {**schema, "fields": prepared}, empty
+
+
+class _Extent:
+    """How many values a value of a schema holds, and how deep they lie. Types that contain themselves are refused before."""
+
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, tuple[int, int, int]] = {}
+
+    def of(self, schema: Any) -> tuple[int, int, int]:
+        """Parts, levels, and parts without bytes. Raises ``SchemaProblem`` where one is too many."""
+        if isinstance(schema, str) and schema not in _PRIMITIVES:
+            return self._known.get(schema) or self.of(self._named[schema])
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if isinstance(kind, list):
+            inner = [self.of(branch) for branch in kind]
+        elif kind in ("record", "error"):
+            inner = [self.of(field["type"]) for field in schema["fields"]]
+        else:
+            inner = (
+                [self.of(schema["items" if kind == "array" else "values"])]
+                if kind in ("array", "map")
+                else []
+            )
+        parts = 1 + sum(parts for parts, _, _ in inner)
+        levels = 1 + max((levels for _, levels, _ in inner), default=0)
+        weightless = [without for _, _, without in inner]
+        if kind in ("array", "map"):
+            if max(weightless) > MAX_WEIGHTLESS:
+                raise SchemaProblem(
+                    f"it has items with {max(weightless)} values that take no bytes, and at most {MAX_WEIGHTLESS} are taken"
+                )
+            without = 0
+        elif isinstance(kind, list):  # the number of the branch takes a byte
+            without = max(0, *(count - 1 for count in weightless)) if weightless else 0
+        else:
+            without = sum(weightless)
+            empty = without == parts - 1 if inner or kind == "record" else kind == "null"
+            without += empty or (kind == "fixed" and schema["size"] == 0)
+        if parts > MAX_PARTS:
+            raise SchemaProblem(f"a record of it has more than {MAX_PARTS:,} parts")
+        if levels > 2 * MAX_DEPTH:
+            raise SchemaProblem(f"it has more than {MAX_DEPTH} levels")
+        if isinstance(schema, dict) and "name" in schema:
+            self._known[schema["name"]] = parts, levels, without
+        return parts, levels, without
 
 
 def _convert_defaults(parsed: Any) -> None:

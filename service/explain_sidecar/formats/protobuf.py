@@ -23,6 +23,9 @@ Convert = Callable[[Any], Any]
 
 _WELL_KNOWN = "google.protobuf."
 
+MAX_DEPTH = 150
+"""Types in a row, each with a field of the next. The library calls itself for each, and reads no value deeper than 100."""
+
 
 class ProtobufSchema:
     """The messages of a file, ready to read. ``names``: those of its messages, the topmost first and in its order."""
@@ -34,6 +37,7 @@ class ProtobufSchema:
         """
         self._pool = descriptor_pool.DescriptorPool()
         self._plans: dict[str, Convert] = {}
+        self._open = 0
         self._names: dict[str, list[str]] = {}
         try:
             files = descriptor_pb2.FileDescriptorSet.FromString(source).file
@@ -50,6 +54,8 @@ class ProtobufSchema:
                 fields = [(field.name, [str(field.number)]) for field in message.fields]
                 known = names.of([message.full_name], fields) if names else [name for name, _ in fields]
                 self._names[message.full_name] = known
+        for name in self._names:
+            self._plan(self._pool.FindMessageTypeByName(name))
         self.names = [message.full_name for message in self._file.message_types_by_name.values()]
 
     def at(self, path: tuple[int, ...]) -> str:
@@ -75,7 +81,8 @@ class ProtobufSchema:
         if name not in self._names:
             raise SchemaProblem(f"it has no message {name!r}; it has {', '.join(self.names)}")
         descriptor = self._pool.FindMessageTypeByName(name)
-        parse, convert = message_factory.GetMessageClass(descriptor).FromString, self._plan(descriptor)
+        convert = self._plan(descriptor)
+        parse = message_factory.GetMessageClass(descriptor).FromString
 
         def read(body: bytes) -> dict[str, Any]:
             try:
@@ -93,6 +100,9 @@ class ProtobufSchema:
             return known
         if message.full_name in self._plans:
             return self._plans[message.full_name]
+        if self._open == MAX_DEPTH:
+            raise SchemaProblem(f"it has more than {MAX_DEPTH} types in a row, each with a field of the next")
+        self._open += 1
         always: list[tuple[str, str, Convert | None]] = []
         present: list[tuple[str, str, Convert | None]] = []
         lists: list[tuple[str, str, Convert]] = []
@@ -103,7 +113,7 @@ class ProtobufSchema:
                 for name, field, inner in always
             }
             for name, field, inner in present:
-                if value.HasField(field):
+                if type(value).HasField(value, field):  # a field may have the name of a method
                     content = getattr(value, field)
                     found[name] = content if inner is None else inner(content)
             for name, field, inner in lists:
@@ -121,6 +131,7 @@ class ProtobufSchema:
                 present.append((name, field.name, inner))
             else:
                 always.append((name, field.name, inner))
+        self._open -= 1
         return convert
 
     def _of(self, field: FieldDescriptor) -> Convert | None:
