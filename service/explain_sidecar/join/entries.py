@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from explain_sidecar.formats.errors import Headers
 
-EVENT, LABEL, DONE = 0, 1, 2
+EVENT: Final = 0
+LABEL: Final = 1
+DONE: Final = 2
 """Kinds of entries: an event that waits for its label, a label that waits for its event, an id whose outcome is known."""
 
 KINDS = (EVENT, LABEL, DONE)
@@ -52,7 +54,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     correction may have to repeat it, and ``label`` is None where nothing was published.
     """
 
-    kind: int
+    kind: Literal[0, 1, 2]
     due: int
     timestamp: int
     body: bytes = b""

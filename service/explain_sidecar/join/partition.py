@@ -242,7 +242,7 @@ class JoinPartition:
             reach("restore")
             if changes or done:
                 self._next = max(self._next, self._end) if done else self._next
-                restore(self._local, changes, self._encoded_checkpoint())
+                restore(self._local, changes, self._encoded_checkpoint(), self._who)
         self.restore_left = max(0, self._end - self._next)
         if done:
             cluster.reader.unassign()

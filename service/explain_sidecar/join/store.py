@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from explain_sidecar.errors import RecoveryError
 from explain_sidecar.join.entries import KINDS, Entry
 
 CHUNK = 1_000
@@ -131,12 +132,17 @@ class Store:
             queue.written()
 
 
-def restore(local: Local, changes: Changes, checkpoint: bytes) -> None:
-    """Take part of the changelog into a local store."""
+def restore(local: Local, changes: Changes, checkpoint: bytes, who: str) -> None:
+    """Take part of the changelog into a local store. Raises ``RecoveryError`` for what is no entry; ``who`` names the partition."""
     rows = []
     for id, value in changes.items():
         if value is not None:
-            entry = _decode(value)
+            try:
+                entry = _decode(value)
+            except msgspec.MsgspecError as error:
+                raise RecoveryError(
+                    f"{who}: the entry of the id {id[:100]!r} on the changelog cannot be read: {error}; another program or version wrote it"
+                ) from None
             rows.append((entry.kind, row_of(entry.due, id)))
     local.write(changes, rows, {}, checkpoint)
 

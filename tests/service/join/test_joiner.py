@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explain_sidecar.errors import RecoveryError
 from explain_sidecar.join.entries import Counts, Event, Joined, Label
 from explain_sidecar.join.joiner import Joiner, Progress, Rules
 from explain_sidecar.join.store import Store, restore
@@ -44,7 +45,7 @@ class Joins:
     def restore(self) -> None:
         """From the changelog alone."""
         self.local = Memory()
-        restore(self.local, self.changelog, b"")
+        restore(self.local, self.changelog, b"", "here")
         self.restart()
 
     def read_ahead(self) -> None:
@@ -316,3 +317,15 @@ def test_rows_beyond_those_kept_in_memory_are_found_in_the_local_store() -> None
     assert [output[1] for output in out] == sorted(output[1] for output in out)
     assert len(out) == 25_000 == joins.counts().expired
     assert sum(map(len, joins.local.index.values())) < 60_000
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"{}", msgspec.msgpack.encode([3, 1, 1]), msgspec.msgpack.encode([0, "1", 1])]
+)
+def test_what_is_no_entry_on_the_changelog_is_named_by_its_id(value: bytes) -> None:
+    joins = Joins(IMPLY)
+    joins.read(event(1, 5))
+    joins.commit()
+    joins.changelog[b"other"] = value
+    with pytest.raises(RecoveryError, match="the entry of the id b'other' on the changelog cannot be read"):
+        joins.restore()
