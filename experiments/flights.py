@@ -1,6 +1,6 @@
 """Which alarms come on the demo's flights, and when: the fold of ``explain-sidecar demo`` with its settings, without Kafka.
 
-Each alarm with the day on which it was noticed, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season, ``--plot FILE`` makes
+Each alarm with the day on which it was noticed, the share of late flights in the 24 hours from its onset and on how many days more were late at that airport, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season, ``--plot FILE`` makes
 the README's picture of what drove the delays month by month.
 """
 
@@ -44,6 +44,21 @@ def folded(records: list[dict[str, Any]], season: str | None = None) -> list[Pub
                 published[output.destination].append(orjson.loads(output.value or b"{}"))
         found.append(published)
     return found
+
+
+def late(records: list[dict[str, Any]], origin: str, since: int) -> str:
+    """How many flights from an airport were late in the 24 hours from ``since`` on, and on how many days more."""
+    first, last = utc(since).isoformat(), utc(since + 86_400_000).isoformat()
+    days: dict[str, list[bool]] = {}
+    hours: list[bool] = []
+    for record in records:
+        if record["origin"] == origin:
+            days.setdefault(record["scheduled"][:10], []).append(record["late"])
+            if first <= record["scheduled"] < last:
+                hours.append(record["late"])
+    share = sum(hours) / max(len(hours), 1)
+    more = sum(sum(of) / len(of) > share for of in days.values())
+    return f"{share:.0%} late, more on {more} days"
 
 
 def picture(found: list[Published], file: Path) -> None:
@@ -108,7 +123,8 @@ def picture(found: list[Published], file: Path) -> None:
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="A picture's file.")
 @click.option("--quick", is_flag=True, help="A tenth of the demo's flights, which is too few for alarms.")
 def main(every: int, season: str | None, plot: Path | None, quick: bool) -> None:
-    found = folded(flights(every * (10 if quick else 1)), season)
+    records = flights(every * (10 if quick else 1))
+    found = folded(records, season)
     if plot is not None:
         picture(found, plot)
     report = Report(
@@ -122,8 +138,9 @@ def main(every: int, season: str | None, plot: Path | None, quick: bool) -> None
         )
         report.add_row(origin, *(f"{count:,}" for count in counts))
         for alarm in published["alarms"]:
+            day = late(records, origin, alarm["onset"]["timestamp"])
             print(
-                f"{origin}, noticed on {utc(alarm['timestamp']):%Y-%m-%d}, cause {alarm['cause']}: {alarm['sentence']}"
+                f"{origin}, noticed on {utc(alarm['timestamp']):%Y-%m-%d}, cause {alarm['cause']}, {day}: {alarm['sentence']}"
             )
     history = {partition: published["explanations"] for partition, published in enumerate(found)}
     parts = ([message for published in found for message in published[name]] for name in ("drift", "alarms"))
