@@ -17,7 +17,7 @@ from river import (
     tree,
 )
 
-from explain_sidecar.fold.default_models import linear_model_of
+from explain_sidecar.fold.default_models import linear_model_of, named_model
 
 Task = Literal["multiclass", "regression"]
 
@@ -44,7 +44,8 @@ def _near(kind: Any) -> Any:
 
 
 _CLASSIFIERS: dict[str, Callable[[int], Any]] = {
-    "default": lambda seed: linear_model_of("multiclass"),
+    "default": lambda seed: named_model("mixture", "multiclass", seed),
+    "linear": lambda seed: linear_model_of("multiclass"),
     "hoeffding": lambda seed: _classifier(),
     "hoeffding, one against the rest": lambda seed: tree.HoeffdingTreeClassifier(**QUICK, binary_split=True, leaf_prediction="mc"),
     "adaptive": lambda seed: tree.HoeffdingAdaptiveTreeClassifier(**QUICK, seed=seed),
@@ -64,7 +65,8 @@ _CLASSIFIERS: dict[str, Callable[[int], Any]] = {
 }  # fmt: skip
 
 _REGRESSORS: dict[str, Callable[[int], Any]] = {
-    "default": lambda seed: linear_model_of("regression"),
+    "default": lambda seed: named_model("mixture", "regression", seed),
+    "linear": lambda seed: linear_model_of("regression"),
     "hoeffding": lambda seed: _regressor(),
     "hoeffding with models": lambda seed: _numbers(tree.HoeffdingTreeRegressor(**QUICK)),
     "adaptive": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(**QUICK, leaf_prediction="mean", seed=seed),
