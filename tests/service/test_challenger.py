@@ -188,6 +188,7 @@ def test_a_message_of_another_shape_is_refused_by_the_client(change):
         ),
         ({"confidence": 0.9}, r"challenger.confidence .*: is set without"),
         ({"uri": "m", "factory": "a:b"}, r"challenger.factory .*: and uri are both given"),
+        ({"name": "tree", "factory": "a:b"}, r"challenger.factory .*: and name are both given"),
         (
             {**TREE, "limits": {"brier": 2}},
             r"challenger.limits.brier .*: no explainer has this loss; there are cross_entropy",

@@ -1,4 +1,4 @@
-"""The model that the settings name, and the pipelines that serve where they name none."""
+"""The model that the settings name, by a name or as code of a user, and the one that serves where they name none."""
 
 import os
 import random
@@ -12,6 +12,7 @@ import pytest
 from explain_core import losses
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold import models
+from explain_sidecar.fold.default_models import Name
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.settings import ModelSettings
 
@@ -39,9 +40,9 @@ def stream(task: Task, n: int = 2_000) -> list[tuple[dict[str, Any], Any]]:
     return samples
 
 
-def prequential(task: Task) -> tuple[list[str], float, float]:
-    """Predictions, and the mean loss over the second half: of the pipeline, and of the best constant prediction."""
-    model, samples = load_model(ModelSettings(task=task), 0), stream(task)
+def prequential(task: Task, name: Name | None = None) -> tuple[list[str], float, float]:
+    """Predictions, and the mean loss over the second half: of the model of that name, and of the best constant prediction."""
+    model, samples = load_model(ModelSettings(task=task, name=name), 0), stream(task)
     loss = losses.get(losses.DEFAULT[model.task])
     tail = [y for _, y in samples[len(samples) // 2 :]]
     constant: Any
@@ -59,12 +60,20 @@ def prequential(task: Task) -> tuple[list[str], float, float]:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_default_pipeline_learns_mixed_features_with_gaps_and_new_categories(task: Task) -> None:
-    _, own, constant = prequential(task)
+@pytest.mark.parametrize("name", [None, "mixture", "linear", "tree", "forest"])
+def test_each_named_model_learns_mixed_features_with_gaps_and_new_categories(
+    name: Name | None, task: Task
+) -> None:
+    _, own, constant = prequential(task, name)
     assert own < 0.75 * constant
 
 
-def test_default_pipelines_predict_the_same_bits_under_every_hash_seed() -> None:
+def test_the_default_is_the_mixture() -> None:
+    for task in TASKS:
+        assert prequential(task)[0] == prequential(task, "mixture")[0]
+
+
+def test_default_models_predict_the_same_bits_under_every_hash_seed() -> None:
     def digest(hash_seed: str) -> str:
         code = (
             "import hashlib\nfrom tests.service.test_default_models import TASKS, prequential\n"
@@ -105,7 +114,8 @@ def test_a_factory_with_a_seed_gets_ours_unless_the_params_have_one() -> None:
             ModelSettings(factory="collections:deque", params={"maxlen": -1}),
             ["model.params", "collections:deque", "maxlen"],
         ),
-        (ModelSettings(params={"l2": 1}), ["model.params", "l2", "model.factory"]),
+        (ModelSettings(params={"l2": 1}), ["model.params", "l2", "model.factory", "model.name"]),
+        (ModelSettings(learner="river"), ["model.learner", "no mixture", "model.factory"]),
         (
             ModelSettings(factory="river.tree:HoeffdingTreeRegressor"),
             ["model.factory", "HoeffdingTreeRegressor", "binary", "regression"],
