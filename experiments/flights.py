@@ -1,6 +1,6 @@
 """Which alarms come on the demo's flights, and when: the fold of ``explain-sidecar demo`` with its settings, without Kafka.
 
-Each alarm with the day on which it was noticed, the share of late flights in the 24 hours from its onset and on how many days more were late at that airport, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season, ``--plot FILE`` makes
+Each alarm with the day on which it was noticed, the share of late flights in the 24 hours from its onset and on how many days more were late at that airport, then the demo's own summary. ``--every 1`` takes all flights, ``--season`` another season, ``--model`` another model, ``--plot FILE`` makes
 the README's picture of what drove the delays month by month.
 """
 
@@ -27,13 +27,18 @@ from explain_sidecar.fold.records import InputRecord
 Published = dict[str, list[dict[str, Any]]]
 
 
-def folded(records: list[dict[str, Any]], season: str | None = None) -> list[Published]:
+def folded(
+    records: list[dict[str, Any]], season: str | None = None, model: str | None = None
+) -> list[Published]:
     """The messages of each output, by partition: an airport each."""
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_of("none:9092", Path(folder) / "demo.yaml")
     if season is not None:
         alarms = settings.alarms.model_copy(update={"season": season})
         settings = settings.model_copy(update={"alarms": alarms})
+    if model is not None:
+        named = settings.model.model_copy(update={"name": model})
+        settings = settings.model_copy(update={"model": named})
     found: list[Published] = []
     for partition, origin in enumerate(ORIGINS):
         state = PartitionState(settings, partition)
@@ -120,11 +125,12 @@ def picture(found: list[Published], file: Path) -> None:
     type=click.Choice(["none", "day", "week", "auto"]),
     help="alarms.season instead of the demo's.",
 )
+@click.option("--model", help="model.name instead of the demo's.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="A picture's file.")
 @click.option("--quick", is_flag=True, help="A tenth of the demo's flights, which is too few for alarms.")
-def main(every: int, season: str | None, plot: Path | None, quick: bool) -> None:
+def main(every: int, season: str | None, model: str | None, plot: Path | None, quick: bool) -> None:
     records = flights(every * (10 if quick else 1))
-    found = folded(records, season)
+    found = folded(records, season, model)
     if plot is not None:
         picture(found, plot)
     report = Report(
