@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
 
 from explain_sidecar.broker.embedded import Broker
 from tests.broker.harness import Factory, Pipeline, Process
@@ -95,6 +96,31 @@ def test_topics_that_are_partitioned_in_different_ways_are_refused_or_copied(
     found = outcomes(line)
     matched = {n for n, published in found.items() if published == [(n % 2, "matched", 1)]}
     assert matched == {n for n in range(300) if n % 3}
+
+
+def test_topics_that_grow_stop_the_join_with_what_to_do_and_lose_nothing(
+    pipeline: Factory, tmp_path: Path
+) -> None:
+    line = joining(pipeline, tmp_path)
+    give(line, range(300))
+    line.cli("join", "--until-caught-up")
+    for side in ("EVENTS", "LABELS"):
+        grow(line, line.environment[f"EXPLAIN_JOIN__{side}__TOPIC"])
+    give(line, range(300, 600))
+    grow(line, line.topics["records"])
+    for _ in range(2):  # the changelog, and the dead letters of the join
+        error = line.cli("join", "--until-caught-up", status=1).stderr
+        assert "has 2 partitions and" in error and "Traceback" not in error
+        grow(line, error.split("kafka-topics --alter --topic ")[1].split(" --partitions 4")[0])
+    line.cli("join", "--until-caught-up")
+    found = outcomes(line)
+    assert len(found) > 450 and all(len(published) == 1 for published in found.values())
+
+
+def grow(line: Pipeline, topic: str) -> None:
+    """To 4 partitions."""
+    for future in line.admin.create_partitions([NewPartitions(topic, 4)]).values():
+        future.result()
 
 
 def test_run_with_join_explains_what_it_joins(pipeline: Factory, tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ def prepare(stage: Settings, topics: Topics) -> JoinTopics:
     for name in (log, letters):
         if made[name].partitions != events.partitions:
             raise UserError(
-                f"join: {name!r} has {made[name].partitions} partitions and {events.name!r} has {events.partitions}; they must be equal"
+                f"join: {name!r} has {made[name].partitions} partitions and {events.name!r} has {events.partitions}; they must be equal. Nothing was lost: "
+                f"give it as many by kafka-topics --alter --topic {name} --partitions {events.partitions}. Where keys choose partitions, the label of an "
+                "event that waits may now go to another partition than the event, which then has no label"
             )
     if stage.join.key is None and made[records].partitions != origin.partitions:
         raise UserError(
