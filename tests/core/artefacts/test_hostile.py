@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import pickle
+import signal
 import struct
+import time
 import zipfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import psutil
 import pytest
 
 from explain_core.artefacts import trial
@@ -339,6 +344,22 @@ def test_a_graph_without_an_end_or_of_any_size_is_refused(make, words, tmp_path,
     path.write_bytes(make())
     with pytest.raises(ArtefactError, match=words):
         load_artefact(path, "regression", ["a", "b"])
+
+
+def test_a_file_of_which_a_process_dies_is_refused(tmp_path):
+    """The process with the graph is killed as a library that follows a damaged file is."""
+    path = tmp_path / "model"
+    path.write_bytes(endless())
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(load_artefact, path, "regression", ["a", "b"])
+        while not loading.done():
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if "explain_core.artefacts.trial" in child.cmdline():
+                        child.send_signal(signal.SIGSEGV)
+            time.sleep(0.05)
+        with pytest.raises(ArtefactError, match="died of SIGSEGV"):
+            loading.result()
 
 
 def test_the_list_is_long_enough():
