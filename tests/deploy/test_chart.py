@@ -1,5 +1,6 @@
 """The Helm chart and the alert rules, by the tools that will read them."""
 
+import base64
 import re
 import subprocess
 from pathlib import Path
@@ -106,6 +107,16 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     ]
     keys = {"secretName": "snapshot-keys", "defaultMode": 0o440}
     assert {"name": "checkpoint", "secret": keys} in pod["volumes"]
+    made = rendered({**MINIMAL, "checkpoint": {}}, tmp_path)
+    assert len(base64.b64decode(made["Secret"]["data"]["keys"])) == 64
+    assert made["Secret"]["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    (mounted,) = [
+        volume["secret"]["secretName"]
+        for volume in made["StatefulSet"]["spec"]["template"]["spec"]["volumes"]
+        if volume["name"] == "checkpoint"
+    ]
+    assert mounted == made["Secret"]["metadata"]["name"]
+    assert "Secret" not in objects
     unsigned = {**MINIMAL, "checkpoint": {}, "config": {"checkpoint": {"allow_unsigned": True}}}
     assert "HMAC_KEY_FILE" not in str(rendered(unsigned, tmp_path))
     assert objects["Service"]["spec"]["clusterIP"] == "None"
@@ -197,7 +208,6 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
         ({"image": {"repository": "r", "digest": "sha256:12"}}, "digest"),
         ({"config": {}}, "config.join.events.topic"),
         ({"config": {"join": {"state_dir": "/tmp"}}}, "state_dir"),
-        ({"checkpoint": {"existingSecret": ""}}, "config.checkpoint.allow_unsigned"),
         ({"config": {"checkpoint": {"hmac_key_file": "keys"}}}, "hmac_key_file"),
     ],
 )

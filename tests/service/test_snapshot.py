@@ -11,10 +11,11 @@ import zstandard
 
 from explain_core.smoothing import SmootherState
 from explain_core.state import states_in
+from explain_sidecar.commands.key import new, show
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionData
-from explain_sidecar.settings import CheckpointSettings
+from explain_sidecar.settings import CheckpointSettings, Settings
 from explain_sidecar.snapshots import snapshot as snapshots
 from explain_sidecar.snapshots.signatures import Keys, check_trust, read_keys
 from explain_sidecar.snapshots.snapshot import (
@@ -388,6 +389,31 @@ def test_unsigned_manifests_are_accepted_where_the_setting_says_so_and_never_tho
     without_key = Keys(allow_unsigned=True)
     for signature in (None, both.sign(value), b""):
         without_key.check(value, signature)
+
+
+def test_a_snapshot_of_another_key_names_both_by_their_fingerprints():
+    ours, theirs = Keys((b"ours" * 8,)), Keys((b"theirs" * 8,))
+    value = b'{"key":"%s"}' % (theirs.fingerprint or "").encode()
+    with pytest.raises(
+        SnapshotError, match=rf"\({ours.fingerprint}\); it names the key {theirs.fingerprint}"
+    ):
+        ours.check(value, theirs.sign(value))
+    with pytest.raises(SnapshotError, match="it names no key"):
+        ours.check(b'{"key":"\x1b[31m"}', b"")
+
+
+def test_a_new_key_is_its_owners_alone_signs_and_overwrites_none(tmp_path, capsys):
+    file = tmp_path / "snapshot.keys"
+    new(file)
+    said = capsys.readouterr().err
+    keys = read_keys(CheckpointSettings(hmac_key_file=file))
+    assert file.stat().st_mode & 0o777 == 0o600 and said == f"fingerprint {keys.fingerprint}\n"
+    with pytest.raises(UserError, match="exists, and the keys in it may be in use"):
+        new(file)
+    show(Settings(checkpoint={"hmac_key_file": file}))
+    assert capsys.readouterr().out == f"{keys.fingerprint}  signs\n"
+    with pytest.raises(UserError, match="snapshots are not signed"):
+        show(Settings())
 
 
 def test_without_a_key_foreign_code_does_not_start_unless_the_risk_is_accepted(tmp_path):

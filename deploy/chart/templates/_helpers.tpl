@@ -23,3 +23,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{- define "sidecar.makesKey" -}}
+{{- if not (or .Values.checkpoint.existingSecret (dig "checkpoint" "allow_unsigned" false .Values.config)) -}}yes{{- end -}}
+{{- end -}}
+
+{{- define "sidecar.keySecret" -}}
+{{- if .Values.checkpoint.existingSecret -}}
+{{ .Values.checkpoint.existingSecret }}
+{{- else if include "sidecar.makesKey" . -}}
+{{ include "sidecar.name" . }}-snapshots
+{{- end -}}
+{{- end -}}

@@ -36,7 +36,7 @@ from explain_sidecar.kafka.errors import REMEDIES
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.topics import Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.signatures import RISK, check_trust, read_keys
+from explain_sidecar.snapshots.signatures import RISK, UNSIGNED, check_trust, read_keys
 from explain_sidecar.terminal import plain
 from explain_sidecar.wire.registry import Registry
 
@@ -129,7 +129,9 @@ def _signatures(settings: Settings, made: bool) -> Finding:
         check_trust(keys, foreign)
     except UserError as error:
         return Finding("snapshots", False, str(error))
-    signed = f"signed by a key in {settings.checkpoint.hmac_key_file}; " if keys.keys else ""
+    signed = f"signed by key {keys.fingerprint} of {settings.checkpoint.hmac_key_file}; " if keys.keys else ""
+    if not foreign and not keys.keys:
+        return Finding("snapshots", None, f"data alone: reading one runs no code; {UNSIGNED}")
     if not foreign:
         return Finding("snapshots", True, f"{signed}data alone: reading one runs no code")
     if keys.allow_unsigned:

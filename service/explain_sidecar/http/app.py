@@ -50,6 +50,7 @@ class Operations:
             self._ends_of(list(partitions)),
             self._settings.http.importance,
             self._workers.restarts,
+            self._settings.checkpoint.hmac_key_file is not None,
         )
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 

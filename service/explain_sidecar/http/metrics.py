@@ -37,7 +37,9 @@ class Workers(Collector):
         ends: Mapping[int, int],
         importance: bool,
         restarts: int = 0,
+        signed: bool = False,
     ) -> None:
+        self._signed = signed
         self._restarts = restarts
         self._reports = list(reports)
         self._partitions = list(partitions.values())
@@ -49,6 +51,13 @@ class Workers(Collector):
         yield from self._per_partition()
         yield from self._from_messages()
         yield from self._per_join()
+        yield _family(
+            GaugeMetricFamily,
+            "snapshots_signed",
+            "Whether snapshots are signed by a key: 1, or 0.",
+            (),
+            [((), int(self._signed))],
+        )
         build = {name: version(name) for name in ("river", "numpy", "confluent-kafka")}
         yield _family(
             GaugeMetricFamily,
@@ -274,9 +283,10 @@ def exposition(
     ends: Mapping[int, int],
     importance: bool = False,
     restarts: int = 0,
+    signed: bool = False,
 ) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Workers(reports, partitions, ends, importance, restarts))
+    registry.register(Workers(reports, partitions, ends, importance, restarts, signed))
     return generate_latest(registry)
 
 

@@ -95,7 +95,7 @@ def key_prefix(app_id: str, topic_id: str, partition: int) -> str:
 
 def to_records(snapshot: Snapshot, chunks_before: int, keys: Keys) -> list[Keyed]:
     """The records that store a snapshot: chunks, tombstones for chunks that the one before had more, the manifest last."""
-    manifest = snapshot.manifest
+    manifest = snapshot.manifest.model_copy(update={"key": keys.fingerprint})
     prefix = key_prefix(manifest.app_id, manifest.topic_id, manifest.partition)
     records: list[Keyed] = [
         (f"{prefix}{index}".encode(), chunk, []) for index, chunk in enumerate(snapshot.chunks)

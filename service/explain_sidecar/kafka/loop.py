@@ -41,7 +41,7 @@ from explain_sidecar.kafka.totals import Totals
 from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.signatures import RISK, check_trust, read_keys
+from explain_sidecar.snapshots.signatures import RISK, UNSIGNED, check_trust, read_keys
 from explain_sidecar.wire.envelope import Envelope
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,8 @@ class Worker(Member[OwnedPartition]):
             log.warning(
                 "unsigned snapshots of %s are accepted (checkpoint.allow_unsigned): %s", foreign, RISK
             )
+        elif not self._keys.keys:
+            log.warning(UNSIGNED)
         topics = Topics(settings, errors=self._errors, kafka=kafka)
         described = topics.prepare()
         self._topic = described["records"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import re
+import secrets
 from dataclasses import dataclass
 
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
@@ -25,6 +28,11 @@ class Keys:
         """HMAC-SHA-256 of a manifest under the first key; None without keys."""
         return hmac.digest(self.keys[0], value, "sha256") if self.keys else None
 
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the key that signs."""
+        return fingerprint_of(self.keys[0]) if self.keys else None
+
     def check(self, value: bytes, signature: bytes | None) -> bool:
         """Whether what the manifest vouches for may hold foreign code: one of the keys signed it, or the settings take the risk.
 
@@ -40,11 +48,30 @@ class Keys:
                 "checkpoint.allow_unsigned=true accepts it"
             )
         if not any(hmac.compare_digest(hmac.digest(key, value, "sha256"), signature) for key in self.keys):
+            said = re.search(rb'"key": ?"([0-9a-f]{16})"', value)
+            theirs = f"names the key {said[1].decode()}" if said else "names no key"
+            ours = ", ".join(map(fingerprint_of, self.keys))
             raise SnapshotError(
-                "checkpoint manifest: its signature fits none of the keys in checkpoint.hmac_key_file; "
-                "it was not written by this sidecar, or with another key"
+                f"checkpoint manifest: its signature fits none of the keys in checkpoint.hmac_key_file ({ours}); it {theirs}. "
+                "It was not written by this sidecar, or with another key: add that one as a further line of the file"
             )
         return True
+
+
+def new_key() -> str:
+    """A key as a line of the file: 32 random bytes."""
+    return secrets.token_hex(32)
+
+
+def fingerprint_of(key: bytes) -> str:
+    """A name for a key that gives nothing of it away: the first 8 bytes of a SHA-256, in hexadecimal."""
+    return hashlib.sha256(b"explain-sidecar snapshot key\0" + key).hexdigest()[:16]
+
+
+UNSIGNED = (
+    "snapshots are not signed: whoever can write to the checkpoints topic can falsify a model. Make a key with "
+    "`explain-sidecar key new`, and name its file in checkpoint.hmac_key_file"
+)
 
 
 def read_keys(settings: CheckpointSettings) -> Keys:
@@ -71,7 +98,7 @@ def check_trust(keys: Keys, foreign: str | None) -> None:
     if foreign and not keys.keys and not keys.allow_unsigned:
         raise SettingsError(
             f"checkpoint.hmac_key_file is not set, and {foreign} is stored by its own code, which runs when a snapshot is read: unsigned "
-            "ones are refused. Make a key: python -c 'import secrets; print(secrets.token_hex(32))' > snapshot.keys, and set "
+            "ones are refused. Make a key: explain-sidecar key new snapshot.keys, and set "
             "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=snapshot.keys for every instance. Or accept that "
             f"{RISK}: EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"
         )

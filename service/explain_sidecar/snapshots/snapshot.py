@@ -124,6 +124,12 @@ class Manifest(BaseModel):
         description="Over (offset, prediction, losses) of every folded record.",
         examples=["353e5fe3e0f90657de874ddbf2d630b3"],
     )
+    key: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{16}$",
+        description="Fingerprint of the key that signed it; null without a key.",
+        examples=["9c1d0f3a5b7e2846"],
+    )
     superseded: list[str] = Field(
         default_factory=list,
         description="Digests of the settings of the last epochs before this one: an instance that still has them is behind.",
