@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.kafka.checkpoints import Pointer, Undecided, to_records
-from explain_sidecar.kafka.clients import ErrorLog, admin_client, reading_consumer
+from explain_sidecar.kafka.clients import ErrorLog, admin_client, membership, reading_consumer
 from explain_sidecar.kafka.errors import Aborted, Fenced
 from explain_sidecar.kafka.past import Past, Seen
 from explain_sidecar.kafka.topics import Topics
@@ -75,8 +75,7 @@ class Stopped:
         self._group = reading_consumer(
             settings,
             group=settings.app_id,
-            partition_assignment_strategy="cooperative-sticky",
-            session_timeout_ms=10_000,
+            **membership(settings),
         )
         self.reader = reading_consumer(settings)
         self._uncommitted = cache(partial(reading_consumer, settings, isolation_level="read_uncommitted"))

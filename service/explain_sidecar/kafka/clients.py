@@ -56,10 +56,7 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog, kafka: Kafka
         "group.id": settings.app_id,
         "client.id": worker_name(settings, slot),
         **COMMITTED,
-        "partition.assignment.strategy": "cooperative-sticky",
-        # A cooperative move is dark for about two heartbeats; a killed member is noticed after the session timeout.
-        "session.timeout.ms": 10_000,
-        "heartbeat.interval.ms": 500,
+        **membership(settings),
         # How long a rebalance waits for a member that does not join it. A broker that was killed and started again may know members
         # of before, and forget to look whether they live; the default is five minutes without a partition for anyone.
         "max.poll.interval.ms": 45_000,
@@ -69,6 +66,19 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog, kafka: Kafka
     if settings.kafka.group_instance_id:
         config["group.instance.id"] = f"{settings.kafka.group_instance_id}-{slot}"
     return _made(kafka.consumer, config | settings.kafka.config)
+
+
+def membership(settings: Settings) -> dict[str, Any]:
+    """How every member takes part in the group of these settings."""
+    if settings.kafka.group_protocol == "consumer":
+        # Assignor, session timeout and heartbeats are the broker's.
+        return {"group.protocol": "consumer"}
+    return {
+        "partition.assignment.strategy": "cooperative-sticky",
+        # A cooperative move is dark for about two heartbeats; a killed member is noticed after the session timeout.
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 500,
+    }
 
 
 def reading_consumer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -26,7 +26,7 @@ OWNED_KEYS = {
     "auto.offset.reset": "every assignment has an explicit offset; to start anew use `explain-sidecar reset`",
     "isolation.level": "the sidecar reads committed records",
     "partition.assignment.strategy": "it is cooperative-sticky",
-    "group.protocol": "it is classic",
+    "group.protocol": "set kafka.group_protocol",
     "message.max.bytes": "set emit.max_bytes",
     "batch.size": "it follows from emit.max_bytes",
     "enable.partition.eof": "the sidecar needs the ends of partitions",
@@ -61,6 +61,10 @@ class KafkaSettings(Section):
     config: Annotated[dict[str, Any], AfterValidator(_kafka_config)] = Field(
         default_factory=dict,
         description="Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean.",
+    )
+    group_protocol: Literal["classic", "consumer"] = Field(
+        "classic",
+        description="Protocol of the group: consumer is that of KIP-848, which Kafka 4.0 has by default. There the broker sets the session timeout (group.consumer.session.timeout.ms, 45 s by default): an instance that dies is noticed so late.",
     )
     group_instance_id: str | None = Field(
         None, description="Static membership: stable name of this instance; the worker's slot is appended."
