@@ -388,3 +388,20 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
     known = line.cli("tail", "--alarms", "--until-caught-up")
     assert f"{loss} Acknowledged: on it." in known.stdout.splitlines()
     assert "known partition 0 offset" in known.stderr and "not a control message" in known.stderr
+
+
+def test_the_new_group_protocol_gives_the_same_stream_survives_a_kill_and_a_reset(pipeline: Factory) -> None:
+    line = pipeline(2, EXPLAIN_KAFKA__GROUP_PROTOCOL="consumer")
+    line.feed(mixed_records(2, 400))
+    found = json.loads(line.cli("check", "--json").stdout)["checks"]
+    (session,) = [check for check in found if check["what"] == "group protocol"]
+    assert "an instance that dies wait for 45 s" in session["detail"]
+    supervisor = Process(["-m", "explain_sidecar.cli", "run", "--workers", "2"], line.environment)
+    line.wait_for(lambda: supervisor.log().count("running from") >= 2)
+    workers_of(supervisor)[0].kill()
+    line.feed(mixed_records(2, 400, seed=1))
+    line.wait_for(line.folded, 40)  # the brokers' 45 s are not waited for
+    supervisor.signal(signal.SIGTERM)
+    assert supervisor.wait() == 0, supervisor.log()
+    line.verify()
+    assert "done" in line.cli("reset", "--partition", "0", "--yes").stdout

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import IsolationLevel, KafkaError
 
 from explain_sidecar.kafka.clients import Kafka
 from tests.driver.consumer import Consumer
@@ -36,6 +36,17 @@ class Admin(Client):
             failure = None if known else error(KafkaError.UNKNOWN_TOPIC_OR_PART)
             result = known and SimpleNamespace(topic_id=known.id, partitions=known.logs)
             found[name] = _done(result, failure)
+        return found
+
+    def list_offsets(
+        self, wanted: Any, *, isolation_level: IsolationLevel, request_timeout: float
+    ) -> dict[Any, Future[Any]]:
+        self.called("list_offsets")
+        found = {}
+        for where in wanted:
+            log = self.cluster.log(where.topic, where.partition)
+            committed = isolation_level == IsolationLevel.READ_COMMITTED
+            found[where] = _done(SimpleNamespace(offset=log.stable if committed else log.high))
         return found
 
     def describe_configs(self, resources: list[Any], *, request_timeout: float) -> dict[Any, Future[Any]]:

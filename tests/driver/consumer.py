@@ -21,6 +21,7 @@ class Consumer(Client):
         self._positions: dict[Where, int] = {}
         self._ended: dict[Where, int] = {}
         self._paused: set[Where] = set()
+        self.stalled: set[Where] = set()  # their fetch stands still until they are assigned again
         self._member: Member | None = None
         self._callbacks: dict[str, Callable[[Consumer, list[TopicPartition]], None]] = {}
 
@@ -121,6 +122,7 @@ class Consumer(Client):
                 raise error(KafkaError._CONFLICT, f"{where} is assigned already")
             self._positions[where] = place.offset
             self._ended.pop(where, None)
+            self.stalled.discard(where)
 
     def incremental_unassign(self, places: list[TopicPartition]) -> None:
         self.called("incremental_unassign")
@@ -154,7 +156,7 @@ class Consumer(Client):
     def _messages(self) -> Iterator[Message]:
         """What is there, a partition after the other; where one ends this is said once."""
         for where in list(self._positions):
-            while where in self._positions and where not in self._paused:
+            while where in self._positions and where not in self._paused | self.stalled:
                 message = self._next(*where)
                 if message is None:
                     break

@@ -108,3 +108,34 @@ def test_what_retention_has_deleted_of_an_output_is_not_published_again() -> Non
     driver.feed(0, values(8, 9))
     driver.finish()
     assert driver.differences() == [] and driver.ended == []
+
+
+def test_a_partition_whose_fetch_stalls_is_fetched_anew_without_touching_the_others() -> None:
+    driver = Driver(partitions=2)
+    running = driver.start()
+    for partition in (0, 1):
+        driver.feed(partition, values(RECORDS))
+    while driver.committed() != driver.ends():
+        driver.turn(0)
+    assert running.worker is not None
+    consumer = running.worker._consumer
+    assigned: list[int] = []
+    assign = consumer.incremental_assign
+    consumer.incremental_assign = lambda places: (
+        assigned.extend(p.partition for p in places),
+        assign(places),
+    )  # type: ignore[method-assign]
+    began = driver.cluster.clock.now
+    while driver.cluster.clock.now < began + 60:  # idle: nothing is done
+        driver.turn(0)
+    assert assigned == []
+    consumer.stalled.add((driver.settings.topics.records, 1))
+    began = driver.cluster.clock.now
+    for partition in (0, 1):
+        driver.feed(partition, values(4, seed=1))
+    while driver.committed() != driver.ends():
+        driver.turn(0)
+        assert driver.cluster.clock.now < began + 30
+    assert assigned == [1]
+    driver.stop(0)
+    assert driver.differences() == []

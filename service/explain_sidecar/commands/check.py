@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from explain_sidecar.commands.markers import remarks
 from explain_sidecar.commands.printing import print_rows
@@ -79,6 +79,8 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         names = {"records": settings.topics.records} | Topics(settings, admin).outputs
         found = Topics(settings, admin).describe(*names.values())
         findings.append(Finding("broker", True, f"{settings.servers} answers"))
+        if settings.kafka.group_protocol == "consumer":
+            findings.append(_session(admin))
         findings += _topics(settings, names, found)
         findings.append(_transactions(settings))
         findings += _rights(settings, admin, [name for name in names.values() if name in found])
@@ -148,6 +150,29 @@ def _registry(settings: Settings) -> Finding:
     except UserError as error:
         return Finding("registry", False, str(error))
     return Finding("registry", True, f"{config.url} has the {config.format} schemas")
+
+
+def _session(admin: AdminClient) -> Finding:
+    """How late a worker is noticed that dies with its machine, where the brokers decide it."""
+    name, what = "group.consumer.session.timeout.ms", "group protocol"
+    try:
+        broker = str(next(iter(admin.list_topics(timeout=CONNECT_SECONDS).brokers)))
+        where = ConfigResource(ConfigResource.Type.BROKER, broker)
+        config = admin.describe_configs([where], request_timeout=CONNECT_SECONDS)[where].result()
+    except KafkaException as error:
+        return Finding(what, None, f"consumer; the brokers do not tell {name}: {error.args[0].str()}")
+    if name not in config:
+        return Finding(
+            what,
+            False,
+            "kafka.group_protocol is consumer, and these brokers do not know it: it needs Kafka 4.0; set classic",
+        )
+    seconds = int(config[name].value or 0) / 1000
+    return Finding(
+        what,
+        None if seconds > 10 else True,
+        f"consumer: the partitions of an instance that dies wait for {seconds:g} s ({name} of the brokers)",
+    )
 
 
 def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) -> Iterator[Finding]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -28,6 +30,19 @@ def last_stable_offsets(admin: AdminClient, topic: str, partitions: Iterable[int
     except KafkaException:
         pass
     return found
+
+
+def ask_ends(
+    admin: AdminClient, places: Iterable[tuple[str, int]], isolation: IsolationLevel
+) -> dict[TopicPartition, Future[Any]]:
+    """Ask where partitions end for a reader, without waiting for the answers: the last stable offset, or the high watermark."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked: dict[TopicPartition, Future[Any]] = admin.list_offsets(
+        {TopicPartition(*place): latest for place in places},
+        isolation_level=isolation,
+        request_timeout=ASK_SECONDS,
+    )
+    return asked
 
 
 def committed_offsets(admin: AdminClient, group: str, topic: str) -> dict[int, int]:

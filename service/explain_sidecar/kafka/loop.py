@@ -22,6 +22,7 @@ from explain_sidecar.kafka.clients import (
     KAFKA,
     ErrorLog,
     Kafka,
+    admin_client,
     group_consumer,
     reading_consumer,
     worker_name,
@@ -36,6 +37,7 @@ from explain_sidecar.kafka.recovery import Cluster
 from explain_sidecar.kafka.report import Report, make_report
 from explain_sidecar.kafka.sent import Sent
 from explain_sidecar.kafka.spans import spans_of
+from explain_sidecar.kafka.stalled import Stalls
 from explain_sidecar.kafka.topics import Topics, retention_warning
 from explain_sidecar.kafka.totals import Totals
 from explain_sidecar.kafka.transaction import Transaction
@@ -78,6 +80,10 @@ class Worker(Member[OwnedPartition]):
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
         consumer = group_consumer(settings, slot, self._errors, kafka)
+        if settings.kafka.group_protocol == "consumer":
+            log.warning(
+                "kafka.group_protocol is consumer: the brokers decide how late an instance that dies is noticed, 45 s by default; `check` says it"
+            )
         # A fetch that waits for records at the end of a topic would keep waiting what is asked next, some thirty times for eight partitions.
         self._reader = reading_consumer(settings, self._errors, kafka=kafka, fetch_wait_max_ms=0)
         self._connect_to_leaders()
@@ -103,6 +109,7 @@ class Worker(Member[OwnedPartition]):
         )
         self._looks: dict[int, Past] = {}
         name = worker_name(settings, slot)
+        self._stalls = Stalls(admin_client(settings, self._errors, kafka), self._topic.name, kafka.clock)
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
         commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
@@ -156,6 +163,14 @@ class Worker(Member[OwnedPartition]):
 
     def _look(self) -> None:
         self._watch.look()
+        for partition in self._stalls.look(self._owned.values(), bool(self._waiting) or self._commits.behind):
+            stalled = self._owned[partition]
+            log.warning(
+                "records wait and none has come for 20 s; the fetch is begun anew",
+                extra={"partition": partition, "offset": stalled.position},
+            )
+            self._consumer.incremental_unassign(stalled.inputs())
+            self._consumer.incremental_assign(stalled.consume())
         for owned in self._owned.values():
             if owned.held is not None and owned.found():
                 log.info("the model is there", extra={"partition": owned.partition})
