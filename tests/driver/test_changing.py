@@ -161,7 +161,7 @@ def test_a_state_that_went_through_every_change_is_restored_exactly_after_each_r
     whole, cut = PartitionState(known, 0), PartitionState(known, 0)
     given = [value for seed in range(12) for value in records(12, seed)]
     for offset, value in enumerate(given):
-        if offset % 14 == 13:
+        if offset % 14 == 13 and left:
             here = merged(here, left.pop())
             carry = carry_over(fold_settings(known), settings_of(here))
             known = settings_of(here)
