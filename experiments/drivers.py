@@ -1,6 +1,6 @@
 """How often do messages name what drives the model, and how often do they name noise?
 
-The sidecar's default model and estimators on real streams, a message each 100 records, from the 600th on. *Shown*: cells with a band. *Gain*: messages in which the
+The sidecar's estimators and one of its models on real streams, a message each 100 records, from the 600th on. *Shown*: cells with a band. *Gain*: messages in which the
 model is better than none for certain. *Named*: messages that name a driver, of all, and of those with a gain.
 
 *Noise*: five features that have nothing to do with the label are added: normal, uniform, lognormal, a flag of 3 %, a category of five. Then the labels of the set are permuted, so that
@@ -81,9 +81,9 @@ def permuted(rows: list[Record], seed: int) -> list[Record]:
     return [record | {"label": rows[i]["label"]} for record, i in zip(rows, order, strict=True)]
 
 
-def messages(rows: list[Record], task: str, seed: int = 0) -> list[Explanation]:
+def messages(rows: list[Record], task: str, model: str, seed: int = 0) -> list[Explanation]:
     missing = [{k: v for k, v in record.items() if v == v and v is not None} for record in rows]
-    driver = FoldDriver({"record.label": "label", "model.task": task, "seed": seed})
+    driver = FoldDriver({"record.label": "label", "model.task": task, "model.name": model, "seed": seed})
     driver.send(missing)
     return [explanation for explanation in driver.explanations if explanation.records >= FIRST]
 
@@ -123,12 +123,13 @@ def false(
     help="Directory of the data sets.",
 )
 @click.option("--set", "sets", multiple=True, help="These alone.")
+@click.option("--model", default="mixture", show_default=True, help="`model.name`.")
 @click.option("--records", "most", default=20_000, show_default=True, help="Of each set.")
 @click.option(
     "--seeds", default=10, show_default=True, help="Runs with noise, and with permuted labels, of each set."
 )
 @quick_option
-def main(data: Path | None, sets: tuple[str, ...], most: int, seeds: int, quick: bool) -> None:
+def main(data: Path | None, sets: tuple[str, ...], model: str, most: int, seeds: int, quick: bool) -> None:
     if quick:
         most, seeds = 5_000, 1
     chosen = sets or (*(SETS if data else ()), *(() if quick else AIRPORTS), "Bananas")
@@ -136,9 +137,9 @@ def main(data: Path | None, sets: tuple[str, ...], most: int, seeds: int, quick:
     missed = 0
     for name in chosen:
         rows, task = records(name, data, most)
-        plain = messages(rows, task)
-        noisy = [messages(with_noise(rows, seed), task, seed) for seed in range(seeds)]
-        mixed = [messages(permuted(rows, seed), task, seed) for seed in range(seeds)]
+        plain = messages(rows, task, model)
+        noisy = [messages(with_noise(rows, seed), task, model, seed) for seed in range(seeds)]
+        mixed = [messages(permuted(rows, seed), task, model, seed) for seed in range(seeds)]
         for estimator in ("ipfi", "isage"):
             found = [
                 [look for run in runs for look in false(run, estimator, noise)]
