@@ -7,6 +7,7 @@ see ``Smoother.steady``.
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -124,7 +125,10 @@ def spread_of(inputs: Array, smallest: float) -> Spread:
 def _hall(t: Array, skewness: Array) -> Array:
     """The distance, in standard errors, at which a mean of this skewness has the studentised quantile t."""
     g = np.where(np.abs(skewness) < 1e-9, 1e-9, skewness)
-    result: Array = 3.0 / g * (np.cbrt(1.0 + g * (t - g / 6.0)) - 1.0)
+    inside = 1.0 + g * (t - g / 6.0)
+    # NumPy's own depends, in the last bit, on the machine's instructions.
+    root = np.reshape([math.cbrt(value) for value in inside.flat], inside.shape)
+    result: Array = 3.0 / g * (root - 1.0)
     return result
 
 
