@@ -363,6 +363,7 @@ def test_tail_and_the_alertmanager_tell_each_story_once_alike_with_its_cause_and
         EXPLAIN_ALARMS='{"enabled": true, "one_in": 10000, "warm_up": 100, "baseline": 300}',
         EXPLAIN_DRIFT='{"enabled": true, "on_alarm": true, "window": 200, "bootstrap": 20}',
         EXPLAIN_TOPICS__CONTROL="known",
+        EXPLAIN_MODEL__NAME="linear",
     )
     line.feed((0, json.dumps(row).encode()) for row in stream(1_300, flips_at=1_000))
     line.run_to_end()

@@ -83,6 +83,7 @@ def test_bad_records_go_to_dead_letters_and_leave_the_others_as_they_are(pipelin
         "digest",
         "importance",
         "performance",
+        "model",
     )
     kept = [{k: v for k, v in m.items() if k not in drop} for m in line.explanations()]
     alone.run_to_end()

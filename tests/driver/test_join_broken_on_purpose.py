@@ -32,7 +32,7 @@ def local_store_before_the_commit() -> None:
     def broken(self: JoinPartition) -> list[Keyed]:
         found = changes(self)
         assert self._local is not None
-        restore(self._local, self._changes, self._encoded_checkpoint())
+        restore(self._local, self._changes, self._encoded_checkpoint(), self._who)
         return found
 
     JoinPartition.changes = broken  # type: ignore[method-assign]

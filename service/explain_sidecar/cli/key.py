@@ -11,15 +11,15 @@ from explain_sidecar.cli.root import cli, load
 
 @cli.group()
 def key() -> None:
-    """Make a key that signs snapshots, or show the fingerprints of yours."""
+    """Make keys that sign snapshots, and name them."""
 
 
 @key.command("new")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 def key_new(file: Path | None) -> None:
-    """Make a key, in a new FILE that its owner alone can read, or on stdout.
+    """Make a key, in a new FILE or on stdout.
 
-    Name the file in checkpoint.hmac_key_file, for every instance. To change keys, put the new one first and keep the old one below.
+    Its owner alone can read the file. Name it in checkpoint.hmac_key_file, for every instance. To change keys, put the new one first and keep the old one below.
     """
     from explain_sidecar.commands.key import new
 
@@ -29,7 +29,7 @@ def key_new(file: Path | None) -> None:
 @key.command("show")
 @click.pass_context
 def key_show(context: click.Context) -> None:
-    """Show the fingerprints of the keys in force, as manifests and messages name them."""
+    """Show the fingerprints of the keys in force."""
     from explain_sidecar.commands.key import show
 
     show(load(context))
