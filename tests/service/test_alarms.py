@@ -119,7 +119,7 @@ def test_compiled_and_generic_evaluators_raise_the_same_alarms():
 
 def test_alarms_change_no_value_and_no_band_and_what_drives_the_model_is_then_said_of_the_records_since():
     rows = stream(4_000, flips_at=2_000)
-    known = {"model": STATIC, "explainers": [{**ONE[0], "alpha": 0.005}], "emit": {"every": 50}}
+    known = {"explainers": [{**ONE[0], "alpha": 0.005}], "emit": {"every": 50}}
     told, untold = (
         {message["offset"]: message for message in messages(fold(new_state(**known, **alarmed), rows))}
         for alarmed in ({"alarms": EARLY}, {})
