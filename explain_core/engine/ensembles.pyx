@@ -4,6 +4,7 @@ Each prediction adds the trees up in their order, as the library that trained th
 that of ``explain_core.artefacts.ensemble``: for walks through the trees, or for shallow trees by sets of bits.
 """
 
+from cython cimport floating
 from libc.math cimport copysign, exp, fabs, log1p
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -394,34 +395,14 @@ cdef void rule_out(Ensemble* e, int64_t* left, Py_ssize_t column, double value) 
 
 
 cdef void leaf_totals(
-    const int64_t* words, Py_ssize_t width, const uint64_t* firsts, const double* leaves, Py_ssize_t begin, Py_ssize_t end, double start, double* out
+    const int64_t* words, Py_ssize_t width, const uint64_t* firsts, const floating* leaves, Py_ssize_t begin, Py_ssize_t end, floating start, double* out
 ) noexcept nogil:
-    """The sums of a run of trees for ``TOGETHER`` rows of words, in the trees' order."""
+    """The sums of a run of trees for ``TOGETHER`` rows of words, in the trees' order and the leaves' precision."""
     cdef const int64_t* one = words
     cdef const int64_t* two = words + width
     cdef const int64_t* three = words + 2 * width
     cdef const int64_t* four = words + 3 * width
-    cdef double a = start, b = start, c = start, d = start
-    cdef uint64_t leaf
-    cdef Py_ssize_t tree
-    for tree in range(begin, end):
-        leaf = firsts[tree]
-        a += leaves[leaf + lowest_bit(<uint64_t> one[tree])]
-        b += leaves[leaf + lowest_bit(<uint64_t> two[tree])]
-        c += leaves[leaf + lowest_bit(<uint64_t> three[tree])]
-        d += leaves[leaf + lowest_bit(<uint64_t> four[tree])]
-    out[0], out[1], out[2], out[3] = a, b, c, d
-
-
-cdef void narrow_totals(
-    const int64_t* words, Py_ssize_t width, const uint64_t* firsts, const float* leaves, Py_ssize_t begin, Py_ssize_t end, float start, double* out
-) noexcept nogil:
-    """``leaf_totals`` of 32-bit floats."""
-    cdef const int64_t* one = words
-    cdef const int64_t* two = words + width
-    cdef const int64_t* three = words + 2 * width
-    cdef const int64_t* four = words + 3 * width
-    cdef float a = start, b = start, c = start, d = start
+    cdef floating a = start, b = start, c = start, d = start
     cdef uint64_t leaf
     cdef Py_ssize_t tree
     for tree in range(begin, end):
@@ -446,7 +427,7 @@ cdef void word_sums(Ensemble* e, int64_t* words, Py_ssize_t n, double* sums) noe
             for i in range(width):
                 o = e.runs[run].output + i
                 if e.head.single:
-                    narrow_totals(
+                    leaf_totals(
                         words + first * trees, trees, e.firsts, e.narrow + i * e.narrow_leaves, e.runs[run].begin, e.runs[run].end,
                         <float> e.base[o], totals,
                     )
