@@ -132,11 +132,13 @@ class Reader:
             line, process, log = self._terminals.pop()
             process.send_signal(signal.SIGINT)
             try:
-                # The signal itself ends what is still being imported.
+                # The signal itself ends an interpreter that has not begun with our modules yet, with a traceback of its own.
                 assert process.wait(60) in (0, 130, -signal.SIGINT), f"{line}\n{log.read_text()}"
             finally:
                 process.kill()
-            assert "Traceback" not in log.read_text(), log.read_text()
+            assert "Traceback" not in log.read_text() or "/explain_sidecar/" not in log.read_text(), (
+                log.read_text()
+            )
 
 
 @pytest.fixture

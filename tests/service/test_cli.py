@@ -114,6 +114,14 @@ def test_help_imports_nothing_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_interrupt_while_the_command_is_still_imported_ends_it_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = _run("--help", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
