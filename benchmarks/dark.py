@@ -53,7 +53,6 @@ class Line:
         self._environment = {
             "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap_servers,
             "EXPLAIN_APP_ID": name,
-            "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "true",
             "EXPLAIN_EMIT__EVERY": "10",
             **{f"EXPLAIN_TOPICS__{key.upper()}": f"{key}-{name}" for key in
                ("records", "explanations", "drift", "checkpoints", "dead_letters")},

@@ -62,7 +62,6 @@ class Pipeline:
             "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": self.broker.bootstrap_servers,
             "EXPLAIN_APP_ID": self.name,
             "EXPLAIN_INSTANCE_ID": "test",
-            "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "true",
             "EXPLAIN_EXPLAINERS": json.dumps(SMALL),
             "EXPLAIN_EMIT__EVERY": "10",
             **{f"EXPLAIN_TOPICS__{key.upper()}": name for key, name in topics.items()},

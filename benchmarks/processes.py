@@ -119,7 +119,6 @@ class Bench:
             "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": self._broker.bootstrap_servers,
             "EXPLAIN_APP_ID": name,
             "EXPLAIN_INSTANCE_ID": "bench",
-            "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "true",
             # So that a killed worker's successor does not wait for the session timeout of 10 s.
             "EXPLAIN_KAFKA__GROUP_INSTANCE_ID": "bench",
             "EXPLAIN_LOG__FORMAT": "json",

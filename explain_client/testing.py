@@ -13,6 +13,7 @@ With ``pytest_plugins = ["explain_client.testing"]`` in conftest.py:
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -45,6 +46,8 @@ IMAGE = os.environ.get("SIDECAR_IMAGE", "explanation-sidecar")
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.3.0")
 START_SECONDS = 120.0
 """A broker or sidecar that has not started after this long has failed."""
+
+CONTAINER_KEYS = Path("/etc/explain-sidecar/snapshot.keys")
 
 NAMES = ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
 
@@ -115,11 +118,11 @@ class Sidecar(ABC):
                 raise TimeoutError(f"{len(found)} of {count} explanations came; the sidecar:\n{self.logs()}")
             time.sleep(0.2)
 
-    def _environment(self, servers: str) -> dict[str, str]:
+    def _environment(self, servers: str, keys: Path) -> dict[str, str]:
         given = {
             "kafka.bootstrap_servers": servers,
             "instance_id": "test",
-            "checkpoint.allow_unsigned": True,  # nobody else writes to a broker of the test's own
+            "checkpoint.hmac_key_file": keys,
             **self.settings,
         }
         return environment_of(given)
@@ -177,7 +180,8 @@ class ExplainSidecarContainer(Sidecar):
         self._running.enter_context(kafka.with_bind_ports(9092, port).with_envs(**_single_node(port)))
         self._make_records_topic()
         sidecar = DockerContainer(self.image).with_network(network)
-        sidecar.with_envs(**self._environment("kafka:19092"))
+        sidecar.with_envs(**self._environment("kafka:19092", CONTAINER_KEYS))
+        sidecar.with_volume_mapping(str(_new_keys(self._running)), str(CONTAINER_KEYS), "ro")
         sidecar.with_tmpfs_mount("/tmp").with_kwargs(read_only=True)
         self.container = self._running.enter_context(sidecar)
         self._wait_for_the_sidecar()
@@ -203,6 +207,7 @@ class InstalledSidecar(Sidecar):
         super().__init__(settings, partitions)
         self._running: list[subprocess.Popen[bytes]] = []
         self._log: Path | None = None
+        self._files = ExitStack()
 
     def start(self) -> Self:
         command = shutil.which("explain-sidecar", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -211,6 +216,7 @@ class InstalledSidecar(Sidecar):
                 "neither a Docker engine answers nor is the sidecar installed: pip install 'explanation-sidecar[broker]'"
             )
         self._log = Path(tempfile.mkstemp(prefix="explain-sidecar-", suffix=".log")[1])
+        self._keys = _new_keys(self._files)
         broker = self._start(command, "kafka", "run")
         first = (broker.stdout.readline() if broker.stdout else b"").decode().strip()
         name, _, self.bootstrap_servers = first.partition("=")
@@ -230,6 +236,7 @@ class InstalledSidecar(Sidecar):
                 process.kill()
                 process.wait()
         self._running.clear()
+        self._files.close()
         if self._log is not None:
             self._log.unlink(missing_ok=True)
 
@@ -242,11 +249,20 @@ class InstalledSidecar(Sidecar):
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
         assert self._log is not None
         clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPLAIN_")}
-        environment = {**clean, **self._environment(self.bootstrap_servers)}
+        environment = {**clean, **self._environment(self.bootstrap_servers, self._keys)}
         with self._log.open("ab") as log:
             process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log)
         self._running.append(process)
         return process
+
+
+def _new_keys(until: ExitStack) -> Path:
+    """A file with a key, which a model that only its own code can store needs; it is gone after ``until``."""
+    folder = Path(until.enter_context(tempfile.TemporaryDirectory(prefix="explain-sidecar-")))
+    folder.chmod(0o755)  # the container's user is another one
+    file = folder / "snapshot.keys"
+    file.write_text(secrets.token_hex(32))
+    return file
 
 
 def _single_node(port: int) -> dict[str, str]:

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explain_sidecar.fold.carry import carry_over
+from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
-from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.snapshot import Before, begin
 
@@ -42,7 +42,7 @@ class Epochs:
         while self._changes and self._changes[0][0] <= offset:
             start, settings = self._changes.pop(0)
             carry = carry_over(fold_settings(self._settings), settings)
-            before = Before(self._state.state(dumps), carry, loads_of(settings))
+            before = Before(self._state.state(dumps), carry, loads)
             self._state = begin(settings, self.partition, self._state.epoch + 1, start, before)
             self._settings = settings
 
@@ -53,10 +53,3 @@ class Epochs:
     def end(self, offset: int) -> None:
         """The changes up to an offset have happened, whether or not a record came after them."""
         self._begin(offset)
-
-
-def loads_of(settings: Settings) -> Any:
-    from explain_sidecar.fold.models import all_trusted_modules
-
-    modules = all_trusted_modules(settings)
-    return lambda packed: loads(packed, modules=modules)

@@ -2,14 +2,12 @@
 
 import itertools
 import json
-from functools import partial
 
 import msgspec
 
-from explain_sidecar.fold.models import all_trusted_modules
+from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
-from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.snapshot import decode, encode
 from tests.streams import mixed_stream
@@ -60,7 +58,7 @@ def fold(state, objects):
 
 def restored(raw, known):
     """The state in ``encode``'s bytes, as a worker with these settings has it."""
-    return decode(raw, known, 3, 0, partial(loads, modules=all_trusted_modules(known)))
+    return decode(raw, known, 3, 0, loads)
 
 
 def fold_with_restores(known, objects, cuts):

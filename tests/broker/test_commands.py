@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
+from benchmarks import KEY_FILE
 from explain_client import Drift
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.records import InputRecord
@@ -202,7 +203,11 @@ def test_a_worker_ends_with_its_supervisor_though_it_waits_for_a_broker_that_is_
 def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing_wrong(
     pipeline: Factory,
 ) -> None:
-    line = pipeline(1, EXPLAIN_MODEL__FACTORY="tests.broker.custom_models:Failing")
+    failing = {
+        "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing",
+        "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
+    }
+    line = pipeline(1, **failing)
     line.feed(mixed_records(1, 200))
     done = line.cli("run", status=1)
     assert (
@@ -227,7 +232,11 @@ def test_a_worker_that_fails_ends_the_run_with_its_message_and_publishes_nothing
             "registry.url http://127.0.0.1:1: no answer that can be used",
         ),
         (
-            {"EXPLAIN_RECORD__WEIGHT": "w", "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing"},
+            {
+                "EXPLAIN_RECORD__WEIGHT": "w",
+                "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Failing",
+                "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
+            },
             "record.weight",
         ),
     ],
@@ -256,7 +265,6 @@ def test_a_missing_broker_is_reported_within_ten_seconds(config: dict[str, str],
     environment = {
         "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{port}",
         "EXPLAIN_KAFKA__CONFIG": json.dumps(config),
-        "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "true",
         "PATH": "/usr/bin:/bin",
     }
     done = subprocess.run(

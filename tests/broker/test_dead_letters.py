@@ -105,10 +105,7 @@ def test_check_fails_where_run_could_not_work_and_says_what_to_do(pipeline: Fact
         ({"EXPLAIN_TOPICS__RECORDS": "absent"}, "topics.records", "topics create"),
         ({"EXPLAIN_MODEL__FACTORY": "no.such:Model"}, "model", "no.such"),
         (
-            {
-                "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED": "false",
-                "EXPLAIN_MODEL__FACTORY": "river.naive_bayes:GaussianNB",
-            },
+            {"EXPLAIN_MODEL__FACTORY": "river.naive_bayes:GaussianNB"},
             "snapshots",
             "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE",
         ),

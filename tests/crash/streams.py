@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from river import datasets
 
+from benchmarks import KEY_FILE
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.settings import Format
 from tests import evolving
@@ -106,6 +107,7 @@ def all_models() -> Stream:
         return {
             "EXPLAIN_MODEL__TASK": task,
             "EXPLAIN_MODEL__FACTORY": "tests.crash.models:drawn",
+            "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
             "EXPLAIN_MODEL__PARAMS": json.dumps({"task": task}),
             "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
             "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),

@@ -11,7 +11,7 @@ import zstandard
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from benchmarks import oracle
+from benchmarks import KEY_FILE, oracle
 from benchmarks.oracle import check
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.kafka.checkpoints import Pointer
@@ -139,7 +139,11 @@ def test_without_the_check_of_digests_what_is_not_deterministic_breaks_the_chain
         statuses[line.broken] = line.suspect(until_caught_up=True).wait()
 
     intact, broken = both(
-        broker, name, scenario, EXPLAIN_MODEL__FACTORY=f"tests.broker.custom_models:{model}"
+        broker,
+        name,
+        scenario,
+        EXPLAIN_MODEL__FACTORY=f"tests.broker.custom_models:{model}",
+        EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=str(KEY_FILE),
     )
     assert statuses == {None: 1, name: 0}
     assert intact.differences(fold=False) == []

@@ -117,8 +117,6 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     ]
     assert mounted == made["Secret"]["metadata"]["name"]
     assert "Secret" not in objects
-    unsigned = {**MINIMAL, "checkpoint": {}, "config": {"checkpoint": {"allow_unsigned": True}}}
-    assert "HMAC_KEY_FILE" not in str(rendered(unsigned, tmp_path))
     assert objects["Service"]["spec"]["clusterIP"] == "None"
     assert objects["Service"]["spec"]["publishNotReadyAddresses"] is True
     assert objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1

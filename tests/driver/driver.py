@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from benchmarks import KEY_FILE
 from benchmarks.oracle import Stream, chain, compare
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.partition import PartitionState
@@ -45,7 +46,7 @@ TINY: dict[str, Any] = {
     "explainers": [{"kind": "ipfi", "n_samples": 1, "reservoir": {"size": 5}}],
     "emit": {"every": 3},
     "commit": {"interval_ms": 50, "max_records": 8},
-    "checkpoint": {"allow_unsigned": True, "max_replay_seconds": 0.002, "max_age": 5, "max_overhead": 1},
+    "checkpoint": {"hmac_key_file": KEY_FILE, "max_replay_seconds": 0.002, "max_age": 5, "max_overhead": 1},
 }
 """Settings under which a record takes a tenth of a millisecond, and snapshots are frequent."""
 

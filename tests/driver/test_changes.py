@@ -90,7 +90,6 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
         {"model": {"params": {"delta": 0.1, "lambda_value": 5}}},
         set(),
     ),
-    "model.modules named": (LOGISTIC, {"model": {"modules": ["json"]}, "emit": {"every": 2}}, set()),
 }  # fmt: skip
 """By change: the settings before, what changes in them, and what begins anew. The model goes on in each of them."""
 
@@ -244,7 +243,5 @@ def test_nothing_begins_where_a_difference_is_to_stop_the_sidecar():
 
 
 def test_settings_that_no_state_depends_on_begin_no_epoch():
-    driver, _ = changed(
-        settings_of({}), settings_of({"commit": {"interval_ms": 40}, "model": {"modules": ["json"]}})
-    )
+    driver, _ = changed(settings_of({}), settings_of({"commit": {"interval_ms": 40}}))
     assert set(first_messages(driver)) == {0}

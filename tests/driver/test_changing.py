@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from explain_sidecar.fold.carry import carry_over
+from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.checkpoints import MANIFEST
-from explain_sidecar.pickles.codec import dumps
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, decode, encode, load_parts
-from tests.changes import loads_of, merged
+from tests.changes import merged
 from tests.driver import faults
 from tests.driver.driver import Driver
 from tests.driver.faults import PRODUCER, Kind
@@ -165,12 +165,11 @@ def test_a_state_that_went_through_every_change_is_restored_exactly_after_each_r
             here = merged(here, left.pop())
             carry = carry_over(fold_settings(known), settings_of(here))
             known = settings_of(here)
-            unpack = loads_of(known)
             whole, cut = (
-                begin(known, 0, state.epoch + 1, offset, Before(state.state(dumps), carry, unpack))
+                begin(known, 0, state.epoch + 1, offset, Before(state.state(dumps), carry, loads))
                 for state in (whole, cut)
             )
-        cut = decode(encode(cut), known, 0, cut.epoch, loads_of(known))
+        cut = decode(encode(cut), known, 0, cut.epoch, loads)
         record = InputRecord(offset, 1_700_000_000_000 + offset, b"k", value)
         assert cut.step(record) == whole.step(record), offset
     assert not left

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
+from explain_sidecar.fold.foreign import dumps
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.checkpoints import Pointer
-from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings, load_settings
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import Manifest, Snapshot, load, take
@@ -139,18 +139,9 @@ def manifest_of_it() -> bytes:
     return stored().manifest.encode()
 
 
-@cache
-def state_of_a_tree() -> bytes:
-    """A foreign model, pickled."""
-    state = new_state(model={"factory": "river.tree:HoeffdingTreeClassifier", "learner": "river"})
-    fold(state, values(60))
-    return dumps(state.explained.model)
-
-
 def warm() -> None:
     """Make what the entries need, and compile what they run: afterwards their memory is that of inputs."""
     chunk_of_it()
-    state_of_a_tree()
     for name in SECTIONS:
         for case in stored_states(name):
             outcome(case.raw, case)
@@ -158,15 +149,6 @@ def warm() -> None:
 
 KEYS = Keys((b"a key of sixteen", b"one that was before"))
 POINTER = Pointer("id", 0, 1, 2, 3, "0" * 32, {"explanations": (1, "0" * 32)}).encode()
-
-
-def pickle(raw: bytes) -> None:
-    """It is refused, or makes objects and nothing else."""
-    tried["pickles"] += 1
-    try:
-        loads(raw)
-    except SnapshotError as error:
-        assert len(str(error)) < 2_000
 
 
 def state(name: str, index: int) -> None:

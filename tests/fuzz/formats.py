@@ -25,7 +25,6 @@ def settings_of(format: Format) -> Settings:
         registry={"url": "http://127.0.0.1:1", "format": "none"},
         model={"factory": "tests.driver.model:Counting"},
         explainers=EXPLAINERS,
-        checkpoint={"allow_unsigned": True},
     )
 
 

@@ -19,9 +19,8 @@ with atheris.instrument_imports(include=["explain_sidecar"]):
 SHARES = {
     "records": 0.1,
     "settings": 0.15,
-    "pickles": 0.3,
     "snapshots": 0.05,
-    "manifests": 0.2,
+    "manifests": 0.5,
     "metadata": 0.2,
 }
 """Of the inputs; one of ``records`` is a stream of some."""
@@ -70,7 +69,6 @@ ENTRIES: dict[str, tuple[Callable[[bytes], None], Sequence[bytes]]] = {
             b'KAFKA__CONFIG={"sasl.password": "x"}\nMODEL__PARAMS={"n_models": 3}\nTOPICS={"records": "a"}',
         ],
     ),
-    "pickles": (entries.pickle, [entries.state_of_a_tree()]),
     "snapshots": (entries.chunk, [entries.chunk_of_it()]),
     "manifests": (entries.manifest, [entries.manifest_of_it()]),
     "metadata": (metadata, [entries.POINTER.encode()]),

@@ -153,15 +153,7 @@ def test_any_settings_are_taken_or_refused_in_words(environments: list[dict[str,
 # --- snapshots, manifests, pointers ------------------------------------------------------------------------------------
 
 
-@fuzz(0.15)
-@given(st.integers(0, 2**64))
-def test_any_pickle_is_refused_or_is_objects_alone(number: int) -> None:
-    rng = random.Random(number)
-    for _ in range(BATCH):
-        entries.pickle(mutated(entries.state_of_a_tree(), rng))
-
-
-@fuzz(0.15)
+@fuzz(0.3)
 @given(st.sampled_from(list(SECTIONS)), st.integers(0, 2**64))
 def test_any_state_is_refused_in_words_or_folds_on_and_is_stored_and_restored(name: str, number: int) -> None:
     for index in range(number, number + BATCH):

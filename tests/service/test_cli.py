@@ -197,12 +197,12 @@ def test_run_without_brokers_says_how_to_name_them(run: Run) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_run_without_a_key_names_both_remedies_where_the_model_is_stored_by_its_own_code() -> None:
+def test_run_without_a_key_names_the_remedy_where_the_model_is_stored_by_its_own_code() -> None:
     environ = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     done = _run("run", EXPLAIN_MODEL__FACTORY="river.naive_bayes:GaussianNB", **environ)
     assert done.returncode == 2 and "error: checkpoint.hmac_key_file is not set" in done.stderr
     assert "GaussianNB" in done.stderr
-    for remedy in ("EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=", "EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"):
+    for remedy in ("explain-sidecar key new", "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE="):
         assert remedy in done.stderr
 
 
@@ -236,12 +236,14 @@ def test_config_check_makes_the_model(run: Run) -> None:
     assert "'grace'" in bad.stderr and "grace_period" in bad.stderr
 
 
-def test_config_check_asks_for_the_key_that_run_would_ask_for(run: Run) -> None:
+def test_config_check_asks_for_the_key_that_run_would_ask_for(run: Run, tmp_path: Path) -> None:
     foreign = {"EXPLAIN_MODEL__FACTORY": "river.naive_bayes:GaussianNB"}
     refused = run("config", "check", **foreign)
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
     assert "checkpoint.hmac_key_file is not set" in refused.stderr and "GaussianNB" in refused.stderr
-    accepted = run("config", "check", EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED="true", **foreign)
+    keys = tmp_path / "snapshot.keys"
+    assert run("key", "new", str(keys)).returncode == 0
+    accepted = run("config", "check", EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=str(keys), **foreign)
     assert accepted.returncode == 0 and "learns by its own code" in accepted.stderr
 
 

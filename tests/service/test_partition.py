@@ -8,10 +8,10 @@ import pytest
 
 from explain_core import losses as known_losses
 from explain_sidecar.errors import UserError
+from explain_sidecar.fold.foreign import dumps
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.fold.partition import FoldError
-from explain_sidecar.pickles.codec import dumps
 from explain_sidecar.settings import ModelSettings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import (

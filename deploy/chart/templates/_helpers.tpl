@@ -25,7 +25,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
 {{- define "sidecar.makesKey" -}}
-{{- if not (or .Values.checkpoint.existingSecret (dig "checkpoint" "allow_unsigned" false .Values.config)) -}}yes{{- end -}}
+{{- if not .Values.checkpoint.existingSecret -}}yes{{- end -}}
 {{- end -}}
 
 {{- define "sidecar.keySecret" -}}

@@ -36,7 +36,7 @@ from explain_sidecar.kafka.errors import REMEDIES
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.topics import Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.signatures import RISK, UNSIGNED, check_trust, read_keys
+from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
 from explain_sidecar.terminal import plain
 from explain_sidecar.wire.registry import Registry
 
@@ -136,8 +136,6 @@ def _signatures(settings: Settings, made: bool) -> Finding:
         return Finding("snapshots", None, f"data alone: reading one runs no code; {UNSIGNED}")
     if not foreign:
         return Finding("snapshots", True, f"{signed}data alone: reading one runs no code")
-    if keys.allow_unsigned:
-        return Finding("snapshots", None, f"unsigned ones are accepted (checkpoint.allow_unsigned): {RISK}")
     return Finding("snapshots", True, f"{signed}{foreign} is stored by its own code")
 
 

@@ -85,9 +85,7 @@ def first_of(
     """The first snapshot of an epoch with what it takes over of another one, and the chains that begin with it."""
     before = None
     if kept is not None:
-        before = Before(
-            load_parts(kept), carry_over(kept.manifest.settings, settings), unpacking(kept, settings)
-        )
+        before = Before(load_parts(kept), carry_over(kept.manifest.settings, settings), unpacking(kept))
     state = (
         first_state(settings, partition, epoch, start)
         if before is None

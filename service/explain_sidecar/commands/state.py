@@ -128,7 +128,7 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
     known = settings_of(manifest.settings, settings)
     carry = carry_over(manifest.settings, known).of(MODEL)
     data = load_parts(snapshot)
-    state = begin(known, 0, 0, manifest.next_offset, Before(data, carry, unpacking(snapshot, known)))
+    state = begin(known, 0, 0, manifest.next_offset, Before(data, carry, unpacking(snapshot)))
     if state.versions is not None or settings.model.static:
         raise UserError("model: it never learns, so that there is nothing to export; its file is the model")
     taken = take(state, manifest.app_id, manifest.topic, manifest.topic_id, manifest.settings)

@@ -15,10 +15,10 @@ from explain_core.drift import Difference, dbshap
 from explain_core.models import Model
 from explain_core.random import derive_seed
 from explain_core.state import Unpack
-from explain_sidecar.fold.models import ModelData, load_model, model_data, restored_model, trusted_modules
+from explain_sidecar.fold.foreign import dumps, loads
+from explain_sidecar.fold.models import ModelData, load_model, model_data, restored_model
 from explain_sidecar.fold.rows import Rows
 from explain_sidecar.fold.sizes import HEADROOM
-from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
 
 
@@ -94,9 +94,9 @@ class Attribution:
         return None if self._static or fresh else model_data(model, False, dumps)
 
     def thaw(self, model: ModelData, unpack: Unpack | None = None) -> Model:
-        """A frozen model. Raises ``StateError`` where it is invalid."""
+        """A frozen model; ``unpack`` for one of a snapshot, which nobody has checked yet. Raises ``StateError`` where it is invalid."""
         made = load_model(self._model, self._model_seed)
-        return restored_model(made, model, False, unpack or self._loads)
+        return restored_model(made, model, False, unpack or loads)
 
     def content(
         self,
@@ -141,7 +141,3 @@ class Attribution:
                 f"{sentence}; the details take {size} bytes and are left out: raise emit.max_bytes"
             )
         return content
-
-    def _loads(self, packed: bytes) -> Any:
-        """Packed by this process, or checked by it."""
-        return loads(packed, trusted_modules(self._model))

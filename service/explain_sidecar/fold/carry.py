@@ -22,6 +22,7 @@ from explain_core.state import State, Unpack
 from explain_sidecar.fold.alarms import AlarmsData
 from explain_sidecar.fold.challenger import ChallengerData
 from explain_sidecar.fold.explained_model import PERFORMANCE, ExplainedModelData
+from explain_sidecar.fold.foreign import dumps
 from explain_sidecar.fold.identity import (
     fold_settings,
     losses_of,
@@ -32,7 +33,6 @@ from explain_sidecar.fold.identity import (
 )
 from explain_sidecar.fold.models import ModelData, load_model
 from explain_sidecar.fold.partition import CarriedData, PartitionData, PartitionState
-from explain_sidecar.pickles.codec import dumps
 from explain_sidecar.settings import Settings
 
 SUPERSEDED = 16

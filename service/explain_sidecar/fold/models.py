@@ -25,7 +25,7 @@ from explain_core.state import Pack, State, Unpack, check
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.default_models import named_model
 from explain_sidecar.settings import ModelSettings, RecordSettings, Settings
-from explain_sidecar.settings.model import PLACE, SourceSettings
+from explain_sidecar.settings.model import PLACE
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Names of versions that may become part of a path: a record must not choose the folder."""
@@ -286,17 +286,6 @@ def foreign_code(settings: Settings) -> str | None:
         if not isinstance(model, Learner)
     ]
     return " and ".join(found) or None
-
-
-def all_trusted_modules(settings: Settings) -> list[str]:
-    """``trusted_modules`` of both models."""
-    return [*trusted_modules(settings.model), *trusted_modules(settings.challenger)]
-
-
-def trusted_modules(settings: SourceSettings) -> list[str]:
-    """Modules whose classes a snapshot of the model may hold besides river's: those that the settings name."""
-    factory = [settings.factory.partition(":")[0]] if settings.factory else []
-    return [*factory, *settings.modules]
 
 
 _UNTAUGHT: dict[str, Any] = {}

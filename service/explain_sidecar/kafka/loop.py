@@ -43,7 +43,7 @@ from explain_sidecar.kafka.totals import Totals
 from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.signatures import RISK, UNSIGNED, check_trust, read_keys
+from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
 from explain_sidecar.wire.envelope import Envelope
 
 log = logging.getLogger(__name__)
@@ -58,13 +58,8 @@ class Worker(Member[OwnedPartition]):
         self._settings = settings
         self._errors = ErrorLog()
         self._keys = read_keys(settings.checkpoint)
-        foreign = foreign_code(settings)
-        check_trust(self._keys, foreign)
-        if foreign and self._keys.allow_unsigned:
-            log.warning(
-                "unsigned snapshots of %s are accepted (checkpoint.allow_unsigned): %s", foreign, RISK
-            )
-        elif not self._keys.keys:
+        check_trust(self._keys, foreign_code(settings))
+        if not self._keys.keys:
             log.warning(UNSIGNED)
         topics = Topics(settings, errors=self._errors, kafka=kafka)
         described = topics.prepare()

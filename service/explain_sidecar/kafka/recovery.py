@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -18,8 +17,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import RecoveryError, SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carry_over
+from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.identity import fold_settings, settings_digest, settings_of
-from explain_sidecar.fold.models import all_trusted_modules
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
@@ -29,7 +28,6 @@ from explain_sidecar.kafka.past import MESSAGES, Past, Read, Seen
 from explain_sidecar.kafka.reading import Superseded
 from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.kafka.totals import Phase
-from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import first_state
 from explain_sidecar.snapshots.signatures import Keys
@@ -394,7 +392,7 @@ class Recovery:
                     f"cannot be had any more ({error}). Set them back for one clean stop; or go on without these records: explain-sidecar reset "
                     f"--partition {self.partition} --keep all --yes"
                 ) from None
-            before = Before(load_parts(snapshot), carry, unpacking(snapshot, settings))
+            before = Before(load_parts(snapshot), carry, unpacking(snapshot))
             state = begin(settings, self.partition, manifest.epoch + 1, target.end, before)
             log.warning("%s", carry.sentence, extra=self._extra)
             return Recovered(state, Target(target.end, visible=target.visible), manifest, stored_at)
@@ -402,9 +400,7 @@ class Recovery:
 
     def next_epoch(self, state: PartitionState, carry: Carry) -> PartitionState:
         """The first state of the epoch after a state's, with what it takes over."""
-        before = Before(
-            state.state(dumps), carry, partial(loads, modules=all_trusted_modules(self._cluster.settings))
-        )
+        before = Before(state.state(dumps), carry, loads)
         made = begin(self._cluster.settings, self.partition, state.epoch + 1, state.next_offset, before)
         log.warning("epoch %d: %s", made.epoch, carry.sentence, extra=self._extra)
         return made

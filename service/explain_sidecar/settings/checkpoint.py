@@ -31,7 +31,7 @@ class CheckpointSettings(Section):
     )
     allow_unsigned: bool = Field(
         False,
-        description="Accept unsigned snapshots of a model that only its own code can store: anyone who can write to the checkpoints topic may then run code in the worker.",
+        description="Beside a key, accept snapshots from before there was one; a model that only its own code can store is never read from them.",
     )
     on_mismatch: Literal["carry", "new_model", "fail", "reset"] = Field(
         "carry",

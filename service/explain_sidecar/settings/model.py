@@ -50,10 +50,6 @@ class SourceSettings(Section):
         "auto",
         description="auto: known models of river learn in flat arrays, with the same bits and several times faster; river: river's own code learns.",
     )
-    modules: Annotated[list[str], OPERATION] = Field(
-        default_factory=list,
-        description="More modules of yours whose classes a snapshot may hold, besides the factory's.",
-    )
 
     @property
     def source(self) -> str | None:

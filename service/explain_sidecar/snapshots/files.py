@@ -102,7 +102,7 @@ def first_state(settings: Settings, partition: int, epoch: int = 0, start: int =
             partition,
             epoch,
             start,
-            Before(load_parts(snapshot), carry, unpacking(snapshot, settings)),
+            Before(load_parts(snapshot), carry, unpacking(snapshot)),
         )
     except SnapshotError as error:
         raise UserError(f"model.initial: {path}: {error}") from None

@@ -1,4 +1,4 @@
-"""Signatures of snapshots. Who wrote one matters where it holds what only foreign code understands: that is a program."""
+"""Signatures of snapshots: what only foreign code understands is a program, and read from a signed snapshot alone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
 from explain_sidecar.settings.checkpoint import CheckpointSettings
-
-RISK = "anyone who can write to the checkpoints topic may run code in the worker"
 
 
 @dataclass(frozen=True)
@@ -34,13 +32,11 @@ class Keys:
         return fingerprint_of(self.keys[0]) if self.keys else None
 
     def check(self, value: bytes, signature: bytes | None) -> bool:
-        """Whether what the manifest vouches for may hold foreign code: one of the keys signed it, or the settings take the risk.
+        """Whether one of the keys signed the manifest, so that what it vouches for may hold foreign code.
 
         Raises ``SnapshotError`` for a signature of another key, and for none where there is a key.
         """
-        if self.allow_unsigned and (signature is None or not self.keys):
-            return True
-        if not self.keys:
+        if not self.keys or (signature is None and self.allow_unsigned):
             return False
         if signature is None:
             raise SnapshotError(
@@ -94,11 +90,10 @@ def read_keys(settings: CheckpointSettings) -> Keys:
 
 
 def check_trust(keys: Keys, foreign: str | None) -> None:
-    """Raise ``SettingsError`` where snapshots hold ``foreign`` code and nothing says who may write them."""
-    if foreign and not keys.keys and not keys.allow_unsigned:
+    """Raise ``SettingsError`` where snapshots would hold ``foreign`` code and no key signs them."""
+    if foreign and not keys.keys:
         raise SettingsError(
-            f"checkpoint.hmac_key_file is not set, and {foreign} is stored by its own code, which runs when a snapshot is read: unsigned "
-            "ones are refused. Make a key: explain-sidecar key new snapshot.keys, and set "
-            "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=snapshot.keys for every instance. Or accept that "
-            f"{RISK}: EXPLAIN_CHECKPOINT__ALLOW_UNSIGNED=true"
+            f"checkpoint.hmac_key_file is not set, and {foreign} is stored by its own code, which runs when a snapshot is read: only from a "
+            "signed one. Make a key: explain-sidecar key new snapshot.keys, and set EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=snapshot.keys for every "
+            "instance"
         )

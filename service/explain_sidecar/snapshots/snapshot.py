@@ -5,7 +5,7 @@ version each is. A part that an earlier version of the sidecar stored is migrate
 as it is at the beginning; one that this version does not know, or in a later version, is refused. What a topic holds is not trusted. The sha256,
 and with a key the HMAC, is verified before decompression, and the size before memory is taken. Decoding builds nothing but numbers,
 strings, lists and arrays, and each part checks what it takes on. The exception is a model that is no learner: bytes that only its own
-code understands. They are loaded only from a trusted snapshot, by an unpickler that knows an allow-list of names.
+code understands. They are loaded only from a snapshot that a key signed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import functools
 import hashlib
 import platform
 from collections.abc import Mapping
-from functools import partial
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
@@ -26,11 +25,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carried
-from explain_sidecar.fold.models import all_trusted_modules
+from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.partition import PartitionData, PartitionState
-from explain_sidecar.pickles.codec import dumps, loads
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.signatures import RISK
 
 CHUNK_BYTES = 700_000
 """Below librdkafka's and the broker's default of 1,000,000 bytes a message, with room for headers and key."""
@@ -180,7 +177,7 @@ class Snapshot(BaseModel):
     manifest: Manifest
     chunks: list[bytes]
     trusted: bool = False
-    """Whether what only foreign code understands may be loaded: the manifest is signed, or the settings take the risk."""
+    """Whether what only foreign code understands may be loaded: a key signed the manifest."""
 
     @property
     def size(self) -> int:
@@ -214,9 +211,7 @@ def begin(
         except (StateError, UserError) as error:
             raise SnapshotError(f"the state of epoch {data.epoch} cannot be carried over: {error}") from None
     # The state that is restored, as after a crash.
-    return decode(
-        encode(state), settings, partition, epoch, partial(loads, modules=all_trusted_modules(settings))
-    )
+    return decode(encode(state), settings, partition, epoch, loads)
 
 
 def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
@@ -274,7 +269,7 @@ def verify(snapshot: Snapshot) -> bytes:
 def load(snapshot: Snapshot, settings: Settings) -> PartitionState:
     """The state in a snapshot, after everything about it was verified."""
     raw, manifest = _unpacked(snapshot), snapshot.manifest
-    unpack = unpacking(snapshot, settings)
+    unpack = unpacking(snapshot)
     return decode(raw, settings, manifest.partition, manifest.epoch, unpack, manifest.parts)
 
 
@@ -289,9 +284,9 @@ def load_parts(snapshot: Snapshot) -> PartitionData:
         raise SnapshotError(f"{where}: it is no state of this version: {error}") from None
 
 
-def unpacking(snapshot: Snapshot, settings: Settings) -> Unpack:
-    """What reads a model that only its own code understands: nothing, unless the snapshot is trusted."""
-    return partial(loads, modules=all_trusted_modules(settings)) if snapshot.trusted else _refuse
+def unpacking(snapshot: Snapshot) -> Unpack:
+    """What reads a model that only its own code understands: nothing, unless a key signed the snapshot."""
+    return loads if snapshot.trusted else _refuse
 
 
 def _unpacked(snapshot: Snapshot) -> bytes:
@@ -360,8 +355,8 @@ def decode(
 
 def _refuse(packed: bytes) -> Any:
     raise SnapshotError(
-        f"snapshot: it holds {len(packed)} bytes of a model that only its own code can read, and no trusted signature; set "
-        f"checkpoint.hmac_key_file; checkpoint.allow_unsigned=true accepts it, but then {RISK}"
+        f"snapshot: it holds {len(packed)} bytes of a model that only its own code can read, and no key signed it. Set "
+        "checkpoint.hmac_key_file, and begin a new epoch where the snapshot has no signature: explain-sidecar reset"
     )
 
 

@@ -1,24 +1,81 @@
-"""What models are made of as few numbers: the forms in which pickles hold river's normal distributions and its search trees.
+"""Models that only their own code can store: their state as a pickle, which is a program.
 
-A reducer says what of an object is stored, and the function beside it makes the object again.
+So a pickle is read from this process alone, or from a snapshot that a key signed: see ``explain_sidecar.snapshots``. Pickles hold river's
+normal distributions and its search trees as few numbers: a reducer says what of an object is stored, and the function beside it makes the
+object again.
 """
 
 from __future__ import annotations
 
-import functools
+import gc
+import io
+import pickle
 import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copyreg import dispatch_table
-from types import MethodType
 from typing import Any
 
 from river.proba import Gaussian
 from river.stats import Mean, Var
 from river.tree.splitter.ebst_splitter import EBSTNode
 
-from explain_sidecar.pickles.attributes import reduce_method, reduce_partial
+from explain_sidecar.errors import SnapshotError
+
+MAX_DEPTH = 20_000
+"""Recursion limit while pickling: linked nodes of deep trees take some five levels each."""
 
 _UNUSED = random.Random(0)
 """In place of the generator of its own that each ``Gaussian`` of river has: trees never draw from it."""
+
+
+def dumps(state: Any) -> bytes:
+    """A pickle. Raises ``SnapshotError`` for what cannot be pickled."""
+    buffer = io.BytesIO()
+    try:
+        with _deep(), _uncollected():
+            pickler = pickle.Pickler(buffer, 5)
+            pickler.dispatch_table = _REDUCERS
+            pickler.dump(state)
+    except Exception as error:
+        raise SnapshotError(
+            f"snapshot: the state cannot be stored: {type(error).__name__}: {error}; a model that is kept must be picklable"
+        ) from error
+    return buffer.getvalue()
+
+
+def loads(raw: bytes) -> Any:
+    """What ``dumps`` stored. It runs code: only for bytes of this process, or of a signed snapshot. Raises ``SnapshotError``."""
+    try:
+        with _uncollected():
+            return pickle.loads(raw)  # noqa: S301
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of river's compiled parts is no Exception
+        raise SnapshotError(f"snapshot: it cannot be read: {type(error).__name__}: {error}") from None
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, MAX_DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection: thousands of objects come into being, of which none is garbage, and each pass visits the whole heap."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _moments(gaussian: Gaussian) -> tuple[float, float, float] | None:
@@ -82,10 +139,4 @@ def search_tree_of(
     return nodes[0]
 
 
-REDUCERS: Any = {
-    **dispatch_table,
-    EBSTNode: _reduce_ebst,
-    Gaussian: _reduce_gaussian,
-    functools.partial: reduce_partial,
-    MethodType: reduce_method,
-}
+_REDUCERS: Any = {**dispatch_table, EBSTNode: _reduce_ebst, Gaussian: _reduce_gaussian}
