@@ -74,18 +74,6 @@ class Shares(Learner):
         self.arrays["counts"] = array(self.kind, blocks["counts"], "<f8", (len(self.labels),))
 
 
-class Read(Shares):
-    """``Shares`` with a compiled function of its own, which is no tree's and no linear model's."""
-
-    kind = "read"
-    kernel = "tests.extensions:explain_shares"
-
-
-def explain_shares(plan: Any, table: Any, x: Any, y: float) -> Any:
-    """Raises, so that a test sees that it is what is called."""
-    raise NotImplementedError(f"the kernel of {x.tolist()}, {y}")
-
-
 def family(model: Any, task: Any) -> Any:
     """A learner for a model that none is built in for."""
     return Shares(model, task) if isinstance(model, dummy.PriorClassifier) else None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from explain_core.artefacts import layout, shallow
 from explain_core.artefacts.artefact import ArtefactError
+from explain_core.engine import stream
 from explain_core.engine.ensembles import predict_rows, predict_shallow
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import NUMBER
@@ -103,8 +104,7 @@ class TreeEnsemble(Model):
         self.shallow = shallow.fits(ensemble)
         """Whether sets of bits stand for walks through the trees."""
         self._predict = predict_shallow if self.shallow else predict_rows
-        self.kernel = f"explain_core.engine.ensembles:explain_{'shallow' if self.shallow else 'ensemble'}"
-        """What explains it from its arrays in one call."""
+        self.family = stream.SHALLOW if self.shallow else stream.ENSEMBLE
         self._label(range(n) if classes is None else classes)
 
     def twin(self, classes: Sequence[Any] | None = None) -> TreeEnsemble:

@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, open_plan, settle_codes
+from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, settle_codes
 
 cdef extern from *:
     """
@@ -531,23 +531,13 @@ def predict_shallow(const int64_t[::1] table, const double[:, ::1] rows, double[
     free(sums)
 
 
-def explain_ensemble(const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
-    """iPFI and iSAGE of a record by walks; see ``settle``."""
-    return explain(&plan[0], &table[0], &x[0], y, False)
+cdef bint explain_ensemble(Plan* p, const int64_t* table, const double* x, double y, bint shallow) noexcept nogil:
+    """iPFI and iSAGE of a record by walks or, of a shallow ensemble, by sets of bits; see ``settle``.
 
-
-def explain_shallow(const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
-    """iPFI and iSAGE of a record by sets of bits; see ``settle``.
-
-    The leaves that are left of a copy are those that each of its columns leaves. So the record's columns are dealt with once, those that a copy
-    has from elsewhere for the copy, and the rest is what the columns before and those after have in common.
+    By bits: the leaves that are left of a copy are those that each of its columns leaves. So the record's columns are dealt with once, those
+    that a copy has from elsewhere for the copy, and the rest is what the columns before and those after have in common.
     """
-    return explain(&plan[0], &table[0], &x[0], y, True)
-
-
-cdef bint explain(const int64_t* plan, const int64_t* table, const double* x, double y, bint shallow) noexcept nogil:
     cdef Ensemble e
-    cdef Plan p
     cdef Py_ssize_t joining, most, n, trees
     cdef double* copies
     cdef double* out
@@ -556,35 +546,34 @@ cdef bint explain(const int64_t* plan, const int64_t* table, const double* x, do
     cdef int64_t* words
     cdef bint good
     open_ensemble(table, &e)
-    open_plan(plan, &p)
     n, trees, joining = e.head.classes, e.n_shallow, p.steps * p.sage_m
     most = max(p.copies, joining)
     copies = <double*> malloc(((p.copies + joining) * (p.width + n) + most * (e.outputs + 1)) * sizeof(double))
     out = copies + (p.copies + joining) * p.width
     sums = out + (p.copies + joining) * n
-    draw_replaced(&p, x, copies)
-    draw_joining(&p, x, copies + p.copies * p.width)
+    draw_replaced(p, x, copies)
+    draw_joining(p, x, copies + p.copies * p.width)
     if shallow:
         words = <int64_t*> malloc((p.players + 2 + max(most, <Py_ssize_t> TOGETHER)) * trees * sizeof(int64_t))
-        own_words(&e, &p, x, words + 2 * trees, words)
-        replaced_words(&e, &p, copies, words + 2 * trees, words, words + trees, words + (p.players + 2) * trees)
+        own_words(&e, p, x, words + 2 * trees, words)
+        replaced_words(&e, p, copies, words + 2 * trees, words, words + trees, words + (p.players + 2) * trees)
         word_sums(&e, words + (p.players + 2) * trees, p.copies, sums)
         finish(&e, sums, p.copies, out)
         if joining > 0:
             joining_words(
-                &e, &p, copies + p.copies * p.width, words + 2 * trees, words, words + trees, words + (p.players + 2) * trees
+                &e, p, copies + p.copies * p.width, words + 2 * trees, words, words + trees, words + (p.players + 2) * trees
             )
             word_sums(&e, words + (p.players + 2) * trees, joining, sums)
             finish(&e, sums, joining, out + p.copies * n)
         free(words)
     else:
         segments = <Segment*> malloc((most + 1) * sizeof(Segment))
-        replaced_sums(&e, &p, copies, sums, sums + most * e.outputs, segments)
+        replaced_sums(&e, p, copies, sums, sums + most * e.outputs, segments)
         finish(&e, sums, p.copies, out)
         if joining > 0:
-            joining_sums(&e, &p, x, copies + p.copies * p.width, sums, sums + most * e.outputs, segments)
+            joining_sums(&e, p, x, copies + p.copies * p.width, sums, sums + most * e.outputs, segments)
             finish(&e, sums, joining, out + p.copies * n)
         free(segments)
-    good = settle_codes(&p, out, out + p.copies * n, n, y)
+    good = settle_codes(p, out, out + p.copies * n, n, y)
     free(copies)
     return good

@@ -9,6 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from explain_core.engine.arithmetic cimport total
+from explain_core.engine.explaining cimport Plan
 from explain_core.engine.layout cimport at_slot
 
 cdef enum:  # what becomes of a column
@@ -69,6 +70,10 @@ cdef struct Linear:
     double* steps
     double* scale  # of columns
     Py_ssize_t n_ranks, n_weights, n_present
+
+
+cdef void learn_linear(const int64_t* table, const double* x, double y, double weight) noexcept nogil
+cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil
 
 
 cdef inline void open_linear(const int64_t* table, Linear* m) noexcept nogil:

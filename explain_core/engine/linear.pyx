@@ -6,7 +6,7 @@ All functions take a learner's table of arrays (``explain_core.learners.linear``
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, open_plan, settle_codes
+from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, settle_codes
 from explain_core.engine.slopes cimport slope
 
 cdef extern from *:
@@ -16,18 +16,20 @@ cdef extern from *:
     const double FIRST  # explain_core.learners.implicit.FIRST
 
 
-def learn(const int64_t[::1] table, const double[::1] x, double y, double weight):
-    """Transformers first, then the model; ``y`` is −1 or 1 for a class, a class's code, or a number."""
+cdef void learn_linear(const int64_t* table, const double* x, double y, double weight) noexcept nogil:
+    """Transformers first, then the model; ``y`` is the code of a class, or a number."""
     cdef Linear m
     cdef Py_ssize_t n, i
     cdef double before, spread, raw, gradient, step, shrink = 1.0, rate, length = 0.0
-    open_linear(&table[0], &m)
-    scale_columns(&m, &x[0])
-    n = terms(&m, &x[0])
+    open_linear(table, &m)
+    scale_columns(&m, x)
+    n = terms(&m, x)
     if m.head.link == SOFTMAX:
         learn_softmax(&m, <int64_t> y, n)
         close_linear(&m)
         return
+    if m.head.link == SIGMOID and y == 0.0:
+        y = -1.0
     if m.head.has_target != 0:
         m.target.n += 1.0
         before = m.target.mean
@@ -66,24 +68,22 @@ def predict_rows(const int64_t[::1] table, const double[:, ::1] rows, double[:, 
     close_linear(&m)
 
 
-def explain_linear(const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
+cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
     """iPFI and iSAGE of a record; see ``settle``."""
     cdef Linear m
-    cdef Plan p
     cdef Py_ssize_t n, rows, i
     cdef double* copies
     cdef double* out
     cdef bint good
-    open_linear(&table[0], &m)
-    open_plan(&plan[0], &p)
+    open_linear(table, &m)
     n, rows = outputs(&m), p.copies + p.steps * p.sage_m
     copies = <double*> malloc(rows * (p.width + n) * sizeof(double))
     out = copies + rows * p.width
-    draw_replaced(&p, &x[0], copies)
-    draw_joining(&p, &x[0], copies + p.copies * p.width)
+    draw_replaced(p, x, copies)
+    draw_joining(p, x, copies + p.copies * p.width)
     for i in range(rows):
         predict(&m, copies + i * p.width, out + i * n)
-    good = settle_codes(&p, out, out + p.copies * n, n, y)
+    good = settle_codes(p, out, out + p.copies * n, n, y)
     free(copies)
     close_linear(&m)
     return good

@@ -1,11 +1,11 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-LINEAR: int
-TREES: int
 LOW: int
 HIGH: int
 SPREAD: int
@@ -18,5 +18,12 @@ FIRST: int
 
 def begin(table: Integers, out: Floats) -> None: ...
 def blend(table: Integers, member: int, predicted: Floats, out: Floats) -> None: ...
-def update(table: Integers, y: float, known: bool) -> float: ...
-def explain_mixture(plan: Integers, table: Integers, x: Floats, y: float) -> bool: ...
+def learn(
+    table: Integers,
+    x: Floats,
+    y: float,
+    weight: float,
+    known: bool,
+    explained: bool,
+    room: Callable[[int, int, int], None],
+) -> None: ...

@@ -9,15 +9,13 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, open_plan, settle_codes
+from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, settle_codes
 from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, width_of
-from explain_core.engine.linear cimport Linear, close_linear, open_linear, outputs
+from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs
 from explain_core.engine.linear cimport predict as predict_linear
+from explain_core.engine.stream cimport LINEAR
 from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
-
-cpdef enum:  # kinds of members
-    LINEAR
-    TREES
+from explain_core.engine.trees cimport learn_trees
 
 cpdef enum:  # of target
     LOW  # what predictions, and targets that are learnt, are between
@@ -198,14 +196,14 @@ def blend(const int64_t[::1] table, Py_ssize_t member, double[:, ::1] predicted,
         add_member(&m, member, &predicted[0, 0], predicted.shape[0], predicted.shape[1], &out[0, 0])
 
 
-def update(const int64_t[::1] table, double y, bint known):
+cdef double take_in(const int64_t* table, double y, bint known) noexcept nogil:
     """Take in the number, or the code of the class, of the record whose predictions are in ``parts``; returns what the members learn for it.
 
     A class that was not ``known`` when they were made changes no weight.
     """
     cdef Mixture m
     cdef Py_ssize_t k
-    open_mixture(&table[0], &m)
+    open_mixture(table, &m)
     if m.regression:
         if m.target.seen > FIRST and m.target.spread > 0.0:
             reweigh(&m, clipped(&m, y))
@@ -223,31 +221,49 @@ def update(const int64_t[::1] table, double y, bint known):
     return y
 
 
-def explain_mixture(const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
+cdef int learn_mixture(
+    const int64_t* table, const double* x, double y, double weight, bint known, bint explained, object room
+) except -1:
+    """``take_in``, and let the members learn; of the first numbers they learn nothing. See ``explain_core.engine.stream.learn``."""
+    cdef Mixture m
+    cdef Py_ssize_t member
+    cdef const int64_t* own
+    y = take_in(table, y, known)
+    open_mixture(table, &m)
+    if m.regression and m.target.seen <= FIRST:
+        return 0
+    for member in range(m.n - 1):
+        own = <const int64_t*> at_slot(m.members, member)
+        if m.kinds[member] == LINEAR:
+            learn_linear(own, x, y, weight)
+        else:
+            learn_trees(own, x, y, weight, explained, room, member)
+    return 0
+
+
+cdef bint explain_mixture(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
     """iPFI and iSAGE of a record; see ``settle``."""
     cdef Mixture m
-    cdef Plan p
     cdef Py_ssize_t member, rows
     cdef uint64_t pfi, sage
     cdef double* copies
     cdef double* out
     cdef bint good
-    open_mixture(&table[0], &m)
-    open_plan(&plan[0], &p)
+    open_mixture(table, &m)
     rows = p.copies + p.steps * p.sage_m
     pfi, sage = p.state[0], p.state[1]
     copies = <double*> malloc(rows * (p.width + m.outputs) * sizeof(double))
     out = copies + rows * p.width
-    draw_replaced(&p, &x[0], copies)
-    draw_joining(&p, &x[0], copies + p.copies * p.width)
+    draw_replaced(p, x, copies)
+    draw_joining(p, x, copies + p.copies * p.width)
     start(&m, out, rows)
     for member in range(1, m.n):
         if m.kinds[member - 1] == LINEAR:
             explain_linear_member(&m, member, copies, rows, p.width, out)
         else:
             p.state[0], p.state[1] = pfi, sage  # the same draws once more, as walks
-            explain_tree_member(&m, member, &p, &x[0], rows, out)
-    good = settle_codes(&p, out, out + p.copies * m.outputs, m.outputs, y)
+            explain_tree_member(&m, member, p, x, rows, out)
+    good = settle_codes(p, out, out + p.copies * m.outputs, m.outputs, y)
     free(copies)
     return good
 
@@ -279,3 +295,8 @@ cdef void explain_tree_member(Mixture* m, Py_ssize_t member, Plan* p, const doub
     free(predicted)
     free(w.memory)
     give_scratch(&t)
+
+
+def learn(const int64_t[::1] table, const double[::1] x, double y, double weight, bint known, bint explained, room):
+    """``learn_mixture``."""
+    learn_mixture(&table[0], &x[0] if x.shape[0] else NULL, y, weight, known, explained, room)

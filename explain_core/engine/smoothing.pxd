@@ -9,6 +9,17 @@ cdef extern from *:
     const double LIMIT_ "LIMIT"  # an increment counts for at most so much: the squares of a block's variance are still numbers
 
 
+cdef struct Measured:  # a model's performance: the arrays of explain_core.models.empty.Performance
+    double* numbers
+    const int64_t* sizes
+    double* cells
+    double* sums
+    double smoothing
+
+
+cdef void measure(Measured* of, double y, Py_ssize_t seen) noexcept nogil
+
+
 cdef inline void smooth(
     double* cells, double* sums, double decay, const double* delta, Py_ssize_t losses, Py_ssize_t columns, Py_ssize_t stride
 ) noexcept nogil:

@@ -339,9 +339,7 @@ def update_apart(
     return end
 
 
-def perform(
-    double[::1] numbers, const int64_t[::1] sizes, double y, Py_ssize_t seen, double[:, :, ::1] cells, double[:, ::1] sums, double smoothing
-):
+cdef void measure(Measured* of, double y, Py_ssize_t seen) noexcept nogil:
     """``Performance.update`` in place.
 
     ``sizes`` are the numbers of classes of a prediction, of the labels before, and of the losses, then the losses' codes.
@@ -349,10 +347,10 @@ def perform(
     the labels, and three means for each loss; then what smooths losses and gains. ``y`` is the index of the label in the prediction or −1, ``seen`` that among the
     labels before; or y is a number.
     """
-    cdef Py_ssize_t n = sizes[0], known = sizes[1], losses = sizes[2], row, i, column
-    cdef const int64_t* codes = &sizes[3]
-    cdef double decay = numbers[0], step, before, p, other
-    cdef double* base = &numbers[1]
+    cdef Py_ssize_t n = of.sizes[0], known = of.sizes[1], losses = of.sizes[2], row, i, column
+    cdef const int64_t* codes = of.sizes + 3
+    cdef double decay = of.numbers[0], step, before, p, other
+    cdef double* base = of.numbers + 1
     cdef double* own = base + n
     cdef double* mean = own + 2 * losses
     cdef double* labels = mean + 1 + n
@@ -375,7 +373,7 @@ def perform(
         for column in range(3):
             p = own[row] if column == 0 else other if column == 1 else expected[row]
             means[3 * row + column] += step * (p - means[3 * row + column])
-    smooth(&cells[0, 0, 0], &sums[0, 0], smoothing, delta, losses, 2, 2)
+    smooth(of.cells, of.sums, of.smoothing, delta, losses, 2, 2)
     memcpy(mean, after, (1 + n) * sizeof(double))
     labels[0] = 1.0 + decay * before
     step = 1.0 / labels[0]
@@ -383,3 +381,11 @@ def perform(
         p = labels[1 + i]
         labels[1 + i] = p + step * (y - p) if number else (1.0 - step) * p + step * (1.0 if i == seen else 0.0)
     free(after)
+
+
+def perform(
+    double[::1] numbers, const int64_t[::1] sizes, double y, Py_ssize_t seen, double[:, :, ::1] cells, double[:, ::1] sums, double smoothing
+):
+    """``measure``."""
+    cdef Measured of = Measured(&numbers[0], &sizes[0], &cells[0, 0, 0], &sums[0, 0], smoothing)
+    measure(&of, y, seen)

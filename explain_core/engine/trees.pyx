@@ -5,15 +5,16 @@ All functions take a learner's table of arrays (``explain_core.learners.arrays``
 
 from statistics import NormalDist
 
+from libc.math cimport isnan
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from explain_core.engine.adaptive cimport adaptive_probabilities, learn_adaptive
-from explain_core.engine.explaining cimport Plan, open_plan, settle_codes
-from explain_core.engine.forests cimport aggregate, class_votes, learn_classes, learn_numbers, member_number
+from explain_core.engine.explaining cimport Plan, settle_codes
+from explain_core.engine.forests cimport UNKNOWN, aggregate, class_votes, learn_classes, learn_numbers, member_number
 from explain_core.engine.hoeffding cimport learn_tree, tree_probabilities
-from explain_core.engine.layout cimport Trees, get_scratch, give_scratch, open_trees, short_of_rows
+from explain_core.engine.layout cimport Trees, get_scratch, give_scratch, open_trees, rows_of, short_of_rows
 from explain_core.engine.targets cimport rounded as rounded_to
 from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
 
@@ -21,39 +22,46 @@ cdef bint BY_ERFC = "erfc" in NormalDist.cdf.__code__.co_names
 """How this Python computes the normal distribution."""
 
 
-def learn_one(const int64_t[::1] table, const double[::1] x, double y, double weight):
-    """Learn a record by a single tree; minus the number of leaves that learn where there may be no room for it, and then nothing has changed.
+cdef int learn_trees(
+    const int64_t* table, const double* x, double y, double weight, bint explained, object room, Py_ssize_t member
+) except -1:
+    """Learn a record; ``y`` is the code of a class, or a number. See ``explain_core.engine.stream.learn``.
 
-    ``y`` is the code of a class, or a number.
+    Where there may be no room for it, ``room`` is called with the number of leaves that learn, that of the features of the record, and ``member``.
+    """
+    cdef int64_t leaves, features, j
+    while True:
+        leaves = try_to_learn(table, x, y, weight, explained)
+        if leaves == 0:
+            return 0
+        features = 0
+        for j in range(rows_of(table, 14)):
+            features += not isnan(x[j])
+        room(-leaves, features, member)
+
+
+cdef int64_t try_to_learn(const int64_t* table, const double* x, double y, double weight, bint explained) noexcept nogil:
+    """Minus the number of leaves that learn where there may be no room for it, and then nothing has changed.
+
+    A forest that has not drawn yet how many features its leaves sample has no room.
     """
     cdef Trees t
-    open_trees(&table[0], &t)
-    if short_of_rows(&t, 1):
-        return -1
+    cdef int64_t leaves, i
+    open_trees(table, &t)
+    if t.adaptive:
+        return learn_adaptive(&t, x, y, weight, BY_ERFC)
+    leaves = max(2 * t.n_members, 1)
+    if short_of_rows(&t, leaves) or (t.n_members > 0 and t.head.n_features == 0):
+        return -leaves
     get_scratch(&t)
-    learn_tree(&t, 0, &x[0], y, weight, False, True)
-    give_scratch(&t)
-    return 0
-
-
-def learn_one_adaptive(const int64_t[::1] table, const double[::1] x, double y, double weight):
-    """``learn_one``, by an adaptive tree."""
-    cdef Trees t
-    open_trees(&table[0], &t)
-    return learn_adaptive(&t, &x[0], y, weight, BY_ERFC)
-
-
-def learn_one_forest(const int64_t[::1] table, const double[::1] x, double y, double weight):
-    """``learn_one``, by a forest."""
-    cdef Trees t
-    open_trees(&table[0], &t)
-    if short_of_rows(&t, 2 * t.n_members):
-        return -2 * t.n_members
-    get_scratch(&t)
-    if t.regression:
-        learn_numbers(&t, &x[0], y, weight)
+    if t.n_members == 0:
+        learn_tree(&t, 0, x, y, weight, False, True)
+    elif t.regression:
+        learn_numbers(&t, x, y, weight)
     else:
-        learn_classes(&t, &x[0], <int64_t> y, weight)
+        for i in range(0 if explained else t.n_members):
+            t.guesses[i] = UNKNOWN
+        learn_classes(&t, x, <int64_t> y, weight)
     give_scratch(&t)
     return 0
 
@@ -117,19 +125,17 @@ def predict_codes(const int64_t[::1] table, const double[:, ::1] rows, double[:,
     give_scratch(&t)
 
 
-def explain_trees(const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
+cdef bint explain_trees(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
     """iPFI and iSAGE of a record; see ``settle``. False too where the plan has the classes in another order than the prediction."""
     cdef Trees t
-    cdef Plan p
     cdef Walks w
     cdef double* out
     cdef bint good
-    open_trees(&table[0], &t)
-    open_plan(&plan[0], &p)
+    open_trees(table, &t)
     get_scratch(&t)
-    get_walks(&w, &t, &p, &x[0])
+    get_walks(&w, &t, p, x)
     out = <double*> malloc(w.outputs * t.size * sizeof(double))
-    good = predict_copies(&w, out) and settle_codes(&p, out, out + w.copies * t.size, t.size, y)
+    good = predict_copies(&w, out) and settle_codes(p, out, out + w.copies * t.size, t.size, y)
     free(out)
     free(w.memory)
     give_scratch(&t)

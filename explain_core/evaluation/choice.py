@@ -32,7 +32,7 @@ def choose(model: Model, name: Name | GenericEvaluator = "auto") -> GenericEvalu
         return name
     if name not in get_args(Name):
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(get_args(Name))}")
-    if name in ("auto", "arrays") and isinstance(model, (TreeEnsemble, Learner)) and model.kernel:
+    if name in ("auto", "arrays") and isinstance(model, (TreeEnsemble, Learner)) and model.family is not None:
         from explain_core.evaluation.learned import LearnedEvaluator
 
         return LearnedEvaluator(model)

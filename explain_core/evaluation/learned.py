@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, count
-from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.artefacts.ensemble import TreeEnsemble
+from explain_core.engine import stream
 from explain_core.evaluation.generic import GenericEvaluator
 from explain_core.evaluation.plan import Plan
 from explain_core.learners.arrays import Arrays
@@ -34,7 +34,6 @@ class LearnedEvaluator(GenericEvaluator):
 
     def __init__(self, model: Learner | TreeEnsemble) -> None:
         super().__init__(model)
-        self._explain: Callable[..., bool] = resolve_name(model.kernel)
         self._rows: dict[int, _Rows] = {}
         self._regression = model.task == "regression"
 
@@ -59,7 +58,8 @@ class LearnedEvaluator(GenericEvaluator):
             pfi, sage, state = plan.pfi.source(), plan.sage.source(), plan.state
             state[0], state[1] = pfi.state, sage.state
             truth = float(y) if self._regression else float(bound.places.get(y, -1))
-            if self._explain(bound.arrays.table, model.arrays.table, row, truth):
+            assert model.family is not None
+            if stream.explain(model.family, bound.arrays.table, model.arrays.table, row, truth):
                 pfi.state, sage.state = state.tolist()
                 if isinstance(model, Learner):
                     model.explained = x if model.columns.holds(x) else None

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array
 from explain_core.learners.forest import adwin_numbers, watches
@@ -23,8 +22,6 @@ class AdaptiveTreeLearner(TreeLearner):
 
     kind = "hoeffding_adaptive_tree_classifier"
     pools = {**POOLS, at.NODE_POOL: (*POOLS[at.NODE_POOL], "windows", "ends")}  # noqa: RUF012
-    _learn = staticmethod(engine.learn_one_adaptive)
-    _predict = staticmethod(engine.predict_rows)
 
     @staticmethod
     def takes(model: Any) -> bool:

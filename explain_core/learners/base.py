@@ -42,8 +42,8 @@ class Learner(Model):
     """Names the family in snapshots and metadata."""
     version: ClassVar[int] = 1
     migrations: ClassVar[Mapping[int, Callable[[LearnerState], LearnerState]]] = {}
-    kernel: ClassVar[str] = ""
-    """``module:function`` that explains it from its arrays in one call; without one, its predictions are asked for one by one."""
+    family: ClassVar[int | None] = None
+    """Of ``explain_core.engine.stream``, whose code explains it from its arrays; None where its predictions are asked for one by one."""
     takes_on: ClassVar[frozenset[str]] = frozenset()
     """Parameters of the river model that may change while it learns: what it has learnt is state of a model with the new ones too."""
     parameters: ClassVar[tuple[str, ...]] = ()
@@ -90,6 +90,10 @@ class Learner(Model):
         raise NotImplementedError
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
+        raise NotImplementedError
+
+    def make_room(self, leaves: int, features: int, member: int = 0) -> None:
+        """Room in trees, for so many leaves that learn a record of so many features; ``member`` of a mixture."""
         raise NotImplementedError
 
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.engine.rows import Encoder
 from explain_core.models import Row
 from explain_core.state import State, Value, check
 
@@ -52,7 +52,6 @@ class Columns:
         self.rows: NDArray[np.float64]
         """The same as the only one of several rows."""
         self._numeric: set[str] = set()  # features that have had a number
-        self._getters: list[Any] | None = None  # of codes, None for a number; None where all are numbers
         self._lay_out()
 
     def row(self, x: Row) -> NDArray[np.float64]:
@@ -63,22 +62,7 @@ class Columns:
         if x is self._held:
             return self.buffer
         self._held = None
-        try:
-            getters = self._getters
-            if tuple(x) != self._order:
-                index = self.index
-                cells: list[Any] = [NAN] * len(self.names)
-                for name, value in x.items():
-                    column = index[name]
-                    get = None if getters is None else getters[column]
-                    cells[column] = value if get is None else get(value)
-                self._pack(self._view, 0, *cells)
-            elif getters is None:
-                self._pack(self._view, 0, *x.values())
-            else:
-                cells = [v if get is None else get(v) for get, v in zip(getters, x.values(), strict=True)]
-                self._pack(self._view, 0, *cells)
-        except (struct.error, KeyError, TypeError, OverflowError):  # something is missing, new, or wrong
+        if type(x) is not dict or not self.encoder.row(x, self.buffer):
             self._encode(x)
         return self.buffer
 
@@ -142,9 +126,7 @@ class Columns:
             **self.__dict__,
             "buffer": None,
             "rows": None,
-            "_view": None,
-            "_pack": None,
-            "_getters": None,
+            "encoder": None,
             "_held": None,
         }
 
@@ -154,16 +136,9 @@ class Columns:
 
     def _lay_out(self) -> None:
         self._held = None
-        self._order = tuple(self.names)
         self.buffer = np.full(len(self.names), NAN)
         self.rows = self.buffer.reshape(1, -1)
-        self._view = self.buffer.data
-        self._pack = struct.Struct(f"{len(self.names)}d").pack_into
-        self._getters = (
-            [self.codes[name].get if name in self.codes else None for name in self.names]
-            if self.codes
-            else None
-        )
+        self.encoder = Encoder(self.names, self.index, self.codes)
 
     def _encode(self, x: Row) -> None:
         self.add(x)

@@ -77,17 +77,10 @@ class ForestLearner(TreeLearner):
         )
         return found
 
-    def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
-        if x is not self.explained:
-            self.arrays["guesses"].fill(UNKNOWN)
-        self.explained = None
+    def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         if self.arrays["head"][0, at.N_FEATURES] == 0:
-            self._draw_from(int(np.count_nonzero(~np.isnan(self.encoded(x)))))
-        super().learn(x, y, weight)
-
-    def _learn(self, table: Array, row: Array, target: float, weight: float) -> int:
-        found: int = engine.learn_one_forest(table, row, target, weight)
-        return found
+            self._draw_from(features)
+        super().make_room(leaves, features)
 
     def _draw_from(self, features: int) -> None:
         """``BaseForest._set_max_features``."""

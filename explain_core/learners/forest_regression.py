@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array
 from explain_core.learners.forest import ForestLearner, draws
@@ -22,7 +21,6 @@ class ForestRegressionLearner(RegressionLearner, ForestLearner):
     """``river.forest.ARFRegressor`` in arrays."""
 
     kind = "adaptive_random_forest_regressor"
-    _predict = staticmethod(engine.predict_rows)
 
     @staticmethod
     def takes(model: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from explain_core.engine import trees as engine
 from explain_core.learners.tree import TreeLearner, repeatable
 
 
@@ -20,8 +19,6 @@ class HoeffdingTreeLearner(TreeLearner):
     """
 
     kind = "hoeffding_tree_classifier"
-    _learn = staticmethod(engine.learn_one)
-    _predict = staticmethod(engine.predict_rows)
 
     @staticmethod
     def takes(model: Any) -> bool:

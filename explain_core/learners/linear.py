@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from river import optim
 
 from explain_core.engine import linear as engine
+from explain_core.engine import stream
 from explain_core.learners import linear_layout as layout
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
@@ -35,7 +36,7 @@ class LinearLearner(Learner):
 
     kind = "linear"
     takes_on = frozenset({"clip_gradient", "intercept_lr", "l2"})
-    kernel = "explain_core.engine.linear:explain_linear"
+    family = stream.LINEAR
 
     def __init__(self, model: Any, task: Task, plan: Plan, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
@@ -119,10 +120,10 @@ class LinearLearner(Learner):
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
         if self._link == layout.SIGMOID:
-            y = -1.0 if y == 0 else float(int(y))
+            y = int(y)
         elif self._link == layout.SOFTMAX:
             y = self._label(y)
-        engine.learn(self.arrays.table, row, float(y), weight)
+        stream.learn(stream.LINEAR, self.arrays.table, row, float(y), weight, False, None)
 
     @property
     def takes_weight(self) -> bool:

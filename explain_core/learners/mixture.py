@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.engine import mixture as engine
+from explain_core.engine import stream
 from explain_core.learners.arrays import Array, Arrays
 from explain_core.learners.base import Learner, LearnerState
 from explain_core.learners.columns import Columns
-from explain_core.learners.linear import LinearLearner, linear_learner
+from explain_core.learners.linear import linear_learner
 from explain_core.learners.trees import tree_learner
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
@@ -59,7 +60,7 @@ class MixtureLearner(Learner):
     """
 
     kind = "mixture"
-    kernel = "explain_core.engine.mixture:explain_mixture"
+    family = stream.MIXTURE
 
     def __init__(self, model: Mixture, task: Task, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
@@ -80,13 +81,7 @@ class MixtureLearner(Learner):
             head=np.array([regression, regression], np.int64),
             numbers=np.array([model.share, model.floor, 1.0 - model.alpha]),
             members=np.zeros(0, np.int64),
-            kinds=np.array(
-                [
-                    engine.LINEAR if isinstance(member, LinearLearner) else engine.TREES
-                    for member in self.members.values()
-                ],
-                np.int64,
-            ),
+            kinds=np.array([member.family for member in self.members.values()], np.int64),
             weights=np.full(1 + n, 1.0 / (1 + n)),
             none=np.zeros(2 if regression else 1),
             parts=np.zeros((1 + n, int(regression))),
@@ -126,23 +121,20 @@ class MixtureLearner(Learner):
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
-        explained = self.explained
-        if x is not explained and x is not self._predicted_last:
+        if not weight > 0.0:
+            raise ValueError(f"weight: {weight!r} is not above 0")
+        explained = x is self.explained
+        if not explained and x is not self._predicted_last:
             self.predict_codes(row.reshape(1, -1))
         self.explained = self._predicted_last = None
-        table, target = self.arrays.table, y
-        if self.task == "classification":
-            known = y in self.codes
-            if not known:
-                self._enter(y)
-            engine.update(table, float(self.codes[y]), known)
-        else:
-            target = engine.update(table, float(y), True)
-            if self.arrays["target"][engine.SEEN] <= engine.FIRST:
-                return
-        for member in self.members.values():
-            member.explained = explained
-            member.learn(x, target, weight)
+        known = self.task == "regression" or y in self.codes
+        if not known:
+            self._enter(y)
+        target = float(y if self.task == "regression" else self.codes[y])
+        engine.learn(self.arrays.table, row, target, weight, known, explained, self.make_room)
+
+    def make_room(self, leaves: int, features: int, member: int = 0) -> None:
+        [*self.members.values()][member].make_room(leaves, features)
 
     def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         self.explained = self._predicted_last = None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners import linear_layout
 from explain_core.learners.arrays import Array
@@ -114,7 +115,7 @@ class RegressionLearner(TreeLearner):
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        self._predict(self.arrays.table, self.columns.rows, self._out)
+        engine.predict_rows(self.arrays.table, self.columns.rows, self._out)
         return float(self._out[0, 0])
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:

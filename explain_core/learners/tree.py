@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.engine import stream
+from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
@@ -96,14 +98,12 @@ class TreeLearner(Learner):
     takes_on = frozenset({"delta", "disable_weighted_vote", "grace_period", "lambda_value", "tau"})
     parameters = ("numbers",)
 
-    kernel = "explain_core.engine.trees:explain_trees"
+    family = stream.TREES
     trees: int = 1
     """Rows for trees."""
     pools = POOLS
     own_numbers = staticmethod(class_numbers)
     """The parameters that not all trees have."""
-    _learn: Callable[..., int]
-    _predict: Callable[..., None]
 
     @staticmethod
     def takes(model: Any) -> bool:
@@ -180,14 +180,14 @@ class TreeLearner(Learner):
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        self._predict(self.arrays.table, self.columns.rows, self._out)
+        engine.predict_rows(self.arrays.table, self.columns.rows, self._out)
         return dict(zip(self._order, self._out[0].tolist(), strict=True))
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
         if self.columns.size != self._size:
             self._fit_columns()
         out = np.empty((len(rows), self._out.shape[1]))
-        self._predict(self.arrays.table, rows, out)
+        engine.predict_rows(self.arrays.table, rows, out)
         return out
 
     def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -204,9 +204,8 @@ class TreeLearner(Learner):
         if not weight > 0.0:
             raise ValueError(f"weight: {weight!r} is not above 0")
         row, target = self.encoded(x), self._target(y)
-        table = self.arrays.table
-        while (wanted := self._learn(table, row, target, float(weight))) < 0:
-            self._make_room(-wanted)
+        explained, self.explained = x is self.explained, None
+        stream.learn(stream.TREES, self.arrays.table, row, target, float(weight), explained, self.make_room)
 
     def _target(self, y: Any) -> float:
         """What compiled code takes for it: the code of a class, or a number."""
@@ -315,7 +314,7 @@ class TreeLearner(Learner):
             self._fit_classes()
         self._fit_columns()
 
-    def _make_room(self, leaves: int) -> None:
+    def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         """Double the pools that have no room for so many leaves to learn a record."""
         arrays, head = self.arrays, self.arrays["head"][0]
         needs = {

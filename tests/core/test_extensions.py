@@ -5,7 +5,6 @@ import pytest
 from river import dummy
 
 from explain_client.testing import FoldDriver
-from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners import choice
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.fold.metrics import METRICS
@@ -13,7 +12,7 @@ from explain_sidecar.http.metrics import exposition
 from explain_sidecar.kafka.report import decode
 from tests.driver.driver import Driver
 from tests.driver.driver import values as bad_and_good
-from tests.extensions import Read, classes_seen
+from tests.extensions import classes_seen
 
 SETTINGS = {
     "record.label": "label",
@@ -90,15 +89,6 @@ def test_a_learner_of_a_family_of_a_user_s_is_explained_and_survives_restarts(
     assert driver.explanations[-1].importance("ipfi").top(1)[0][1].value == 0.0  # it uses no feature
     assert driver.drifts
     driver.verify(every=150)
-
-
-def test_a_learner_of_a_user_s_is_explained_by_the_kernel_that_it_names() -> None:
-    learner = Read(dummy.PriorClassifier(), "classification")
-    learner.learn({"a": 1.0}, "x")
-    pfi = IncrementalPFI(learner)
-    with pytest.raises(NotImplementedError, match=r"the kernel of \[7.0\]"):
-        for _ in range(200):
-            pfi.explain_one({"a": 7.0}, "x")
 
 
 def test_a_metric_of_a_user_s_is_reported_and_served() -> None:

@@ -1,0 +1,9 @@
+from libc.stdint cimport int64_t
+
+from explain_core.engine.explaining cimport Plan
+
+
+cdef int learn_mixture(
+    const int64_t* table, const double* x, double y, double weight, bint known, bint explained, object room
+) except -1
+cdef bint explain_mixture(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil

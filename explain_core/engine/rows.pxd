@@ -1,0 +1,5 @@
+cdef class Encoder:
+    cdef list names, codes
+    cdef dict index
+    cdef readonly Py_ssize_t width
+    cdef int encode(self, dict record, double* row) except -1

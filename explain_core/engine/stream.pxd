@@ -1,0 +1,6 @@
+cpdef enum:  # families of models in arrays
+    LINEAR
+    TREES
+    MIXTURE
+    ENSEMBLE
+    SHALLOW
