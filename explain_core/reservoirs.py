@@ -7,7 +7,7 @@ so that a draw at time s comes from observations r < s.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from explain_core.random import Generator
@@ -88,6 +88,14 @@ class GeometricReservoir:
             self.slot = slot = self._rng.below(self.size)
             self.rows[slot] = row
             self.replaced += 1
+
+    def replace(self, slots: Sequence[int], rows: Sequence[Row], state: int) -> None:
+        """``add`` of rows for which compiled code has drawn the slots, up to that state of the generator."""
+        for slot, row in zip(slots, rows, strict=False):
+            self.rows[slot] = row
+            self.slot = slot
+        self.replaced += len(slots)
+        self._rng.state = state
 
 
 class UniformReservoir:

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,3 +13,15 @@ class Encoder:
     @property
     def width(self) -> int: ...
     def row(self, record: dict[str, Any], row: Floats) -> bool: ...
+
+class Reader:
+    def __init__(
+        self,
+        loads: Callable[[bytes], Any],
+        label: str,
+        labels: dict[Any, int] | None,
+        encoder: Encoder,
+        most: float,
+        longest: int,
+    ) -> None: ...
+    def read(self, values: list[bytes], rows: Floats, ys: Floats) -> list[dict[str, Any]]: ...

@@ -22,3 +22,22 @@ def learn(
     explained: bool,
     room: Callable[[int, int, int], None] | None,
 ) -> None: ...
+
+MOST: int
+LONGEST: int
+
+class Stream:
+    predictions: Floats
+    losses: Floats
+    slots: Integers
+    states: NDArray[np.uint64]
+    def __init__(
+        self,
+        model: tuple[int, Integers, Callable[[int, int, int], None] | None, bool],
+        plans: list[tuple[Integers, int]],
+        reservoirs: list[tuple[Floats, bool]],
+        performance: tuple[Floats, Integers, Floats, Floats, float],
+        labels: Integers,
+        every: int,
+    ) -> None: ...
+    def run(self, rows: Floats, ys: Floats, weights: Floats, before: int) -> int: ...

@@ -52,3 +52,115 @@ def learn(int family, const int64_t[::1] table, const double[::1] x, double y, d
     ``room`` makes room in trees: for so many leaves that learn, for a record of so many features, of the member at that place.
     """
     learn_by(family, &table[0], &x[0] if x.shape[0] else NULL, y, weight, explained, room)
+
+
+cdef class Stream:
+    """What is compiled of an explained model, for records that bring no label, feature, category or player that is new.
+
+    Parameters
+    ----------
+    model
+        Family, table, ``room`` (see ``learn``), and whether it learns.
+    plans
+        The table of each plan, and which of the reservoirs tells iPFI its slots, −1 for none.
+    reservoirs
+        The matrix of rows of each, and whether each record enters it: then the slot is drawn.
+    performance
+        ``numbers``, ``sizes``, ``cells``, ``sums`` and ``decay``, see ``measure``.
+    labels
+        Of each label its code, and its place in a prediction and among those before; nothing for numbers.
+    every
+        Of so many records the first is explained.
+    """
+
+    cdef int family, n_plans, n_reservoirs, every
+    cdef int slots_of[MOST]
+    cdef bint enters[MOST]
+    cdef bint learns, number
+    cdef object room, kept
+    cdef const int64_t[::1] table
+    cdef Plan plans[MOST]
+    cdef Plan quiet  # the first one, which explains nothing
+    cdef double* rows[MOST]
+    cdef int64_t sizes[MOST]
+    cdef Measured measured
+    cdef const int64_t[:, ::1] labels
+    cdef readonly object predictions, losses, slots, states
+    cdef double[:, ::1] predicted, lost
+    cdef int64_t[:, ::1] drawn
+    cdef uint64_t[::1] generators
+
+    def __init__(self, tuple model, list plans, list reservoirs, tuple performance, const int64_t[:, ::1] labels, int every):
+        cdef const int64_t[::1] plan, sizes
+        cdef double[:, ::1] rows, sums
+        cdef double[:, :, ::1] cells
+        cdef double[::1] numbers
+        cdef int i
+        self.family, self.table, self.room, self.learns = model
+        self.kept, self.labels, self.every, self.number = (plans, reservoirs, performance), labels, every, labels.shape[0] == 0
+        self.n_plans, self.n_reservoirs = len(plans), len(reservoirs)
+        for i in range(self.n_plans):
+            plan, self.slots_of[i] = plans[i]
+            open_plan(&plan[0], &self.plans[i])
+        self.quiet = self.plans[0]
+        self.quiet.m = self.quiet.sage_m = self.quiet.steps = 0
+        self.quiet.copies = 1
+        for i in range(self.n_reservoirs):
+            rows, self.enters[i] = reservoirs[i]
+            self.rows[i], self.sizes[i] = &rows[0, 0], rows.shape[0]
+        numbers, sizes, cells, sums, self.measured.smoothing = performance
+        self.measured.numbers, self.measured.sizes = &numbers[0], &sizes[0]
+        self.measured.cells, self.measured.sums = &cells[0, 0, 0], &sums[0, 0]
+        self.predictions = self.predicted = np.empty((LONGEST, sizes[0]))
+        self.losses = self.lost = np.empty((LONGEST, sizes[2]))
+        self.slots = self.drawn = np.empty((LONGEST, self.n_reservoirs), np.int64)
+        self.states = self.generators = np.empty(self.n_reservoirs, np.uint64)
+
+    def run(self, const double[:, ::1] rows, const double[::1] ys, const double[::1] weights, Py_ssize_t before):
+        """Take records in, one after another; returns how many, up to one with a prediction or Δ that is not finite, of which nothing has changed.
+
+        ``ys`` are the places of their labels in ``labels``, or numbers; ``before``: how many records were taken in before. Afterwards ``predictions``,
+        ``losses`` and ``slots`` are those of the records, ``states`` those of the reservoirs' generators.
+        """
+        cdef Py_ssize_t i, n = self.measured.sizes[0], width = rows.shape[1]
+        cdef int r
+        cdef const double* x
+        cdef const int64_t* label = NULL
+        for i in range(ys.shape[0]):
+            x = &rows[i, 0]
+            if not self.number:
+                label = &self.labels[<Py_ssize_t> ys[i], 0]
+            if not self.explained(x, ys[i] if self.number else <double> label[1], (before + i) % self.every == 0):
+                return i
+            if self.learns:
+                learn_by(
+                    self.family, &self.table[0], x, ys[i] if self.number else <double> label[0], weights[i], True, self.room
+                )
+            for r in range(self.n_reservoirs):
+                if self.enters[r]:
+                    self.drawn[i, r] = below(&self.generators[r], self.sizes[r])
+                    memcpy(self.rows[r] + self.drawn[i, r] * width, x, width * sizeof(double))
+            memcpy(self.measured.numbers + 1, self.plans[0].prediction, n * sizeof(double))
+            memcpy(&self.predicted[i, 0], self.plans[0].prediction, n * sizeof(double))
+            measure(&self.measured, ys[i] if self.number else <double> label[1], 0 if self.number else label[2])
+            memcpy(&self.lost[i, 0], self.measured.numbers + 1 + n, self.measured.sizes[2] * sizeof(double))
+        return ys.shape[0]
+
+    cdef bint explained(self, const double* x, double y, bint explains) except -1:
+        """Predict a record, and explain it or not; False, and nothing has changed, where something is not finite."""
+        cdef Plan* p
+        cdef uint64_t pfi, sage
+        cdef int i
+        if not explains:
+            return explain_by(self.family, &self.quiet, &self.table[0], x, y)
+        for i in range(self.n_plans):
+            p = &self.plans[i]
+            if self.slots_of[i] >= 0:
+                p.state[0] = self.generators[self.slots_of[i]]
+            pfi, sage = p.state[0], p.state[1]
+            if not explain_by(self.family, p, &self.table[0], x, y):
+                p.state[0], p.state[1] = pfi, sage
+                if i > 0:
+                    raise ValueError("losses: a loss of a perturbed copy of the record is not finite")
+                return False
+        return True

@@ -70,6 +70,14 @@ class LearnedEvaluator(GenericEvaluator):
         self.fallbacks += base is not None
         return None
 
+    def current(self, plan: Plan, labels: Sequence[Any]) -> bool:
+        """Whether the plan is laid out for records that bring nothing new, with the labels of predictions in this order."""
+        bound = plan.bound
+        if bound is None or tuple(bound.labels) != labels or self.model.columns.size != bound.size:
+            return False
+        bound.rows.sync()
+        return bound.rows.matrix is bound.matrix and plan.sage.empty is plan.held
+
     def _bind(self, plan: Plan) -> _Bound:
         self.model.columns.add(name for player in plan.players for name in player.features)
         rows = self._rows.get(id(plan.reservoir))
@@ -88,16 +96,19 @@ class _Bound:
         self.labels: list[Any] = []
         self.prediction: Array = np.empty(0)
         """The record's own, in the order of the labels."""
-        self._matrix: Array | None = None
+        self.matrix: Array | None = None
+        self.size = 0
+        """That of the columns."""
 
     def ready(self, learner: Learner | TreeEnsemble, matrix: Array, labels: Sequence[Any]) -> bool:
         """Bring the arrays up to date; False where the mean of the empty model has other labels, or another order of them."""
         plan = self.plan
         if labels != self.labels:
-            self.labels, self._matrix = list(labels), None
+            self.labels, self.matrix = list(labels), None
             self.places = {label: place for place, label in enumerate(labels)}
-        if matrix is not self._matrix:
+        if matrix is not self.matrix:
             self._lay_out(learner, matrix)
+        self.size = learner.columns.size
         empty = plan.sage.empty
         if empty is not plan.held:
             plan.sage.empty = plan.held = empty and empty.within(plan.empty, self.labels)
@@ -139,7 +150,7 @@ class _Bound:
             sage_rates=np.array([sage.smoother.decay]),
             prediction=self.prediction,
         )
-        self._matrix = matrix
+        self.matrix = matrix
 
 
 def _flat(cells: Array) -> Array:
@@ -178,6 +189,11 @@ class _Rows:
             self.matrix[slot] = self._row if newest else self._learner.encoded(rows[slot])
             self._known[slot] = rows[slot]
         self._replaced = replaced
+
+    def follow(self) -> None:
+        """The rows that compiled code has replaced are in ``matrix`` already."""
+        self._known, self._newest = list(self._reservoir.rows), None
+        self._replaced = self._reservoir.replaced  # type: ignore[attr-defined]
 
     def note(self, x: Row, row: Array) -> None:
         """Keep the row of the record that the reservoir adds next."""

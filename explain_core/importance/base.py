@@ -93,6 +93,8 @@ class IncrementalEstimator:
     """Its own parameters among the settings of an explainer."""
     copies: Literal["replaced", "joining"] | None = None
     """The perturbed copies that compiled code makes for it; None where only Python explains."""
+    in_blocks = True
+    """Whether compiled code does all that an explained record asks for."""
 
     def __init__(
         self,

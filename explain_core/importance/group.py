@@ -74,10 +74,7 @@ class EstimatorGroup:
                 self._evaluated(players, x, y, prediction)
             else:
                 prediction, self._names = found, names
-            for estimator in self.estimators:
-                estimator._n += 1
-                if estimator._n % BLOCK == 0:
-                    estimator._end_block()
+            self.took(1)
         if not known:
             self._observe(players, x)
         if first._owns_reservoir:
@@ -92,6 +89,28 @@ class EstimatorGroup:
         for estimator in self.estimators:
             estimator._check(x)
         self._observe(first.players.after(x), x)
+
+    def took(self, records: int) -> None:
+        """Count explained records, of which the last one alone may end a block."""
+        for estimator in self.estimators:
+            estimator._n += records
+            if records and estimator._n % BLOCK == 0:
+                estimator._end_block()
+
+    @property
+    def current_plan(self) -> Plan | None:
+        """What compiled code may explain records with that bring nothing new; None where a record has to be explained first."""
+        plan, first = self._plan, self.estimators[0]
+        names = first.evaluator.model.columns.names if plan and plan.bound else []  # type: ignore[attr-defined]
+        if (
+            plan is None
+            or plan.players is not first.players
+            or not first.ready
+            or (not first.players.fixed and first.players.outside(names))
+            or not all(own.in_blocks and own._empty_model is entry.empty for own, entry in self._entries)
+        ):
+            return None
+        return plan
 
     def _observe(self, players: Players, x: Row) -> None:
         for estimator in self.estimators:

@@ -51,6 +51,7 @@ class IncrementalPFI(IncrementalEstimator):
             raise ValueError(f"kind: {kind!r} is not one of difference, ratio")
         super().__init__(model, **settings)
         self.kind = kind
+        self.in_blocks = kind == "difference"
         if kind == "ratio":
             self._switched = self._new_smoother(len(self.players))
             self._own = self._new_smoother(len(self.players))

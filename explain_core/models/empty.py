@@ -202,7 +202,7 @@ class Performance:
                     smoother.cells, smoother.sums, smoother.decay,
                 )  # fmt: skip
                 losses: list[float] = self.newest[0].tolist()
-                self._count(losses)
+                self.count([losses])
                 return losses
         after = self._empty.after(prediction)
         step, expected = after.step, after.prediction
@@ -219,16 +219,17 @@ class Performance:
         )
         self.newest = np.array([column[:2] for column in found]).T
         self._smoother.update(np.stack([self.newest[0], self.newest[1] - self.newest[0]], axis=1))
-        self._count(own)
+        self.count([own])
         self._empty, self._frequencies = after, self._frequencies.after({y: 1.0} if classes else float(y))
         self._lay_out(labels)
         return own
 
-    def _count(self, own: Sequence[float]) -> None:
-        self._n += 1
+    def count(self, losses: Sequence[Sequence[float]]) -> None:
+        """Count records by their losses, records × losses, of which the last one alone may end a block."""
+        self._n += len(losses)
         for row, most in self._clips:
-            self.clipped[row] += own[row] == most
-        if self._n % BLOCK == 0:
+            self.clipped[row] += sum(own[row] == most for own in losses)
+        if len(losses) and self._n % BLOCK == 0:
             self.closed = self._smoother.end_block()
 
     def bands(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array, Array]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from explain_core import losses as known_losses
 from explain_core.alarms.detector import Position
 from explain_core.explanation import Explanation
 from explain_core.importance.base import EstimatorState
+from explain_core.importance.blocks import Array, Blocks
 from explain_core.importance.group import grouped
 from explain_core.importance.segments import Report, Segments, SegmentsState
 from explain_core.learners.mixture import MixtureLearner
@@ -65,6 +68,8 @@ class ExplainedModel:
             raise UserError(
                 f"record.weight: {type(model.wrapped).__name__} takes no weights; choose another model, or take record.weight out"
             )
+        self._settings = settings
+        self._static, self._stored = static, stored and not static
         self.model = model
         self.evaluator = make_evaluator(settings, model)
         self.reservoirs: Reservoirs = {}
@@ -85,7 +90,7 @@ class ExplainedModel:
             if settings.record.prediction is not None
             else None
         )
-        self._estimator_groups = grouped(self.explainers.values())
+        self._group()
         names = [loss.name for loss in self.performance.losses]
         self.segments = {
             name: Segments(
@@ -94,8 +99,6 @@ class ExplainedModel:
             for chosen, (name, explainer) in zip(settings.explainers, self.explainers.items(), strict=True)
             if chosen.by is not None
         }
-        self._settings = settings
-        self._static, self._stored = static, stored and not static
         self._every = settings.explain.every
         self.periods = Periods(list(map(str, settings.emit.periods))) if periods else None
         self.worth = Worth()
@@ -103,6 +106,17 @@ class ExplainedModel:
         """That it has taken in."""
         self.named: dict[tuple[str, str], int | None] = {}
         """By explainer and loss, how many features the newest message named as drivers; None where it was too early."""
+
+    def _group(self) -> None:
+        self._estimator_groups = grouped(self.explainers.values())
+        self.blocks = Blocks(
+            self.model,
+            self._estimator_groups,
+            list(self.reservoirs.values()),
+            self.performance,
+            self._settings.explain.every,
+            not self._static,
+        )
 
     def explain(self, x: Row, y: Any) -> Prediction:
         """Predict a record, and explain the prediction of each ``explain.every``-th."""
@@ -136,6 +150,24 @@ class ExplainedModel:
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
         losses = self.performance.update(y, prediction)
+        self._add_up()
+        if self.segments and self.explains:
+            for segments in self.segments.values():
+                segments.add(x, self.performance.newest)
+        self.records += 1
+        if self.served is not None and served is not None:
+            self.served.add(y, served, prediction)
+        return losses
+
+    def learn_block(self, rows: Array, ys: Array, xs: Sequence[Row]) -> tuple[Array, Array]:
+        """``explain`` and ``learn`` of the records of a block, see ``Blocks.take``; their predictions and losses."""
+        predictions, losses = self.blocks.take(rows, ys, np.ones(len(ys)), xs, self.records)
+        self._add_up()
+        self.records += len(losses)
+        return predictions, losses
+
+    def _add_up(self) -> None:
+        """Add the blocks that ended to the periods."""
         if self.periods is not None:
             for name, explainer in self.explainers.items():
                 if explainer.closed is not None:
@@ -144,13 +176,6 @@ class ExplainedModel:
             if self.performance.closed is not None:
                 self.periods.add(PERFORMANCE, self.performance.closed)
                 self.performance.closed = None
-        if self.segments and self.explains:
-            for segments in self.segments.values():
-                segments.add(x, self.performance.newest)
-        self.records += 1
-        if self.served is not None and served is not None:
-            self.served.add(y, served, prediction)
-        return losses
 
     def judge(self, position: Position) -> str | None:
         """Whether the model is worse than no model after the record at ``position``: a notice where that has changed."""
@@ -294,7 +319,7 @@ class ExplainedModel:
             self.periods.restore(data.periods, {**shapes, PERFORMANCE: (len(self.performance.losses), 2)})
         if self.served is not None and data.served is not None:
             self.served.restore(data.served)
-        self._estimator_groups = grouped(self.explainers.values())
+        self._group()
 
 
 def _segment(feature: str, report: Report) -> dict[str, Any]:

@@ -7,6 +7,7 @@ random generator and no thread in it; that is what makes recovery exact.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.alarms import Alarms, AlarmsData, make_alarms
+from explain_sidecar.fold.blocks import BlockFold
 from explain_sidecar.fold.challenger import Challenger, ChallengerData, ChallengerFailed, wanted_kinds
 from explain_sidecar.fold.drift_on_alarm import Recent, RecentData
 from explain_sidecar.fold.drift_windows import Windows, WindowsData
@@ -107,7 +109,7 @@ class PartitionState:
         self.rejections = Rejections()
         self.label_delay = LabelDelay()
         self.skipped = 0
-        self._key: bytes | None = None
+        self.only_key: bytes | None = None
         self.notices: list[str] = []
         self.carried: CarriedData | None = None
         """What this epoch took over from the one before; its first message says so."""
@@ -118,7 +120,7 @@ class PartitionState:
         model_seed = derive_seed(seed, "model")
         self._vocabulary = Vocabulary(settings, ExplanationSize(settings))
         self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
-        self._settings = settings
+        self.settings = settings
         self.schemas = Schemas()
         self.explained: ExplainedModel
         self.versions: Versions | None = None
@@ -150,6 +152,7 @@ class PartitionState:
         )
         self._topic, self._on_bad = settings.topics.records, settings.record.on_bad
         self._emit_every = settings.emit.every
+        self._blocks = BlockFold(self, self._decoder.plain)
 
     @property
     def models(self) -> dict[str, ExplainedModel]:
@@ -222,7 +225,7 @@ class PartitionState:
             cause: BaseException | None = error
             if isinstance(error, ChallengerFailed) and self.challenger is not None:
                 what, failed, cause = "challenger", self.challenger.explained, error.__cause__
-            kind, source = type(failed.model.wrapped).__name__, getattr(self._settings, what)
+            kind, source = type(failed.model.wrapped).__name__, getattr(self.settings, what)
             factory = "models" if version and what == "model" else f"{what}.factory or {what}.params"
             raise FoldError(
                 f"{self._topic} partition {self.partition} offset {record.offset}: the {what} ({kind}) failed: "
@@ -232,13 +235,32 @@ class PartitionState:
             ) from error
         self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
-        if record.key != self._key:
+        if record.key != self.only_key:
             # The first record's key names the partition until another key comes.
-            self._key = record.key if self.records == 1 and key_text(record.key) else None
+            self.only_key = record.key if self.records == 1 and key_text(record.key) else None
         outputs = [self._message(*result, record, sample.timestamp, sample.id) for result in found]
         if self.explained.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
         return outputs
+
+    def fold(self, records: Sequence[InputRecord]) -> tuple[int, list[Output]]:
+        """``step`` of the first of these records, up to one that causes messages at most; how many, and these messages."""
+        n = self._blocks.fold(records)
+        if n == 0:
+            return 1, self.step(records[0])
+        if self.explained.records % self._emit_every:
+            return n, []
+        last = records[n - 1]
+        return n, [self._explanation(last, Sample({}, None, 1.0, last.timestamp, None))]
+
+    def took(self, records: Sequence[InputRecord], digest: bytes) -> None:
+        """Note the records of a block, after which the fold has that digest."""
+        self.records += len(records)
+        self.rejections.accept(len(records))
+        for record in records:
+            if record.headers:
+                self.label_delay.add(record.headers)
+        self.next_offset, self.fold_digest = records[-1].offset + 1, digest
 
     def _fold(
         self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None, served: Prediction | None
@@ -297,13 +319,13 @@ class PartitionState:
         if self._on_bad == "skip":
             return outputs
         chain = self.chains["dead_letters"]
-        letter = dead_letter(record, error, self._settings, self._topic, self.partition, self.epoch, chain)
+        letter = dead_letter(record, error, self.settings, self._topic, self.partition, self.epoch, chain)
         return [letter, *outputs]
 
     @property
     def key(self) -> str | None:
         """The key that all records have, as far as it can be shown."""
-        return key_text(self._key)
+        return key_text(self.only_key)
 
     def _explanation(self, record: InputRecord, sample: Sample) -> Output:
         position = Position(record.offset, sample.timestamp)
@@ -353,7 +375,7 @@ class PartitionState:
         event = Event(schema, self.epoch, chain.seq, timestamp)
         body = {
             "schema": schema,
-            "app_id": self._settings.app_id,
+            "app_id": self.settings.app_id,
             "topic": self._topic,
             "partition": self.partition,
             "offset": record.offset,
@@ -428,4 +450,4 @@ class PartitionState:
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
         self.label_delay.restore(data.label_delay)
-        self._key = None if data.key is None else data.key.encode()
+        self.only_key = None if data.key is None else data.key.encode()

@@ -109,6 +109,16 @@ class Decoder:
         self._missing = frozenset(settings.missing)
         self._names: tuple[str, ...] | None = None  # the field names of the last good record
 
+    @property
+    def plain(self) -> bool:
+        """Whether records are JSON objects of a label and features, and of nothing else that is read."""
+        own = self._settings
+        limits = {
+            name: getattr(own, name)
+            for name in ("label", "max_bytes", "max_string", "max_features", "on_bad")
+        }
+        return own == type(own)(**limits)
+
     def decode(self, record: InputRecord) -> Sample | None:
         """The sample to learn from; None where ``record.where`` or ``record.deletes`` excludes the record."""
         value, settings = record.value, self._settings

@@ -35,6 +35,10 @@ class Rejections:
         self._bits = (self._bits << 1 | rejected) & _ALL
         self.total += rejected
 
+    def accept(self, records: int) -> None:
+        """Note that many that were not rejected."""
+        self._bits = self._bits << records & _ALL
+
     @property
     def recent(self) -> int:
         """How many of the last ``LAST`` records were rejected."""

@@ -1,0 +1,145 @@
+"""Records in blocks: a compiled loop takes in what is ordinary, with the bits of one record after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explain_core.engine.smoothing import BLOCK
+from explain_core.engine.stream import LONGEST, MOST, Stream
+from explain_core.evaluation.learned import LearnedEvaluator
+from explain_core.importance.group import EstimatorGroup
+from explain_core.learners.base import Learner
+from explain_core.models import Model, Row
+from explain_core.models.empty import Performance
+from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
+
+Array = NDArray[np.float64]
+
+
+class Blocks:
+    """A model, its estimators, reservoirs and performance, for records that bring no label, feature, category or player that is new.
+
+    Parameters
+    ----------
+    model
+        What is explained and, if ``learns``, learns.
+    groups
+        Its estimators, as ``grouped`` has them.
+    reservoirs
+        Those that the records are added to.
+    performance
+        That of the model.
+    every
+        Of so many records the first is explained.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        groups: Sequence[EstimatorGroup],
+        reservoirs: Sequence[Reservoir],
+        performance: Performance,
+        every: int,
+        learns: bool,
+    ) -> None:
+        self._model, self._groups, self._performance = model, groups, performance
+        self._reservoirs, self._every, self._learns = reservoirs, every, learns
+        self._stream: Stream | None = None
+        self.labels: Mapping[Any, int] = {}
+        """The labels that records of a block may have, each with its number; none in a regression."""
+        self.places: Mapping[Any, int] = {}
+        """Of the labels in predictions."""
+
+    def bind(self) -> bool:
+        """Make ready for the next records; whether compiled code can take them in."""
+        self._stream = self._bound()
+        return self._stream is not None
+
+    def _bound(self) -> Stream | None:
+        model, performance = self._model, self._performance
+        known: tuple[Any, ...] | None = performance._labels
+        if not self._groups or known is None or max(len(self._groups), len(self._reservoirs)) > MOST:
+            return None
+        plans, matrices = [], {}
+        for group in self._groups:
+            plan, evaluator = group.current_plan, group.estimators[0].evaluator
+            if (
+                plan is None
+                or not isinstance(evaluator, LearnedEvaluator)
+                or not evaluator.current(plan, known)
+            ):
+                return None
+            matrices[id(plan.reservoir)] = plan.bound.rows.matrix
+            slots = plan.pfi.n_samples > 0 and type(plan.reservoir) is GeometricReservoir
+            places = [id(reservoir) for reservoir in self._reservoirs]
+            plans.append((plan.bound.arrays.table, places.index(id(plan.reservoir)) if slots else -1))
+        reservoirs = []
+        for reservoir in self._reservoirs:
+            enters = type(reservoir) is GeometricReservoir
+            full = (enters or type(reservoir) is UniformReservoir) and len(reservoir.rows) == reservoir.size
+            if not full or id(reservoir) not in matrices:
+                return None
+            reservoirs.append((matrices[id(reservoir)], enters))
+        codes = {} if known == (None,) else model.codes  # type: ignore[attr-defined]
+        self.places = performance._places
+        own = [label for label in codes if label in performance._places and label in performance._seen]
+        self.labels = {label: number for number, label in enumerate(own)}
+        table = [[codes[label], performance._places[label], performance._seen[label]] for label in own]
+        room = model.make_room if isinstance(model, Learner) else None
+        smoother = performance._smoother
+        return Stream(
+            (model.family, model.arrays.table, room, self._learns),  # type: ignore[attr-defined]
+            plans,
+            reservoirs,
+            (performance._numbers, performance._sizes, smoother.cells, smoother.sums, smoother.decay),
+            np.array(table, np.int64).reshape(-1, 3),
+            self._every,
+        )
+
+    def most(self, before: int) -> int:
+        """How many records a block may have at most after so many: none where a reservoir keeps the next one, or where something is not bound.
+
+        Blocks end where the sums of estimators and performance do.
+        """
+        if self._stream is None:
+            return 0
+        explained = BLOCK - self._groups[0].estimators[0]._n % BLOCK
+        skips = [reservoir._skip for reservoir in self._reservoirs if isinstance(reservoir, UniformReservoir)]
+        until = -before % self._every + (explained - 1) * self._every + 1
+        return min(LONGEST, BLOCK - self._performance._n % BLOCK, until, *skips)
+
+    def take(
+        self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row], before: int
+    ) -> tuple[Array, Array]:
+        """Take in at most ``most`` records, also given as encoded rows, ``ys`` as numbers of ``labels``; the predictions and the losses.
+
+        These are of those that were taken in: all up to one of which something is not finite.
+        """
+        stream, performance = self._stream, self._performance
+        assert stream is not None
+        plans = [group.current_plan for group in self._groups]
+        for plan in plans:
+            assert plan is not None
+            plan.state[:] = plan.pfi.source().state, plan.sage.source().state
+        stream.states[:] = [reservoir._rng.state for reservoir in self._reservoirs]  # type: ignore[attr-defined]
+        n = stream.run(rows, ys, weights, before)
+        explained = sum(number % self._every == 0 for number in range(before, before + n))
+        for group, plan in zip(self._groups, plans, strict=True):
+            assert plan is not None
+            plan.pfi.source().state, plan.sage.source().state = plan.state.tolist()
+            group.took(explained)
+        for place, reservoir in enumerate(self._reservoirs):
+            if isinstance(reservoir, UniformReservoir):
+                reservoir._skip -= n
+            elif isinstance(reservoir, GeometricReservoir):
+                reservoir.replace(stream.slots[:n, place].tolist(), xs, int(stream.states[place]))
+        for plan in plans:
+            assert plan is not None
+            plan.bound.rows.follow()
+        losses = stream.losses[:n]
+        performance.count(losses.tolist())
+        return stream.predictions[:n], losses

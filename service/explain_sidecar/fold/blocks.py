@@ -1,0 +1,113 @@
+"""Ordinary records of a partition in blocks: plain JSON that brings no label, feature or category that is new."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+
+from explain_core.engine.rows import Reader
+from explain_core.engine.stream import LONGEST
+from explain_core.evaluation.learned import LearnedEvaluator
+from explain_sidecar.fold.records import MAX_NUMBER, InputRecord
+
+if TYPE_CHECKING:
+    from explain_sidecar.fold.partition import PartitionState
+
+
+class BlockFold:
+    """Folds the first records of several, where ``PartitionState.step`` would do the same one by one; what it cannot take is left to that."""
+
+    def __init__(self, state: PartitionState, plain: bool) -> None:
+        self._state = state
+        parts = (state.versions, state.challenger, state.windows, state.recent, state.alarms)
+        self._possible = plain and not any(part is not None for part in parts)
+        if self._possible:
+            explained = state.explained
+            self._possible = (
+                not explained.segments
+                and explained.served is None
+                and isinstance(explained.evaluator, LearnedEvaluator)
+            )
+        self._record = state.settings.record
+        self._reader: Reader | None = None
+        self._after = -1
+        """Records of the model after which the reader was made, or the last block ended."""
+
+    def fold(self, records: Sequence[InputRecord]) -> int:
+        """How many it has folded, of which the last one alone may complete an explanation; often none."""
+        values = self._values(records) if self._possible else []
+        if not values:
+            return 0
+        state, explained = self._state, self._state.explained
+        if explained.records != self._after:
+            self._reader, self._after = self._bound(), explained.records
+        if self._reader is None:
+            return 0
+        emit = state.settings.emit.every
+        most = min(explained.blocks.most(explained.records), emit - explained.records % emit)
+        xs = self._reader.read(values[:most], self._rows, self._ys)
+        if not xs:
+            return 0
+        n = len(xs)
+        predictions, losses = explained.learn_block(self._rows[:n], self._ys[:n], xs)
+        n = len(losses)
+        traced = np.empty((n, 1 + len(self._order) + losses.shape[1]))
+        traced[:, 0] = np.array([record.offset for record in islice(records, n)], "<i8").view("<f8")
+        traced[:, 1 : 1 + len(self._order)] = np.where(self._order >= 0, predictions[:, self._order], 0.0)
+        traced[:, 1 + len(self._order) :] = losses
+        digest, width = state.fold_digest, 8 * traced.shape[1]
+        whole = traced.astype("<f8", copy=False).tobytes()
+        for place in range(0, n * width, width):
+            digest = hashlib.blake2b(digest + whole[place : place + width], digest_size=16).digest()
+        state.took(records[:n], digest)
+        self._after = explained.records
+        return n
+
+    def _values(self, records: Sequence[InputRecord]) -> list[bytes]:
+        state, most, values = self._state, self._record.max_bytes, []
+        key, offset = state.only_key, state.next_offset
+        for record in islice(records, LONGEST if state.records else 0):
+            value = record.value
+            if (
+                value is None
+                or len(value) > most
+                or record.unreadable_headers
+                or record.offset < offset
+                or (key is not None and record.key != key)
+            ):
+                break
+            offset = record.offset + 1
+            values.append(value)
+        return values
+
+    def _bound(self) -> Reader | None:
+        state, explained = self._state, self._state.explained
+        if not explained.blocks.bind():
+            return None
+        columns = explained.model.columns  # type: ignore[attr-defined]
+        if any(
+            state.kinds.get(name) != ("string" if name in columns.codes else "number")
+            for name in columns.names
+        ):
+            return None
+        self._rows, self._ys = np.empty((LONGEST, len(columns.names))), np.empty(LONGEST)
+        known = explained.blocks.labels
+        regression = state.settings.model.task == "regression"
+        places = explained.blocks.places
+        self._order = np.array(
+            [0] if regression else [places.get(code, -1) for code in state.labels.values()], np.int64
+        )
+        labels = {label: known[code] for label, code in state.labels.items() if code in known}
+        return Reader(
+            orjson.loads,
+            self._record.label,
+            None if regression else labels,
+            columns.encoder,
+            MAX_NUMBER,
+            self._record.max_string,
+        )

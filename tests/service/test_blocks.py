@@ -1,0 +1,103 @@
+"""Records folded in blocks cause the messages, and leave the state, that they do one by one."""
+
+import itertools
+import random
+
+import pytest
+
+from explain_sidecar.snapshots.snapshot import encode
+from tests.folds import SMALL, new_state, record, restored, settings, values
+
+IPFI, ISAGE = SMALL
+TASKS = ("binary", "multiclass", "regression")
+CASES = {
+    **{f"{name}, {task}": (task, {"model": {"name": name}}) for name in ("linear", "tree") for task in TASKS},
+    **{f"{name}, binary": ("binary", {"model": {"name": name}}) for name in ("forest", "mixture")},
+    "mixture, regression": ("regression", {"model": {"name": "mixture"}}),
+    "two losses and the mean prediction": (
+        "binary",
+        {
+            "explainers": [
+                {**kind, "losses": ["brier", "zero_one"]} for kind in (IPFI, ISAGE | {"empty": "ema"})
+            ]
+        },
+    ),
+    "reservoirs of their own": (
+        "binary",
+        {"explainers": [IPFI | {"reservoir": {"size": 10}}, ISAGE, ISAGE | {"name": "slow", "alpha": 0.001}]},
+    ),
+    "uniform": (
+        "binary",
+        {"explainers": [{**kind, "reservoir": {"kind": "uniform", "size": 20}} for kind in (IPFI, ISAGE)]},
+    ),
+    "every third": ("multiclass", {"explain": {"every": 3}}),
+    "periods": ("binary", {"emit": {"every": 7, "periods": [100, "hour"]}}),
+}
+
+
+def odd(n, task):
+    """Records of which some lack values, are no objects, or bring a category, a feature or a kind that is new."""
+    rng, found = random.Random(n), []
+    for i, given in enumerate(values(n, task)):
+        value = dict(given)
+        for name in [name for name in value if name != "label" and rng.random() < 0.05]:
+            value[name] = None
+        if i in (n // 3, n // 2) and value.get("colour"):
+            value["colour"] = f"new {i}"
+        if i > n // 2 and rng.random() < 0.5:
+            value["late"] = rng.choice([0.5, 3, True])
+        if rng.random() < 0.02:
+            value = dict(reversed(value.items()))
+        if rng.random() < 0.01:
+            value["a"] = rng.choice(["text", [1], 1e31])
+        found.append(rng.choice([b"{", b"[1]", b"", None]) if rng.random() < 0.01 else value)
+    return [record(offset, value) for offset, value in enumerate(found)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_have_the_bytes_of_one_record_after_another(case):
+    task, sections = CASES[case]
+    known = {"explainers": SMALL, **sections, "model": {"task": task, **sections.get("model", {})}}
+    given = odd(500, task)
+    alone, together = new_state(**known), new_state(**known)
+    cuts, i, in_blocks = [0, 123, 300, 301, 431, len(given)], 0, 0
+    for start, end in itertools.pairwise(cuts):
+        expected = [output for one in given[start:end] for output in alone.step(one)]
+        found = []
+        while i < end:
+            n, outputs = together.fold(given[i : min(end, i + 70)])
+            found += outputs
+            in_blocks += n if n > 1 else 0
+            i += n
+        assert found == expected
+        assert encode(together) == encode(alone)
+        together = restored(encode(together), settings(**known))
+    assert in_blocks > 350
+
+
+def test_a_block_ends_with_the_record_that_causes_messages():
+    state = new_state()
+    given = [record(offset, value) for offset, value in enumerate(values(200))]
+    i = 0
+    while i < len(given):
+        n, outputs = state.fold(given[i:])
+        i += n
+        assert [output.event.schema for output in outputs] == (["explanation/1"] if i % 10 == 0 else [])
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"alarms": {"enabled": True}},
+        {"drift": {"enabled": True, "window": 100}},
+        {"challenger": {"name": "tree"}},
+        {"record": {"id": "id"}},
+    ],
+)
+def test_what_blocks_do_not_know_is_folded_record_by_record(sections):
+    alone, together = new_state(**sections), new_state(**sections)
+    given = [record(offset, {**value, "id": str(offset)}) for offset, value in enumerate(values(250))]
+    for offset, one in enumerate(given):
+        n, outputs = together.fold(given[offset:])
+        assert n == 1 and outputs == alone.step(one)
+    assert encode(together) == encode(alone)
