@@ -73,6 +73,7 @@ cdef struct Linear:
 
 
 cdef void learn_linear(const int64_t* table, const double* x, double y, double weight) noexcept nogil
+cdef void predict_linear_copies(Linear* m, Plan* p, const double* x, double* out) noexcept nogil
 cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil
 
 
@@ -101,6 +102,15 @@ cdef inline void measure(Linear* m) noexcept nogil:
 
 cdef inline void close_linear(Linear* m) noexcept nogil:
     free(m.scale)
+
+
+cdef inline double number_term(Linear* m, Py_ssize_t j, double value) noexcept nogil:
+    """A number as the model takes it."""
+    if m.columns[j].kind == NUMBER:
+        return value
+    if m.head.with_std == 0:
+        return value - m.moments[j].mean
+    return (value - m.moments[j].mean) / m.scale[j] if m.scale[j] != 0.0 else 0.0
 
 
 cdef inline Py_ssize_t terms(Linear* m, const double* x) noexcept nogil:
@@ -138,13 +148,7 @@ cdef inline Py_ssize_t terms(Linear* m, const double* x) noexcept nogil:
                 at -= 1
             keys[at], values[at] = key, 1.0
         else:
-            keys[n] = m.places[m.columns[j].place]
-            if kind == NUMBER:
-                values[n] = value
-            elif m.head.with_std == 0:
-                values[n] = value - m.moments[j].mean
-            else:
-                values[n] = (value - m.moments[j].mean) / m.scale[j] if m.scale[j] != 0.0 else 0.0
+            keys[n], values[n] = m.places[m.columns[j].place], number_term(m, j, value)
         n += 1
     return n
 

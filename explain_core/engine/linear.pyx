@@ -3,10 +3,11 @@
 All functions take a learner's table of arrays (``explain_core.learners.linear``).
 """
 
+from libc.math cimport isnan
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, settle_codes
+from explain_core.engine.explaining cimport Plan, draw_joining, draw_order, draw_replaced, draw_rows, settle_codes
 from explain_core.engine.slopes cimport slope
 
 cdef extern from *:
@@ -68,22 +69,106 @@ def predict_rows(const int64_t[::1] table, const double[:, ::1] rows, double[:, 
     close_linear(&m)
 
 
-cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
-    """iPFI and iSAGE of a record; see ``settle``."""
-    cdef Linear m
-    cdef Py_ssize_t n, rows, i
+cdef void copies_by_products(Linear* m, Plan* p, const double* x, double* out) noexcept nogil:
+    """``predict_linear_copies`` where a term depends on its column alone: sums of the products of a value and its weight.
+
+    A copy takes each column's product from the record or from its drawn row. What is missing adds 0.0, which leaves a sum as it is: that is never −0.
+    """
+    cdef Py_ssize_t width = p.width, n = outputs(m), most = max(p.m, p.sage_m), group, i, player
+    cdef int64_t* drawn = <int64_t*> malloc(most * sizeof(int64_t))
+    cdef double* own = <double*> malloc((width + (p.m + p.sage_m) * width + most + width) * sizeof(double))
+    cdef double* replaced = own + width  # columns × draws
+    cdef double* joined = replaced + p.m * width
+    cdef double* sums = joined + p.sage_m * width
+    cdef bint* taken = <bint*> (sums + most)  # whether a column is the record's
+    products(m, x, own, 1)
+    for i in range(width):
+        taken[i] = True
+    group_outputs(m, own, own, taken, 1, sums, out)
+    draw_rows(p.state, p.n_rows, p.m, drawn)
+    for i in range(p.m):
+        products(m, p.rows + drawn[i] * width, replaced + i, p.m)
+    for player in range(p.players if p.m > 0 else 0):
+        for i in range(p.starts[player], p.starts[player + 1]):
+            taken[p.columns[i]] = False
+        group_outputs(m, own, replaced, taken, p.m, sums, out + (1 + player * p.m) * n)
+        for i in range(p.starts[player], p.starts[player + 1]):
+            taken[p.columns[i]] = True
+    if p.sage_m > 0 and p.players > 0:
+        draw_order(p, drawn)
+        for i in range(p.sage_m):
+            products(m, p.rows + drawn[i] * width, joined + i, p.sage_m)
+        for i in range(p.starts[p.players]):
+            taken[p.columns[i]] = False
+        for group in range(p.players):
+            if group > 0:
+                player = p.order[group - 1]
+                for i in range(p.starts[player], p.starts[player + 1]):
+                    taken[p.columns[i]] = True
+            if group >= p.first:
+                group_outputs(m, own, joined, taken, p.sage_m, sums, out + (p.copies + (group - p.first) * p.sage_m) * n)
+    free(own)
+    free(drawn)
+
+
+cdef void products(Linear* m, const double* x, double* out, Py_ssize_t stride) noexcept nogil:
+    """Each column's value as the model takes it, times its weight."""
+    cdef Py_ssize_t j
+    for j in range(m.head.columns):
+        if m.columns[j].kind == IGNORED or isnan(x[j]):
+            out[j * stride] = 0.0
+        elif m.columns[j].kind == CATEGORY:
+            out[j * stride] = 1.0 * m.weights[m.places[m.columns[j].place + <int64_t> x[j]]]
+        else:
+            out[j * stride] = number_term(m, j, x[j]) * m.weights[m.places[m.columns[j].place]]
+
+
+cdef void group_outputs(
+    Linear* m, const double* own, const double* others, const bint* taken, Py_ssize_t draws, double* sums, double* out
+) noexcept nogil:
+    """Predictions of copies that have the same columns of the record, and those of their draws elsewhere: columns × draws."""
+    cdef Py_ssize_t i, j, k, n = outputs(m)
+    for k in range(draws):
+        sums[k] = 0.0
+    for i in range(m.head.columns):
+        j = m.sequence[i]
+        if taken[j]:
+            for k in range(draws):
+                sums[k] += own[j]
+        else:
+            for k in range(draws):
+                sums[k] += others[j * draws + k]
+    for k in range(draws):
+        out[k * n] = sums[k] + m.intercept[0]
+        link(m, out + k * n)
+
+
+cdef void predict_linear_copies(Linear* m, Plan* p, const double* x, double* out) noexcept nogil:
+    """Draw, and predict the record and its copies, rows × outputs."""
+    cdef Py_ssize_t rows = p.copies + p.steps * p.sage_m, n = outputs(m), i
     cdef double* copies
-    cdef double* out
-    cdef bint good
-    open_linear(table, &m)
-    n, rows = outputs(&m), p.copies + p.steps * p.sage_m
-    copies = <double*> malloc(rows * (p.width + n) * sizeof(double))
-    out = copies + rows * p.width
+    if m.head.link != SOFTMAX and m.head.ranked == 0:
+        copies_by_products(m, p, x, out)
+        return
+    copies = <double*> malloc(rows * p.width * sizeof(double))
     draw_replaced(p, x, copies)
     draw_joining(p, x, copies + p.copies * p.width)
     for i in range(rows):
-        predict(&m, copies + i * p.width, out + i * n)
-    good = settle_codes(p, out, out + p.copies * n, n, y)
+        predict(m, copies + i * p.width, out + i * n)
     free(copies)
+
+
+cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:
+    """iPFI and iSAGE of a record; see ``settle``."""
+    cdef Linear m
+    cdef Py_ssize_t n
+    cdef double* out
+    cdef bint good
+    open_linear(table, &m)
+    n = outputs(&m)
+    out = <double*> malloc((p.copies + p.steps * p.sage_m) * n * sizeof(double))
+    predict_linear_copies(&m, p, x, out)
+    good = settle_codes(p, out, out + p.copies * n, n, y)
+    free(out)
     close_linear(&m)
     return good

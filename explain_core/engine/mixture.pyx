@@ -9,10 +9,9 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from explain_core.engine.explaining cimport Plan, draw_joining, draw_replaced, settle_codes
+from explain_core.engine.explaining cimport Plan, settle_codes
 from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, width_of
-from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs
-from explain_core.engine.linear cimport predict as predict_linear
+from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs, predict_linear_copies
 from explain_core.engine.stream cimport LINEAR
 from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
 from explain_core.engine.trees cimport learn_trees
@@ -246,37 +245,32 @@ cdef bint explain_mixture(Plan* p, const int64_t* table, const double* x, double
     cdef Mixture m
     cdef Py_ssize_t member, rows
     cdef uint64_t pfi, sage
-    cdef double* copies
     cdef double* out
     cdef bint good
     open_mixture(table, &m)
     rows = p.copies + p.steps * p.sage_m
     pfi, sage = p.state[0], p.state[1]
-    copies = <double*> malloc(rows * (p.width + m.outputs) * sizeof(double))
-    out = copies + rows * p.width
-    draw_replaced(p, x, copies)
-    draw_joining(p, x, copies + p.copies * p.width)
+    out = <double*> malloc(rows * m.outputs * sizeof(double))
     start(&m, out, rows)
     for member in range(1, m.n):
+        p.state[0], p.state[1] = pfi, sage  # the same draws for each
         if m.kinds[member - 1] == LINEAR:
-            explain_linear_member(&m, member, copies, rows, p.width, out)
+            explain_linear_member(&m, member, p, x, rows, out)
         else:
-            p.state[0], p.state[1] = pfi, sage  # the same draws once more, as walks
             explain_tree_member(&m, member, p, x, rows, out)
     good = settle_codes(p, out, out + p.copies * m.outputs, m.outputs, y)
-    free(copies)
+    free(out)
     return good
 
 
-cdef void explain_linear_member(Mixture* m, Py_ssize_t member, const double* copies, Py_ssize_t rows, Py_ssize_t width, double* out) noexcept nogil:
+cdef void explain_linear_member(Mixture* m, Py_ssize_t member, Plan* p, const double* x, Py_ssize_t rows, double* out) noexcept nogil:
     cdef Linear model
-    cdef Py_ssize_t row, n
+    cdef Py_ssize_t n
     cdef double* predicted
     open_linear(<const int64_t*> at_slot(m.members, member - 1), &model)
     n = outputs(&model)
     predicted = <double*> malloc(rows * n * sizeof(double))
-    for row in range(rows):
-        predict_linear(&model, copies + row * width, predicted + row * n)
+    predict_linear_copies(&model, p, x, predicted)
     add_member(m, member, predicted, rows, n, out)
     free(predicted)
     close_linear(&model)
