@@ -96,6 +96,10 @@ types: setup ## check static types
 schemas: setup ## write schemas/ again from the code
 	$(BIN)/python -m explain_sidecar.wire.schemas
 
+.PHONY: golden
+golden: setup ## write the golden snapshots of this version, which later ones must read, and what earlier ones give now
+	$(BIN)/python -m tests.golden
+
 .PHONY: screenshots
 screenshots: setup ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m docs.screenshots
@@ -109,6 +113,7 @@ docs: setup ## build the documentation as a site in build/site
 version: setup ## write a release's number into every file that holds it: VERSION=0.2.0
 	$(BIN)/python .ci/release.py version $(VERSION)
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m tests.golden
 
 .PHONY: release
 release: setup ## build and check the wheels, documentation, chart and image of a release: VERSION=0.2.0
