@@ -1,15 +1,20 @@
 """Every change of settings keeps what it does not touch: the published bytes are those of an oracle that applies it at the same offset."""
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from pydantic import BaseModel
 
 from benchmarks.oracle import chain, compare
-from explain_sidecar.settings import Settings
+from explain_sidecar.fold.identity import part_of
+from explain_sidecar.settings import ExplainerSettings, Settings
 from explain_sidecar.wire.envelope import Envelope
 from tests.changes import Epochs, merged
+from tests.documentation import ROOT
 from tests.driver.driver import TINY, Driver, values
 from tests.driver.log import Cluster
 
@@ -43,6 +48,9 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "record.timestamp": (DRIFT, {"record": {"timestamp": "time"}}, {"periods", "drift"}),
     "record.where": ({}, {"record": {"where": {"a": [0, 1]}}}, {"reservoir geometric 5", *EXPLAINER, *SMOOTHED}),
     "record.prediction": ({}, {"record": {"prediction": "served"}}, {"served"}),
+    "record.prediction_tolerance": (
+        {"record": {"prediction": "served"}}, {"record": {"prediction_tolerance": 0.1}}, {"served"},
+    ),
     "a feature more": (FEATURES, {"record": {"features": ["a", "b", "c"]}}, set()),
     "a feature less": (FEATURES, {"record": {"features": ["b"]}}, set()),
     "features in another order, while there is drift": (
@@ -60,14 +68,29 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "an explainer more": ({}, {"explainers": [IPFI, {**IPFI, "kind": "isage"}]}, {"explainer isage"}),
     "an explainer less": ({"explainers": [IPFI, {**IPFI, "kind": "isage"}]}, explainers(), set()),
     "segments": ({}, explainers(by="a"), {"segments ipfi"}),
+    "another kind of reservoir": (
+        {}, explainers(reservoir={"kind": "uniform"}), EXPLAINER | {"reservoir uniform 5"},
+    ),
+    "removal": (
+        explainers(kind="isage"), explainers(kind="isage", removal="conditional"), {"explainer isage"},
+    ),
+    "window": ({}, explainers(window=50), EXPLAINER | SMOOTHED),
+    "another name of an explainer": ({}, explainers(name="mine"), {"explainer mine"}),
+    "segments of a feature": (explainers(by="a"), explainers(by="a", segments=2), {"segments ipfi"}),
     "explain.every": ({}, {"explain": {"every": 2}}, EXPLAINER),
+    "explain.evaluator": ({}, {"explain": {"evaluator": "generic"}}, set()),
     "explain.warm_up": ({}, {"explain": {"warm_up": 2}}, set()),
     "drift on": ({}, DRIFT, {"drift"}),
     "drift.window": (DRIFT, {"drift": {"window": 12}}, {"drift"}),
+    "drift.bootstrap": (DRIFT, {"drift": {"bootstrap": 3}}, {"drift"}),
+    "drift.ignore": (DRIFT, {"drift": {"ignore": ["b"]}}, {"drift"}),
+    "drift.on_alarm": (merged(DRIFT, ALARMS), {"drift": {"on_alarm": True}}, {"drift"}),
     "drift off": (DRIFT, {"drift": {"enabled": False}}, set()),
     "something else, while there is drift": (DRIFT, {"emit": {"every": 2}}, set()),
     "alarms on": ({}, ALARMS, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
     "alarms.one_in": (ALARMS, {"alarms": {"one_in": 2_000}}, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
+    "alarms.min_change": (ALARMS, {"alarms": {"min_change": 0.1}}, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
+    "alarms.season": (ALARMS, {"alarms": {"season": "day"}}, {"alarms performance", "alarms importance/ipfi/cross_entropy"}),
     "a subject of alarms more": (
         ALARMS, {"alarms": {"subjects": ["loss", "gain", "importance", "rejected"]}}, {"alarms rejected"},
     ),
@@ -77,6 +100,10 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
         {"explainer isage", "alarms importance/isage/cross_entropy", "alarms performance"},
     ),
     "a challenger": (LOGISTIC, TREE, {"challenger", "comparison"}),
+    "another challenger": (
+        merged(LOGISTIC, TREE), {"challenger": {"factory": "river.tree:ExtremelyFastDecisionTreeClassifier"}}, {"challenger", "comparison"},
+    ),
+    "challenger.every": (merged(LOGISTIC, TREE), {"challenger": {"every": 2}}, {"comparison"}),
     "challenger.confidence": (merged(LOGISTIC, TREE), {"challenger": {"confidence": 0.9}}, {"comparison"}),
     "something else, while there is a challenger": (merged(LOGISTIC, TREE), {"emit": {"every": 2}}, set()),
     "the learning rate": (LOGISTIC, {"model": {"params": {"intercept_lr": 0.1}}}, set()),
@@ -97,9 +124,89 @@ OTHER_MODEL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "seed": ({}, {"seed": 1}),
     "record.label": ({}, {"record": {"label": "a"}, "model": {"task": "multiclass"}}),
     "model.factory": ({}, LOGISTIC),
+    "model.learner": (LOGISTIC, {"model": {"learner": "river"}}),
     "model.params": (LOGISTIC, {"model": {"params": {"intercept_init": 1.0}}}),
 }  # fmt: skip
 """The model begins anew, so that nothing happens unless somebody accepts that."""
+
+
+ELSEWHERE: list[tuple[str, str, str, str]] = [
+    ("`kafka`, `commit`, `checkpoint` and all that the fold does not read", "kept", "nothing", "tests/driver/test_changes.py::test_settings_that_no_state_depends_on_begin_no_epoch"),
+    ("a section that is off", "kept", "nothing", "tests/service/test_identity.py::test_a_section_that_is_off_changes_nothing"),
+    ("the number of workers, a crash, a rebalance", "kept", "nothing", "tests/driver/test_schedules.py::test_whatever_happens_the_same_bytes_are_published"),
+    ("a later version of the sidecar", "kept", "nothing", "tests/golden/test_golden.py::test_a_snapshot_of_a_release_is_restored_and_goes_on_with_the_same_bytes"),
+    ("a later version with another shape of a part", "kept, migrated", "nothing", "tests/service/test_snapshot.py::test_a_part_of_an_earlier_version_is_migrated_and_goes_on_alike"),
+    ("a later version with one setting more", "kept", "nothing", "tests/service/test_identity.py::test_defaults_never_enter_an_identity"),
+    ("an earlier version of the sidecar", "kept for instances of the later one", "nothing", "tests/service/test_snapshot.py::test_a_snapshot_of_a_later_version_is_left_to_that_version"),
+    ("an instance with the settings of before", "kept for instances with the new ones", "nothing", "tests/driver/test_changes.py::test_an_instance_with_the_settings_of_before_leaves_the_partition_to_others"),
+    ("other software or another CPU, by which a replay differs", "kept, as `recovery.on_divergence` says", "nothing", "tests/broker/test_past.py::test_a_divergence_accepted_by_name_is_said_in_the_next_message"),
+    ("another cluster, with other offsets", "kept by `state export` and `state import`", "nothing", "tests/broker/test_state.py::test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others"),
+    ("a new sidecar, another `app_id`", "kept by `model export` and `model.initial`", "all but labels and model", "tests/broker/test_state.py::test_a_new_sidecar_begins_with_the_model_of_another"),
+    ("the records topic deleted and created again", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_a_topic_created_again_costs_its_records_and_not_the_model"),
+    ("retention shorter than a downtime", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_retention_shorter_than_a_downtime_costs_the_records_and_not_the_model"),
+    ("the group's offsets expired", "kept", "nothing", "tests/driver/test_past.py::test_an_expired_group_goes_on_after_the_last_message"),
+    ("the group's offsets of an older backup", "kept", "nothing", "tests/driver/test_past.py::test_an_offset_of_the_past_doubles_nothing"),
+]  # fmt: skip
+"""Changes of software and topology: what becomes of the model, what begins anew, and the test that shows it."""
+
+PAGE = ROOT / "docs" / "how-to" / "changes.md"
+
+
+def table() -> list[str]:
+    """The rows of the page: what each change keeps."""
+
+    def shown(name: str) -> str:
+        return f"`{name}`" if "." in name or name in ("alpha", "window", "confidence", "band", "removal", "n_samples", "seed") else name  # fmt: skip
+
+    def parts(begun: set[str]) -> str:
+        named = {re.sub(r"^(explainer|segments|reservoir) .*", r"\1", re.sub("^(alarms) .*", r"\1", part)) for part in begun}  # fmt: skip
+        return ", ".join(sorted(named)) or "nothing"
+
+    rows = [f"| {shown(name)} | kept | {parts(begun)} |" for name, (_, _, begun) in KEPT.items()]
+    rows += [f"| {shown(name)} | another, after `run --new-model` | all that depends on the model |" for name in OTHER_MODEL]  # fmt: skip
+    return rows + [f"| {name} | {model} | {begun} |" for name, model, begun, _ in ELSEWHERE]
+
+
+def test_the_page_has_a_row_for_each_change_that_is_tested() -> None:
+    page = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    assert page[2:] == table(), "\n".join(["docs/how-to/changes.md is to have these rows:", *table()])
+
+
+@pytest.mark.parametrize("place", [place for *_, place in ELSEWHERE])
+def test_what_is_shown_elsewhere_is_tested_there(place: str) -> None:
+    file, _, name = place.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text()
+
+
+def test_each_setting_of_the_fold_is_in_a_row_or_shares_its_part_with_one_that_is() -> None:
+    declared = dict(settings_with_parts(Settings))
+    named = {path for _, what, *_ in [*KEPT.values(), *((b, w) for b, w in OTHER_MODEL.values())] for path in paths(what)}  # fmt: skip
+    assert {"emit.every", "explainers.alpha", "drift.window"} <= named
+    covered = {declared[name] for name in named if name in declared}
+    # Versions have tests of their own: tests/driver/test_versions.py.
+    assert set(declared.values()) - covered == {"versions"}
+
+
+def settings_with_parts(section: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
+    for name, field in section.model_fields.items():
+        kind, part = field.annotation, part_of(section, field).name
+        if name == "explainers":
+            yield from settings_with_parts(ExplainerSettings, "explainers.")
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from settings_with_parts(kind, f"{path}{name}.")
+        elif part is not None:
+            yield path + name, part
+
+
+def paths(what: Any, path: str = "") -> Iterator[str]:
+    """The dotted names of the settings in a change."""
+    if isinstance(what, dict) and (path == "" or not path.endswith("params")):
+        for name, value in what.items():
+            yield from paths(value, f"{path}.{name}" if path else name)
+    elif path == "explainers":
+        for explainer in what:
+            yield from paths(explainer, path)
+    yield path
 
 
 def records(count: int, seed: int) -> list[bytes]:
