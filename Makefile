@@ -68,8 +68,9 @@ fuzz: setup ## feed bad input of every kind: INPUTS=1000000
 
 .PHONY: fuzz-states
 fuzz-states: setup ## damage stored states of every kind, pages that nobody may touch beside all arrays of models: STATES=1000000 SEED=0
-	for side in after before; do \
-	  nice $(BIN)/python -m tests.fuzz.states --inputs $$(( $(or $(STATES),1000000) / 2 )) --seed $(or $(SEED),0) --fence $$side || exit 1; \
+	seed=$$(( $(or $(SEED),0) * 2 )); for side in after before; do \
+	  nice $(BIN)/python -m tests.fuzz.states --inputs $$(( $(or $(STATES),1000000) / 2 )) --seed $$seed --fence $$side || exit 1; \
+	  seed=$$(( seed + 1 )); \
 	done
 
 .PHONY: fuzz-guided

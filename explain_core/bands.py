@@ -126,8 +126,8 @@ def _hall(t: Array, skewness: Array) -> Array:
     """The distance, in standard errors, at which a mean of this skewness has the studentised quantile t."""
     g = np.where(np.abs(skewness) < 1e-9, 1e-9, skewness)
     inside = 1.0 + g * (t - g / 6.0)
-    # NumPy's own depends, in the last bit, on the machine's instructions.
-    root = np.reshape([math.cbrt(value) for value in inside.flat], inside.shape)
+    # The last bit of NumPy's own cube root depends on the machine's instructions, that of the C library's on its kind, and that of its power on neither.
+    root = np.reshape([math.copysign(math.pow(abs(x), 1.0 / 3.0), x) for x in inside.flat], inside.shape)
     result: Array = 3.0 / g * (root - 1.0)
     return result
 

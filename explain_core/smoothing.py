@@ -30,6 +30,7 @@ from explain_core.engine.smoothing import (
     Q3,
     Q4,
     QUARTER,
+    R4,
     RING,
     ROWS,
     SCALES,
@@ -48,8 +49,8 @@ from explain_core.state import Block, State, array, block, check, within
 Array = NDArray[np.float64]
 
 
-def _reach() -> tuple[Array, Array]:
-    """The smallest and the largest number that each row of ``cells`` can have: from such, no later one overflows."""
+def _reach() -> tuple[Array, Array, Array]:
+    """The smallest and the largest number that each row of ``cells`` can have, and the largest of ``sums``: from such, no later one overflows."""
     means = [VALUE, MEAN, *range(QUARTER, QUARTER + 3), *range(NEWEST, NEWEST + RING)]
     most = np.full(ROWS, 1e100)  # sums of ratios
     most[means] = 2.0 * LIMIT
@@ -60,10 +61,13 @@ def _reach() -> tuple[Array, Array]:
     least = np.zeros(ROWS)
     signed = [*means, CUBES, Q3, ALL_CUBES]
     least[signed] = -most[signed]
-    return least, most
+    sums = np.full((COLUMN_ROWS, 1), 2.0**53)  # records, each with a weight of at most 1
+    sums[SIZE:KEPT], sums[KEPT] = BLOCK, 1.0
+    sums[R4] *= BLOCK
+    return least, most, sums
 
 
-_LEAST, _MOST = _reach()
+_LEAST, _MOST, _MOST_SUMS = _reach()
 
 
 class SmootherState(State, frozen=True):
@@ -223,7 +227,9 @@ class Smoother:
         sums = array("smoother", state.sums, "<f8", (COLUMN_ROWS, columns))
         least, most = (bound.reshape(-1, *[1] * (cells.ndim - 1)) for bound in (_LEAST, _MOST))
         check(bool(((cells >= least) & (cells <= most)).all()), "smoother: numbers that no records lead to")
-        check(bool(((sums >= 0.0) & (sums < 2.0**53)).all()), "smoother: numbers of records that are none")
+        check(
+            bool(((sums >= 0.0) & (sums <= _MOST_SUMS)).all()), "smoother: numbers of records that are none"
+        )
         check(bool((sums[[N, SIZE]] % 1.0 == 0.0).all()), "smoother: a part of a record")
         n = sums[N].max(initial=0.0) if records is None else records
         check(bool((sums[SIZE] <= n % BLOCK).all()), "smoother: a block of too many records")

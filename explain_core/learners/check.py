@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
 _BY_CLASS = {"stats": 1, "classes": 2, "seen": 1}
 """The arrays that are as many times as wide as there is room for classes."""
-_UNBOUNDED = {"numbers", "cells", "weights", "models", "norms", "errors", "accuracy", "windows", "buckets"}
+_UNBOUNDED = {
+    "numbers",
+    "cells",
+    "splits",
+    "weights",
+    "models",
+    "norms",
+    "errors",
+    "accuracy",
+    "windows",
+    "buckets",
+}
 """The arrays of doubles that overflow where records are very large."""
 DERIVED = at.N_CLASSES, at.N_TREES, at.POSITIVE, at.NEGATIVE, *range(at.NEED_NODES, at.POOLS)
 """Columns of ``head`` that follow from the model, the labels and the columns."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explain_core.bands import half_width
-from explain_core.engine.smoothing import BLOCK, CUBES, MEAN, NEWEST, SIZE, SQUARES, VALUE, N
+from explain_core.engine.smoothing import BLOCK, CUBES, KEPT, MEAN, NEWEST, OPEN_2, SIZE, SQUARES, VALUE, N
 from explain_core.losses import get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
@@ -222,6 +222,8 @@ def test_a_smoother_of_numbers_of_any_size_is_restored_at_any_time(alpha, scale)
         ("sums", SIZE, 60.0),
         ("sums", SIZE, 49.5),
         ("sums", N, 150.5),
+        ("sums", OPEN_2, 4e9),
+        ("sums", KEPT, 55.0),
     ],
 )
 def test_a_state_that_no_records_lead_to_is_refused_and_not_stored_as_one_that_is_refused_later(

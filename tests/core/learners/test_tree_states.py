@@ -78,6 +78,16 @@ def test_a_restored_learner_goes_on_as_the_one_that_was_stored(name: str, n: int
     assert restored.state() == learner.state()
 
 
+def test_a_threshold_may_be_as_large_as_the_numbers_that_it_is_taken_from() -> None:
+    learner, restored = taught("regression tree", 400), made("regression tree")
+    arrays = learner._stored()
+    arrays["splits"][0, layout.THRESHOLD] = arrays["cells"][0, layout.POINT] = np.inf
+    restored.restore(damaged(learner.state(), arrays))
+    again = made("regression tree")
+    again.restore(restored.state())
+    assert again.state() == restored.state()
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_damaged_state_is_refused_or_learns_on(name: str) -> None:
     learner, rng = taught(name, 400), random.Random(1)
