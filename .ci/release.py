@@ -1,13 +1,14 @@
 """One version number in every file that holds it, and a release built and checked under that number.
 
-``release.py version 0.2.0`` writes the number; ``release.py build 0.2.0`` builds the wheels, the documentation, the chart
-and the image into build/release. Status 3: what can be built here is built, and what cannot is named.
+``release.py version 0.2.0`` writes the number; ``release.py build 0.2.0`` builds the wheels of all platforms, the documentation, the
+chart and, from the wheels, the image into build/release. Status 3: what can be built here is built, and what cannot is named.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[1]
+PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 BIN = Path(sys.executable).parent
 IMAGE = "explanation-sidecar"
 PLACES = {
@@ -116,9 +118,16 @@ def build(number: str, folder: Path) -> None:
     sys.exit(3 if missing else 0)
 
 
-def _run(*command: str | Path, cwd: Path) -> str:
+def _run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """What a command prints; ``ClickException`` with all that it said where it fails."""
-    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | environment,
+    )
     if done.returncode:
         raise click.ClickException(f"{' '.join(map(str, command))}\n{done.stdout}")
     return done.stdout
@@ -139,24 +148,51 @@ def _export(folder: Path) -> Path:
 
 
 def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[str]:
-    """The wheels, each installed and started in an environment of the locked packages alone."""
-    for package in (source / "explain_client", source / "explain_core", source):
-        _run(
-            BIN / "python",
-            "-m",
-            "pip",
-            "wheel",
-            "--no-deps",
-            "--no-build-isolation",
-            "--wheel-dir",
-            folder,
-            package,
-            cwd=source,
+    """The wheels: the client's, and those with the engine for each platform. This machine's are installed and started in an environment of the locked packages
+    alone, for each Python that is here; all must say the same of the same records."""
+    sys.path.insert(0, str(source / "explain_core" / "engine"))
+    from building import PLATFORMS
+
+    packages = {
+        source / "explain_client": [""],
+        source / "explain_core": list(PLATFORMS),
+        source: list(PLATFORMS),
+    }
+    for package, platforms in packages.items():
+        for platform in platforms:
+            shutil.rmtree(package / "build", ignore_errors=True)  # the modules of another platform
+            build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, package)
+            _run(BIN / "python", "-m", "pip", *build, cwd=source, ENGINE_PLATFORM=platform)
+    (source / "wheels").mkdir()
+    for wheel in folder.glob("explanation_sidecar-*.whl"):
+        shutil.copy(wheel, source / "wheels")
+    digests = {}
+    for name in PYTHONS:
+        found = shutil.which(name) or (
+            sys.executable if name in Path(sys.executable).resolve().name else None
         )
-    _run(BIN / "python", "-m", "venv", scratch / "venv", cwd=scratch)
-    python = scratch / "venv" / "bin" / "python"
+        if found is None or subprocess.run([found, "--version"], capture_output=True).returncode:
+            yield f"the proof that the wheels work with {name}: it is not here"
+        else:
+            digests[name] = _installed(found, source, folder, number, scratch / name)
+            click.echo(f"{name}: {digests[name]}", err=True)
+    if not shutil.which("apt-get") or os.geteuid():
+        yield "the proof that the wheels work on aarch64, emulated: it needs Debian, and root"
+    else:
+        emulated = _run(source / ".ci" / "aarch64.sh", folder, BIN / "python", cwd=source).split()
+        at = emulated.index("linear")
+        digests["aarch64"] = f"linear {emulated[at + 1]}"
+        click.echo(f"aarch64: {digests['aarch64']}", err=True)
+    if len({said.splitlines()[0] for said in digests.values()}) != 1 or len(set(digests.values())) > 2:
+        raise click.ClickException(f"the Pythons do not agree: {digests}")
+
+
+def _installed(base: str, source: Path, folder: Path, number: str, environment: Path) -> str:
+    """The digest of ``.ci/digest.py`` by the wheels of this machine."""
+    _run(base, "-m", "venv", environment, cwd=folder)
+    python = environment / "bin" / "python"
     locked = source / "requirements" / "service.txt"
-    _run(python, "-m", "pip", "install", "--require-hashes", "--requirement", locked, cwd=scratch)
+    _run(python, "-m", "pip", "install", "--require-hashes", "--requirement", locked, cwd=folder)
     for distribution, command in {
         "explain-client": (
             "-c",
@@ -168,12 +204,13 @@ def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[
         ),
         "explanation-sidecar": ("-m", "explain_sidecar.cli", "--version"),
     }.items():
-        (wheel,) = folder.glob(f"{distribution.replace('-', '_')}-{number}-*.whl")
-        _run(python, "-m", "pip", "install", "--no-deps", wheel, cwd=scratch)
-        _run(python, "-m", "pip", "check", cwd=scratch)
-        _expect(number, _run(python, *command, cwd=scratch), wheel.name)
-        _run(python, "-m", "pip", "uninstall", "--yes", distribution, cwd=scratch)
-    yield from ()
+        wanted = ("install", "--no-deps", "--no-index", "--find-links", folder, f"{distribution}=={number}")
+        _run(python, "-m", "pip", *wanted, cwd=folder)
+        _run(python, "-m", "pip", "check", cwd=folder)
+        _expect(number, _run(python, *command, cwd=folder), distribution)
+        if distribution != "explanation-sidecar":
+            _run(python, "-m", "pip", "uninstall", "--yes", distribution, cwd=folder)
+    return _run(python, source / ".ci" / "digest.py", cwd=folder).strip()
 
 
 def _documentation(source: Path, folder: Path, number: str) -> Iterator[str]:

@@ -51,8 +51,9 @@ def build_wheel(
     wheel_directory: str, config_settings: Config = None, metadata_directory: str | None = None
 ) -> str:
     bring_charts()
-    # What an earlier build left here would go into the wheel too, modules of another name among it.
-    shutil.rmtree(HERE.parent / "build" / "lib", ignore_errors=True)
+    # What an earlier build left here would go into the wheel too, modules of another name or machine among it.
+    for folder in (HERE.parent / "build").glob("lib*"):
+        shutil.rmtree(folder, ignore_errors=True)
     return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 

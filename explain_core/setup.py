@@ -7,6 +7,6 @@ from setuptools import setup
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "engine"))
-from building import BuildEngine, extensions  # noqa: E402
+from building import arguments  # noqa: E402
 
-setup(ext_modules=extensions(HERE), cmdclass={"build_ext": BuildEngine})
+setup(**arguments(HERE))

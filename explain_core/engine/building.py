@@ -1,10 +1,11 @@
 """How the engine is compiled, by whoever builds a distribution that has it; this file imports nothing of the package.
 
 Each ``.pyx`` beside it is a module; the ``.pxd`` hold what they share, as functions that the compiler puts into each of them. Cython makes C of them,
-and the compiler of the package ``ziglang`` machine code: no other compiler is needed. Environment variables:
+and the compiler of the package ``ziglang`` machine code: no other compiler is needed. Python's stable ABI is all that the modules call, so that those
+built by one Python serve every later one. Environment variables:
 
 - ``CC``: another C compiler.
-- ``ENGINE_TARGET``: a target of zig, such as ``aarch64-linux-gnu.2.28``, where it is not this machine.
+- ``ENGINE_PLATFORM``: the tag of the wheel to build, one of ``PLATFORMS``, where it is not this machine's.
 - ``ENGINE_CHECKED=1``: bounds are checked at each access to an array that Python owns; for tests.
 """
 
@@ -22,7 +23,18 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).resolve().parent
 BUILD = "build/engine"
-TARGET, OWN = os.environ.get("ENGINE_TARGET", ""), os.environ.get("CC", "")
+PLATFORMS = {
+    "manylinux_2_28_x86_64": "x86_64-linux-gnu.2.28",
+    "manylinux_2_28_aarch64": "aarch64-linux-gnu.2.28",
+    "macosx_11_0_x86_64": "x86_64-macos.11.0",
+    "macosx_11_0_arm64": "aarch64-macos.11.0",
+}
+"""Of the wheels of a release, as zig calls them."""
+
+PLATFORM, OWN = os.environ.get("ENGINE_PLATFORM", ""), os.environ.get("CC", "")
+if PLATFORM and (OWN or PLATFORM not in PLATFORMS):
+    sys.exit(f"ENGINE_PLATFORM={PLATFORM}: give one of {', '.join(PLATFORMS)}, and no CC")
+TARGET = PLATFORMS.get(PLATFORM, "")
 CHECKED = os.environ.get("ENGINE_CHECKED") == "1"
 
 # The bits of the results depend on these: no fused multiply-add, no reordering, no assumption that NaN does not occur, and no
@@ -73,7 +85,17 @@ class BuildEngine(build_ext):
         super().build_extensions()
 
 
-def extensions(folder: Path) -> list[Any]:
+def arguments(folder: Path) -> dict[str, Any]:
+    """Of ``setup`` in that folder."""
+    wheel = {"py_limited_api": "cp311", **({"plat_name": PLATFORM} if PLATFORM else {})}
+    return {
+        "ext_modules": _extensions(folder),
+        "cmdclass": {"build_ext": BuildEngine},
+        "options": {"bdist_wheel": wheel},
+    }
+
+
+def _extensions(folder: Path) -> list[Any]:
     """The engine's modules, their sources named from the folder of the build."""
     flags = [*ARITHMETIC, *_baseline(), *([] if OWN else ["-g0", "-fno-sanitize=all"])]
     return [
@@ -82,6 +104,8 @@ def extensions(folder: Path) -> list[Any]:
             [str(source.relative_to(folder))],
             extra_compile_args=flags,
             libraries=["m"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")],
+            py_limited_api=True,
         )
         for source in sorted(HERE.glob("*.pyx"))
     ]
