@@ -160,7 +160,6 @@ def _wheels(source: Path, folder: Path, number: str, scratch: Path) -> Iterator[
     }
     for package, platforms in packages.items():
         for platform in platforms:
-            shutil.rmtree(package / "build", ignore_errors=True)  # the modules of another platform
             build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, package)
             _run(BIN / "python", "-m", "pip", *build, cwd=source, ENGINE_PLATFORM=platform)
     (source / "wheels").mkdir()

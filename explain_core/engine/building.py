@@ -87,12 +87,11 @@ class BuildEngine(build_ext):
 
 def arguments(folder: Path) -> dict[str, Any]:
     """Of ``setup`` in that folder."""
-    wheel = {"py_limited_api": "cp311", **({"plat_name": PLATFORM} if PLATFORM else {})}
-    return {
-        "ext_modules": _extensions(folder),
-        "cmdclass": {"build_ext": BuildEngine},
-        "options": {"bdist_wheel": wheel},
-    }
+    options = {"bdist_wheel": {"py_limited_api": "cp311"}}
+    if PLATFORM:
+        options["bdist_wheel"]["plat_name"] = PLATFORM
+        options["build"] = {"build_base": f"build/{PLATFORM}"}  # apart from the modules of this machine
+    return {"ext_modules": _extensions(folder), "cmdclass": {"build_ext": BuildEngine}, "options": options}
 
 
 def _extensions(folder: Path) -> list[Any]:
