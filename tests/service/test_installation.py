@@ -16,6 +16,7 @@ import pytest
 from tests.documentation import ROOT
 from tests.service.test_supply_chain import PINNED
 
+pytestmark = pytest.mark.timeout(1_200)  # they compile the engine, maybe beside much other work
 VENDOR = "explain_sidecar/http/static/vendor"
 NPM = f"""#!/bin/sh
 test "$1" = ci && test -f .npmrc && mkdir -p node_modules/uplot/dist && cd node_modules/uplot || exit 1
@@ -62,7 +63,7 @@ def npm(folder: Path, command: str) -> str:
 def wheel(source: Path) -> zipfile.ZipFile:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     target = source.parent / f"wheel of {source.name}"
-    subprocess.run([*command, "--wheel-dir", target, source], check=True, timeout=240)
+    subprocess.run([*command, "--wheel-dir", target, source], check=True, timeout=1_200)
     (file,) = target.iterdir()
     return zipfile.ZipFile(file)
 
