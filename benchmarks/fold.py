@@ -10,9 +10,11 @@ import gc
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from explain_core.engine.stream import LONGEST
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
@@ -21,15 +23,27 @@ from explain_sidecar.snapshots.snapshot import load, take
 
 
 def timed(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:
-    """Seconds from the first record to the last, round robin over partitions, and the fold digest of each."""
+    """Seconds from the first record to the last, dealt out to partitions in turn, and the fold digest of each."""
     states = [PartitionState(settings, partition) for partition in range(partitions)]
     started, on_cpu = time.perf_counter(), time.thread_time()
-    for index, value in enumerate(values):
-        offset, partition = divmod(index, partitions)
-        states[partition].step(InputRecord(offset, 0, None, value))
+    for partition, state in enumerate(states):
+        for _ in folds(state, values[partition::partitions]):
+            pass
     seconds, cpu_seconds = time.perf_counter() - started, time.thread_time() - on_cpu
     digests = [state.fold_digest.hex() for state in states]
     return {"seconds": seconds, "cpu_seconds": cpu_seconds, "digests": digests}
+
+
+def folds(state: PartitionState, values: list[bytes]) -> Iterator[int]:
+    """Fold values as a worker does, in blocks; yields how many each time."""
+    records = [InputRecord(offset, 0, None, value) for offset, value in enumerate(values)]
+    place = 0
+    while place < len(records):
+        folded, _ = state.fold(records[place : place + LONGEST])
+        if not folded:
+            state.step(records[place])
+        place += len(folded) or 1
+        yield len(folded) or 1
 
 
 def held(settings: Settings, values: list[bytes], partitions: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -38,40 +38,43 @@ class BlockFold:
         self._after = -1
         """Records of the model after which the reader was made, or the last block ended."""
 
-    def fold(self, records: Sequence[InputRecord]) -> int:
-        """How many it has folded, of which the last one alone may complete an explanation; often none."""
-        values = self._values(records) if self._possible else []
-        if not values:
-            return 0
-        state, explained = self._state, self._state.explained
+    def fold(self, records: Iterable[InputRecord]) -> list[InputRecord]:
+        """Those that it has folded, of which the last one alone may complete an explanation; often none."""
+        state, explained = self._state, self._state.explained if self._possible else None
+        if explained is None or not state.records:
+            return []
         if explained.records != self._after:
             self._reader, self._after = self._bound(), explained.records
         if self._reader is None:
-            return 0
+            return []
         emit = state.settings.emit.every
         most = min(explained.blocks.most(explained.records), emit - explained.records % emit)
-        xs = self._reader.read(values[:most], self._rows, self._ys)
+        given = self._ordinary(islice(records, most))
+        xs = self._reader.read([record.value or b"" for record in given], self._rows, self._ys)
         if not xs:
-            return 0
+            return []
         n = len(xs)
         predictions, losses = explained.learn_block(self._rows[:n], self._ys[:n], xs)
         n = len(losses)
+        del given[n:]
         traced = np.empty((n, 1 + len(self._order) + losses.shape[1]))
-        traced[:, 0] = np.array([record.offset for record in islice(records, n)], "<i8").view("<f8")
+        traced[:, 0] = np.array([record.offset for record in given], "<i8").view("<f8")
         traced[:, 1 : 1 + len(self._order)] = np.where(self._order >= 0, predictions[:, self._order], 0.0)
         traced[:, 1 + len(self._order) :] = losses
         digest, width = state.fold_digest, 8 * traced.shape[1]
         whole = traced.astype("<f8", copy=False).tobytes()
         for place in range(0, n * width, width):
             digest = hashlib.blake2b(digest + whole[place : place + width], digest_size=16).digest()
-        state.took(records[:n], digest)
+        if given:
+            state.took(given, digest)
         self._after = explained.records
-        return n
+        return given
 
-    def _values(self, records: Sequence[InputRecord]) -> list[bytes]:
-        state, most, values = self._state, self._record.max_bytes, []
+    def _ordinary(self, records: Iterable[InputRecord]) -> list[InputRecord]:
+        """The first records, up to one of another key, without a value, or of which headers are to be rejected."""
+        state, most, found = self._state, self._record.max_bytes, []
         key, offset = state.only_key, state.next_offset
-        for record in islice(records, LONGEST if state.records else 0):
+        for record in records:
             value = record.value
             if (
                 value is None
@@ -82,8 +85,8 @@ class BlockFold:
             ):
                 break
             offset = record.offset + 1
-            values.append(value)
-        return values
+            found.append(record)
+        return found
 
     def _bound(self) -> Reader | None:
         state, explained = self._state, self._state.explained

@@ -7,7 +7,7 @@ random generator and no thread in it; that is what makes recovery exact.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -221,18 +221,7 @@ class PartitionState:
                 self.explained, self.challenger = version.explained, version.challenger
             found = self._fold(record.offset, sample, x, y, version, served)
         except Exception as error:
-            what, failed = "model", self.explained
-            cause: BaseException | None = error
-            if isinstance(error, ChallengerFailed) and self.challenger is not None:
-                what, failed, cause = "challenger", self.challenger.explained, error.__cause__
-            kind, source = type(failed.model.wrapped).__name__, getattr(self.settings, what)
-            factory = "models" if version and what == "model" else f"{what}.factory or {what}.params"
-            raise FoldError(
-                f"{self._topic} partition {self.partition} offset {record.offset}: the {what} ({kind}) failed: "
-                f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {f'{what}.uri' if source.uri else factory}; "
-                "or name in record.features those that the model can take; or begin a new epoch behind the record: "
-                f"explain-sidecar reset --partition {self.partition} --from latest --yes"
-            ) from error
+            raise self._failed(record.offset, error) from error
         self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
         if record.key != self.only_key:
@@ -243,15 +232,33 @@ class PartitionState:
             outputs.append(self._explanation(record, sample))
         return outputs
 
-    def fold(self, records: Sequence[InputRecord]) -> tuple[int, list[Output]]:
-        """``step`` of the first of these records, up to one that causes messages at most; how many, and these messages."""
-        n = self._blocks.fold(records)
-        if n == 0:
-            return 1, self.step(records[0])
-        if self.explained.records % self._emit_every:
-            return n, []
-        last = records[n - 1]
-        return n, [self._explanation(last, Sample({}, None, 1.0, last.timestamp, None))]
+    def fold(self, records: Iterable[InputRecord]) -> tuple[list[InputRecord], list[Output]]:
+        """``step`` of the first of these records in a block, up to one that causes messages; which, and these messages.
+
+        It takes none where the first one, or the state, is not ordinary: that is for ``step`` or ``supplied``. Raises ``FoldError`` as these do.
+        """
+        try:
+            folded = self._blocks.fold(records)
+        except Exception as error:
+            raise self._failed(self.next_offset, error) from error
+        if not folded or self.explained.records % self._emit_every:
+            return folded, []
+        last = folded[-1]
+        return folded, [self._explanation(last, Sample({}, None, 1.0, last.timestamp, None))]
+
+    def _failed(self, offset: int, error: Exception) -> FoldError:
+        what, failed = "model", self.explained
+        cause: BaseException | None = error
+        if isinstance(error, ChallengerFailed) and self.challenger is not None:
+            what, failed, cause = "challenger", self.challenger.explained, error.__cause__
+        kind, source = type(failed.model.wrapped).__name__, getattr(self.settings, what)
+        factory = "models" if self.versions and what == "model" else f"{what}.factory or {what}.params"
+        return FoldError(
+            f"{self._topic} partition {self.partition} offset {offset}: the {what} ({kind}) failed: "
+            f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {f'{what}.uri' if source.uri else factory}; "
+            "or name in record.features those that the model can take; or begin a new epoch behind the record: "
+            f"explain-sidecar reset --partition {self.partition} --from latest --yes"
+        )
 
     def took(self, records: Sequence[InputRecord], digest: bytes) -> None:
         """Note the records of a block, after which the fold has that digest."""

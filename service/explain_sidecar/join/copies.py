@@ -160,7 +160,7 @@ class Copier(Member[CopiedPartition]):
             self._backlog = {}
         return bool(self._backlog)
 
-    def _take_in(self, owned: CopiedPartition, message: Message) -> None:
+    def _take_in(self, owned: CopiedPartition, message: Message) -> int:
         record = record_of(message)
         owned.offset = record.offset + 1
         count = self._target.partitions
@@ -171,6 +171,7 @@ class Copier(Member[CopiedPartition]):
         source = b"%d %d %d" % (owned.partition, record.timestamp, record.unreadable_headers)
         headers = [*record.headers, (SOURCE_HEADER, source)]
         self._publish(Sent(self._target.name, to, record.key, record.value, headers, owner=owned.partition))
+        return 1
 
     def _at_end(self, owned: CopiedPartition, message: Message) -> None:
         owned.end = offset_of(message)

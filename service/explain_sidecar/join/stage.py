@@ -230,8 +230,9 @@ class JoinStage(Member[JoinPartition]):
 
     # --- input -----------------------------------------------------------------------------------------------------
 
-    def _take_in(self, owned: JoinPartition, message: Message) -> None:
+    def _take_in(self, owned: JoinPartition, message: Message) -> int:
         owned.turns.receive(message)
+        return 1
 
     def _at_end(self, owned: JoinPartition, message: Message) -> None:
         owned.turns.at_end(message)

@@ -46,9 +46,9 @@ class Commits(Timing):
         # Dirty without a transaction: a partition that has just begun, or an abort.
         return any(partition.dirty for partition in owned) or bool(self._cadence.due(_running(owned)))
 
-    def publish(self, partition: int, outputs: list[Output]) -> None:
-        """Send the outputs of an input record, if any. Raises ``Aborted``."""
-        self._count()
+    def publish(self, partition: int, outputs: list[Output], records: int) -> None:
+        """Send the outputs of so many input records, if any. Raises ``Aborted``."""
+        self._count(records)
         if outputs or not self._transaction.open:
             self._transaction.publish(partition, outputs)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, takewhile
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -128,8 +130,10 @@ class OwnedPartition:
         """The topic partitions consumed for it, if any."""
         return [TopicPartition(self._topic, self.partition)] if self.consuming else []
 
-    def fold(self, record: InputRecord) -> list[Output]:
-        """Fold a record of the input; returns what is to be published now.
+    def fold(
+        self, record: InputRecord, following: Iterable[InputRecord]
+    ) -> tuple[list[InputRecord], list[Output]]:
+        """Fold a record of the input, and as many of those that follow it as go with it; returns these, and what is to be published now.
 
         Raises ``Held`` where the record waits for its model: nothing has happened, and the partition is to ``consume`` again once it is
         ``found``.
@@ -137,23 +141,30 @@ class OwnedPartition:
         state, target = self.state, self._target
         assert state is not None
         if record.offset < state.next_offset:
-            return []
+            return [record], []
         started = self._clock.monotonic()
-        # What a replay does not find in its snapshot was not there: the commit would have stored a snapshot with it.
-        if target is None or record.offset >= target.offset:
-            outputs = state.supplied(record, self._cluster.schema, self._model)
-        else:
-            outputs = state.supplied(record, lambda key: None, lambda name, unfit: None)
+        known = target is not None and record.offset < target.offset
+        if target is not None:  # what comes at its offset, or behind it, is looked at one by one
+            until = target.offset
+            following = takewhile(lambda one: one.offset < until, following if known else ())
+        folded, outputs = state.fold(chain([record], following))
+        if not folded:
+            # What a replay does not find in its snapshot was not there: the commit would have stored a snapshot with it.
+            if known:
+                outputs = state.supplied(record, lambda key: None, lambda name, unfit: None)
+            else:
+                outputs = state.supplied(record, self._cluster.schema, self._model)
+            folded = [record]
         self.fold_seconds += self._clock.monotonic() - started
         if target is None:
-            return outputs
+            return folded, outputs
         reach("replay")
         self._withheld += [output for output in outputs if not self._is_visible(output, target)]
         self._after_replay(state.next_offset)
         if self.phase == "replaying":
-            return []
+            return folded, []
         outputs, self._withheld = self._withheld, []
-        return outputs
+        return folded, outputs
 
     def _is_visible(self, output: Output, target: Target) -> bool:
         """Whether readers see a message already; one that they do not see was sent in a transaction that was committed in part."""

@@ -6,14 +6,16 @@ poll → fold → publish → (every commit interval) send offsets, commit. Reba
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
+from itertools import islice
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import foreign_code
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.formats.source import schema_source
 from explain_sidecar.kafka.checkpoints import Undecided
@@ -108,7 +110,9 @@ class Worker(Member[OwnedPartition]):
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
         commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
-        self._publish = commits.publish
+        self._publish, self._room = commits.publish, commits.room
+        self._records: dict[tuple[int | None, int | None], InputRecord] = {}
+        """Of messages that wait, by partition and offset: those that were read to see whether they go with the one before."""
         super().__init__(
             {self._topic.name: "topics.records"},
             consumer,
@@ -120,6 +124,7 @@ class Worker(Member[OwnedPartition]):
         )
 
     def _gone(self, owned: OwnedPartition) -> None:
+        self._records.clear()
         self._looks.pop(owned.partition, None)
         if owned.phase == "restoring":
             self._reader.unassign()
@@ -183,21 +188,42 @@ class Worker(Member[OwnedPartition]):
                 where = TopicPartition(self._settings.topics.checkpoints, partition)
                 self._reader.get_watermark_offsets(where, timeout=CONNECT_SECONDS)
 
-    def _take_in(self, owned: OwnedPartition, message: Message) -> None:
-        record = record_of(message)
+    def _take_in(self, owned: OwnedPartition, message: Message) -> int:
         running = owned.phase == "running"
         before = owned.fold_seconds
+        following = islice(map(self._read, self._following(message)), max(self._room() - 1, 0))
         try:
-            outputs = owned.fold(record)
+            folded, outputs = owned.fold(self._read(message), following)
         except Held:
             self._consumer.incremental_unassign([TopicPartition(self._topic.name, owned.partition)])
-            return
-        self.totals.folded(owned.fold_seconds - before, "running" if running else "replaying")
+            return 1
+        for record in folded:
+            self._records.pop((owned.partition, record.offset), None)
+        for _ in folded[1:]:
+            self._waiting.popleft()
+        seconds = (owned.fold_seconds - before) / len(folded)
+        self.totals.folded(seconds, "running" if running else "replaying", len(folded))
         if running or outputs:
             wrapped = [self._envelope.wrap(owned.partition, output) for output in outputs]
             if self._spans is not None:
-                self._spans.add(owned.partition, record, wrapped, owned.fold_seconds - before)
-            self._publish(owned.partition, wrapped)
+                self._spans.add(owned.partition, folded[-1], wrapped, seconds)
+            self._publish(owned.partition, wrapped, len(folded))
+        return len(folded)
+
+    def _read(self, message: Message) -> InputRecord:
+        """The record of a message, which is read once: afterwards the message lacks what is wrong with it."""
+        place = message.partition(), message.offset()
+        found = self._records.get(place)
+        if found is None:
+            found = self._records[place] = record_of(message)
+        return found
+
+    def _following(self, message: Message) -> Iterator[Message]:
+        """The messages of the same partition that wait next."""
+        for other in self._waiting:
+            if other.error() is not None or other.partition() != message.partition():
+                return
+            yield other
 
     def _at_end(self, owned: OwnedPartition, message: Message) -> None:
         owned.at_end(message.offset())  # type: ignore[arg-type]

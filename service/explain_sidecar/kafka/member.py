@@ -147,8 +147,8 @@ class Member(ABC, Generic[P]):
     # --- what a stage does -------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _take_in(self, owned: P, message: Message) -> None:
-        """A record of the input. Raises ``Aborted`` where it is taken in, and its outputs could not be sent."""
+    def _take_in(self, owned: P, message: Message) -> int:
+        """A record of the input, perhaps with some that wait; how many. Raises ``Aborted`` where it is taken in, and its outputs could not be sent."""
 
     @abstractmethod
     def _own(self, partition: int) -> P:
@@ -209,28 +209,27 @@ class Member(ABC, Generic[P]):
         started, count = monotonic(), 0
         while waiting:
             try:
-                if not self._take(waiting.popleft()):
-                    continue
+                taken = self._take(waiting.popleft())
             except Aborted:
                 # The record is taken in and its outputs are kept; they are sent again before anything else.
                 break
-            count += 1
+            if not taken:
+                continue
+            count += taken
             now = monotonic()
             if now - started > SLICE_SECONDS or self._commits.full(now):
                 break
         if count:
             self._step_seconds = 0.5 * self._step_seconds + 0.5 * (monotonic() - started) / count
 
-    def _take(self, message: Message) -> bool:
-        """A message of the input, or what librdkafka says of it; whether it was a record of a partition that is consumed. Raises ``Aborted``."""
+    def _take(self, message: Message) -> int:
+        """A message of the input, or what librdkafka says of it; how many records of a partition that is consumed. Raises ``Aborted``."""
         error = message.error()
         if error is not None:
             self._input_error(message, error)
-            return False
+            return 0
         owned = self._consumer_of(message)
-        if owned is not None:
-            self._take_in(owned, message)
-        return owned is not None
+        return 0 if owned is None else self._take_in(owned, message)
 
     def _input_error(self, message: Message, error: KafkaError) -> None:
         code = error.code()

@@ -39,8 +39,12 @@ class Timing:
             or self._transaction.kept_bytes > MAX_KEPT_BYTES
         )
 
-    def _count(self) -> None:
-        """A record of the input becomes part of the transaction."""
-        self._records += 1
+    def room(self) -> int:
+        """How many records the transaction may still take."""
+        return self._settings.max_records - self._records
+
+    def _count(self, records: int = 1) -> None:
+        """Records of the input become part of the transaction."""
+        self._records += records
         if not self._transaction.open:
             self._begun_at = self._clock.monotonic()

@@ -29,9 +29,9 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.seconds = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.seconds += seconds
+    def observe(self, seconds: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += times
+        self.seconds += times * seconds
 
 
 class Totals:
@@ -59,16 +59,17 @@ class Totals:
         self._cpu_at_first_fold = 0.0
         self._cpu_at_last_commit = 0.0
 
-    def folded(self, seconds: float, phase: StepPhase) -> None:
-        self.counted(seconds)
-        self.steps[phase].observe(seconds)
+    def folded(self, seconds: float, phase: StepPhase, records: int) -> None:
+        """Records that took so long each."""
+        self.counted(seconds, records)
+        self.steps[phase].observe(seconds, records)
 
-    def counted(self, seconds: float = 0.0) -> None:
-        """A record that took so long."""
+    def counted(self, seconds: float = 0.0, records: int = 1) -> None:
+        """Records that took so long each."""
         if not self.records:
-            self._first_fold_at = time.perf_counter() - seconds
+            self._first_fold_at = time.perf_counter() - seconds * records
             self._cpu_at_first_fold = time.thread_time()
-        self.records += 1
+        self.records += records
 
     def committed(self, seconds: float, published: Sequence[Sent]) -> None:
         """Sending the offsets and the commit itself, and the messages that are now public."""
