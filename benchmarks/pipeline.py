@@ -312,6 +312,8 @@ class Process:
     def wait(self, seconds: float = 120) -> int:
         try:
             return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"not ended within {seconds:g} s\n{self.log()}") from None
         finally:
             if self._process.poll() is None:
                 self.kill()

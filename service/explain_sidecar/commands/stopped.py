@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from explain_sidecar.wire.registry import json_reader, registry_of
 
 JOIN_SECONDS = 20.0
 """A broker waits 3 s for other members before it admits the first one to an empty group."""
+
+LEAVE_SECONDS = 10.0
 
 DECIDE_SECONDS = 25.0
 """Kafka ends the transaction of a worker that is gone within 20 s."""
@@ -83,7 +86,10 @@ class Stopped:
         self._metadata = _hold(settings, self._group, self.records.name) if hold else None
 
     def close(self) -> None:
-        self._group.close()
+        # librdkafka may not return from a close amid a rebalance (its issue 4884); the member's session then ends by itself.
+        leaving = threading.Thread(target=self._group.close, daemon=True)
+        leaving.start()
+        leaving.join(LEAVE_SECONDS)
         self.reader.close()
 
     def past(self, partition: int) -> Past:
