@@ -7,7 +7,6 @@ see ``Smoother.steady``.
 
 from __future__ import annotations
 
-import math
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -15,17 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from explain_core.engine import smoothing as engine
+
 Array = NDArray[np.float64]
 Band = Literal["normal", "chebyshev"]
 
 LEAST = 500
 """Records that a mean needs before it has a band."""
-
-SKEW, FEW, MOST = 0.2, 4.0, 1.5
-"""The band is wider, on the side of the skew, by the share (γ²/5 + 4)/n, at most 1.5: extremes that come seldom may not have come."""
-
-MOST_SKEWED = 1.0
-"""A skewness counts for no more: one that is larger is that of few extremes, and would lead the end on the other side too near to the value."""
 
 
 class Spread(NamedTuple):
@@ -54,11 +49,14 @@ def ends(value: Array, spread: Spread, confidence: float, band: Band = "normal")
     t = stdtrit(spread.freedom, 0.5 + 0.5 * confidence)
     if band == "chebyshev":
         t = np.maximum(t, half_width(band, confidence))
-    skewness = spread.skewness
-    below, above = spread.std * _hall(t, skewness), -spread.std * _hall(-t, skewness)
-    below = below * np.where(skewness < 0.0, 1.0 + spread.wider, 1.0)
-    above = above * np.where(skewness > 0.0, 1.0 + spread.wider, 1.0)
-    return value - below, value + above
+    out = np.empty((2, *t.shape))
+    engine.ends(
+        np.ascontiguousarray(value).reshape(-1),
+        np.array(spread).reshape(4, -1),
+        t.reshape(-1),
+        out.reshape(2, -1),
+    )
+    return out[0], out[1]
 
 
 def p_value(value: Array, spread: Spread) -> Array:
@@ -110,26 +108,9 @@ def spread_of(inputs: Array, smallest: float) -> Spread:
 
     Few blocks that hold most of the variance say little of it: the degrees of freedom are Satterthwaite's.
     """
-    variance, third, fourth, effective, factor, batches, gamma, n = inputs
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        uneven = effective * fourth / (variance * variance) - 1.0
-        freedom = 2.0 * effective / np.fmax(uneven, smallest)
-        freedom = np.fmax(1.0 / (1.0 / freedom + 0.5 / (batches + 4.0)), 1.0)
-        skewness = np.where(variance > 0.0, third / (variance * np.sqrt(variance)), 0.0)
-        skewness = np.clip(skewness, -MOST_SKEWED, MOST_SKEWED)
-        wider = np.fmin((SKEW * gamma * gamma + FEW) / n, MOST)
-        std = np.sqrt(factor * variance)
-    return Spread(np.where(std >= 0.0, std, np.nan), skewness, freedom, wider)
-
-
-def _hall(t: Array, skewness: Array) -> Array:
-    """The distance, in standard errors, at which a mean of this skewness has the studentised quantile t."""
-    g = np.where(np.abs(skewness) < 1e-9, 1e-9, skewness)
-    inside = 1.0 + g * (t - g / 6.0)
-    # The last bit of NumPy's own cube root depends on the machine's instructions, that of the C library's on its kind, and that of its power on neither.
-    root = np.reshape([math.copysign(math.pow(abs(x), 1.0 / 3.0), x) for x in inside.flat], inside.shape)
-    result: Array = 3.0 / g * (root - 1.0)
-    return result
+    out = np.empty((4, *inputs.shape[1:]))
+    engine.spread_of(inputs.reshape(len(inputs), -1), smallest, out.reshape(4, -1))
+    return Spread(*out)
 
 
 def half_width(band: Band, confidence: float) -> float:

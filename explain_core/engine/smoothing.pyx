@@ -1,6 +1,6 @@
 """Arithmetic of ``explain_core.smoothing``, whose docstring says what is computed, and of ``explain_core.models.empty.Performance``."""
 
-from libc.math cimport NAN, fabs, sqrt
+from libc.math cimport NAN, copysign, fabs, fmax, fmin, pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -82,10 +82,16 @@ cdef extern from *:
     /* A mean is steady unless that of its newest 4 or 12 blocks is off by 4 standard errors, until 90 % of its weight is newer. */
     #define CAUTION 4.0
     #define LEFT 0.1
+    /* The band is wider, on the side of the skew, by the share (γ²/5 + 4)/n, at most 1.5: extremes that come seldom may not have come. */
+    #define SKEW 0.2
+    #define FEW 4.0
+    #define MOST_WIDER 1.5
+    /* A skewness counts for no more: one that is larger is that of few extremes, and would lead the end on the other side too near to the value. */
+    #define MOST_SKEWED 1.0
     static const double DIFFERENCES[4] = {1.0, -3.0, 3.0, -1.0};
     static const int SCALES[2] = {4, 12};
     """
-    const double BEYOND, GROW_NEAR, GROW_FAR, WEIGHT, JUMP, REMEMBERED, SELDOM, CAUTION
+    const double BEYOND, GROW_NEAR, GROW_FAR, WEIGHT, JUMP, REMEMBERED, SELDOM, CAUTION, SKEW, FEW, MOST_WIDER, MOST_SKEWED
     const double LEFT_ "LEFT"
     const double* DIFFERENCES
     const int* SCALES_ "SCALES"
@@ -389,3 +395,39 @@ def perform(
     """``measure``."""
     cdef Measured of = Measured(&numbers[0], &sizes[0], &cells[0, 0, 0], &sums[0, 0], smoothing)
     measure(&of, y, seen)
+
+
+def spread_of(const double[:, ::1] inputs, double smallest, double[:, ::1] out):
+    """``explain_core.bands.spread_of`` of inputs, ``INPUTS`` × cells: standard error, skewness, degrees of freedom and widening, 4 × cells."""
+    cdef Py_ssize_t i
+    cdef double variance, effective, gamma, uneven, freedom, std
+    for i in range(inputs.shape[1]):
+        variance, effective, gamma = inputs[VARIANCE, i], inputs[EFFECTIVE, i], inputs[GAMMA, i]
+        uneven = effective * inputs[FOURTH, i] / (variance * variance) - 1.0
+        freedom = 2.0 * effective / fmax(uneven, smallest)
+        std = sqrt(inputs[FACTOR, i] * variance)
+        out[0, i] = std if std >= 0.0 else NAN
+        out[1, i] = 0.0
+        if variance > 0.0:
+            out[1, i] = inputs[THIRD, i] / (variance * sqrt(variance))
+            out[1, i] = -MOST_SKEWED if out[1, i] < -MOST_SKEWED else MOST_SKEWED if out[1, i] > MOST_SKEWED else out[1, i]
+        out[2, i] = fmax(1.0 / (1.0 / freedom + 0.5 / (inputs[KNOWN, i] + 4.0)), 1.0)
+        out[3, i] = fmin((SKEW * gamma * gamma + FEW) / inputs[COUNT, i], MOST_WIDER)
+
+
+cdef double hall(double t, double skewness) noexcept nogil:
+    """The distance, in standard errors, at which a mean of this skewness has the studentised quantile t."""
+    cdef double g = 1e-9 if fabs(skewness) < 1e-9 else skewness
+    cdef double inside = 1.0 + g * (t - g / 6.0)
+    # The last bit of a library's cube root depends on its kind, that of its power does not.
+    return 3.0 / g * (copysign(pow(fabs(inside), 1.0 / 3.0), inside) - 1.0)
+
+
+def ends(const double[::1] value, const double[:, ::1] spread, const double[::1] t, double[:, ::1] out):
+    """``explain_core.bands.ends`` of cells by their spreads, 4 × cells as ``spread_of`` has them, and quantiles: low and high, 2 × cells."""
+    cdef Py_ssize_t i
+    cdef double std, skewness, wider
+    for i in range(value.shape[0]):
+        std, skewness, wider = spread[0, i], spread[1, i], 1.0 + spread[3, i]
+        out[0, i] = value[i] - std * hall(t[i], skewness) * (wider if skewness < 0.0 else 1.0)
+        out[1, i] = value[i] + -std * hall(-t[i], skewness) * (wider if skewness > 0.0 else 1.0)
