@@ -8,7 +8,7 @@ Floats = NDArray[np.float64]
 
 class Encoder:
     def __init__(
-        self, names: Sequence[str], index: dict[str, int], codes: dict[str, dict[Any, int]]
+        self, names: Sequence[str | None], index: dict[str, int], codes: dict[str, dict[Any, int]]
     ) -> None: ...
     @property
     def width(self) -> int: ...
@@ -19,9 +19,13 @@ class Reader:
         self,
         loads: Callable[[bytes], Any],
         label: str,
+        further: tuple[str, ...],
+        features: tuple[str, ...] | None,
         labels: dict[Any, int] | None,
         encoder: Encoder,
         most: float,
         longest: int,
     ) -> None: ...
-    def read(self, values: list[bytes], rows: Floats, ys: Floats) -> list[dict[str, Any]]: ...
+    def read(
+        self, values: list[bytes], rows: Floats, ys: Floats, others: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]: ...

@@ -8,7 +8,7 @@ from libc.math cimport NAN
 
 
 cdef class Encoder:
-    """What ``explain_core.learners.columns.Columns`` knows: its names, their index, and the codes of categories by name."""
+    """The columns' names, None for one that has no value yet, their index, and the codes of categories by name."""
 
     def __init__(self, names, dict index, dict codes):
         self.names, self.index = list(names), index
@@ -51,14 +51,16 @@ cdef class Encoder:
 
 
 cdef class Reader:
-    """Reads plain records: JSON objects of the label, and of features that the encoder knows.
+    """Reads plain records: JSON objects of the label, further fields, and features that the encoder knows.
 
     Parameters
     ----------
     loads
         Reads JSON; raises ``ValueError``.
-    label
-        The name of the label's field.
+    label, further
+        The names of the fields that are no features.
+    features
+        The names of the features, in their order; None for all other fields.
     labels
         What stands for each label that is known; None where labels are numbers.
     encoder
@@ -71,27 +73,35 @@ cdef class Reader:
 
     cdef object loads
     cdef str label
+    cdef tuple further, features
     cdef dict labels
     cdef Encoder encoder
     cdef double most
     cdef Py_ssize_t longest
 
-    def __init__(self, loads, str label, dict labels, Encoder encoder, double most, Py_ssize_t longest):
-        self.loads, self.label, self.labels, self.encoder = loads, label, labels, encoder
-        self.most, self.longest = most, longest
+    def __init__(
+        self, loads, str label, tuple further, tuple features, dict labels, Encoder encoder, double most, Py_ssize_t longest
+    ):
+        self.loads, self.label, self.further, self.features = loads, label, further, features
+        self.labels, self.encoder, self.most, self.longest = labels, encoder, most, longest
 
-    def read(self, list values, double[:, ::1] rows, double[::1] ys):
-        """Fill ``rows`` and ``ys``; returns the features of each record, up to one that is not plain."""
+    def read(self, list values, double[:, ::1] rows, double[::1] ys, list others):
+        """Fill ``rows``, ``ys``, and ``others`` with the further fields that there are; returns the features of each record, up to one that is not plain."""
         cdef list found = []
         cdef Py_ssize_t i
         cdef dict data
         for i in range(len(values)):
             try:
                 data = self.loads(values[i])
-                label = data.pop(self.label)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError):
                 break
-            if not self.truth(label, &ys[i]) or not self.plain(data):
+            if not self.truth(data.pop(self.label, None), &ys[i]):
+                break
+            if self.further:
+                others.append({name: data.pop(name) for name in self.further if name in data})
+            if self.features is not None:
+                data = {name: data[name] for name in self.features if name in data}
+            if not self.plain(data):
                 break
             if None in data.values():
                 data = {name: value for name, value in data.items() if value is not None}

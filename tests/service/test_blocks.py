@@ -6,7 +6,7 @@ import random
 import pytest
 
 from explain_sidecar.snapshots.snapshot import encode
-from tests.folds import SMALL, new_state, record, restored, settings, values
+from tests.folds import NAMED, SMALL, new_state, record, restored, settings, values
 
 IPFI, ISAGE = SMALL
 TASKS = ("binary", "multiclass", "regression")
@@ -30,6 +30,8 @@ CASES = {
         "binary",
         {"explainers": [{**kind, "reservoir": {"kind": "uniform", "size": 20}} for kind in (IPFI, ISAGE)]},
     ),
+    "weight, time and id": ("binary", {"record": NAMED}),
+    "features by name": ("binary", {"record": {**NAMED, "features": ["b", "colour", "a", "missing"]}}),
     "every third": ("multiclass", {"explain": {"every": 3}}),
     "periods": ("binary", {"emit": {"every": 7, "periods": [100, "hour"]}}),
 }
@@ -39,7 +41,9 @@ def odd(n, task):
     """Records of which some lack values, are no objects, or bring a category, a feature or a kind that is new."""
     rng, found = random.Random(n), []
     for i, given in enumerate(values(n, task)):
-        value = dict(given)
+        value = {**given, "id": i, "time": 1_000 * i, "weight": rng.choice([1, 0.5, None])}
+        if rng.random() < 0.02:
+            value[rng.choice(["id", "time", "weight"])] = "no number" * 200
         for name in [name for name in value if name != "label" and rng.random() < 0.05]:
             value[name] = None
         if i in (n // 3, n // 2) and value.get("colour"):
@@ -92,12 +96,16 @@ def test_a_block_ends_with_the_record_that_causes_messages():
         {"alarms": {"enabled": True}},
         {"drift": {"enabled": True, "window": 100}},
         {"challenger": {"name": "tree"}},
-        {"record": {"id": "id"}},
+        {"record": {"where": {"b": [0, 1, 2]}}},
+        {"record": {"label": "nested.label"}},
     ],
 )
 def test_what_blocks_do_not_know_is_folded_record_by_record(sections):
     alone, together = new_state(**sections), new_state(**sections)
-    given = [record(offset, {**value, "id": str(offset)}) for offset, value in enumerate(values(250))]
+    given = [
+        record(offset, {**value, "nested": {"label": 1}, "nested.label": True})
+        for offset, value in enumerate(values(250))
+    ]
     for offset, one in enumerate(given):
         assert together.fold(given[offset:]) == ([], [])
         assert together.step(one) == alone.step(one)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
-from explain_core.engine.rows import Reader
+from explain_core.engine.rows import Encoder, Reader
 from explain_core.engine.stream import LONGEST
 from explain_core.evaluation.learned import LearnedEvaluator
-from explain_sidecar.fold.records import MAX_NUMBER, InputRecord
+from explain_sidecar.fold.records import MAX_NUMBER, Decoder, InputRecord, Sample
+from explain_sidecar.formats.errors import BadRecord
 
 if TYPE_CHECKING:
     from explain_sidecar.fold.partition import PartitionState
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 class BlockFold:
     """Folds the first records of several, where ``PartitionState.step`` would do the same one by one; what it cannot take is left to that."""
 
-    def __init__(self, state: PartitionState, plain: bool) -> None:
-        self._state = state
+    def __init__(self, state: PartitionState, decoder: Decoder) -> None:
+        self._state, self._decoder = state, decoder
         parts = (state.versions, state.challenger, state.windows, state.recent, state.alarms)
-        self._possible = plain and not any(part is not None for part in parts)
+        self._possible = decoder.plain and not any(part is not None for part in parts)
         if self._possible:
             explained = state.explained
             self._possible = (
@@ -39,7 +40,7 @@ class BlockFold:
         """Records of the model after which the reader was made, or the last block ended."""
 
     def fold(self, records: Iterable[InputRecord]) -> list[InputRecord]:
-        """Those that it has folded, of which the last one alone may complete an explanation; often none."""
+        """Those that it has folded, of which the last one alone may complete an explanation; often none. ``last`` is then that one's sample."""
         state, explained = self._state, self._state.explained if self._possible else None
         if explained is None or not state.records:
             return []
@@ -50,13 +51,21 @@ class BlockFold:
         emit = state.settings.emit.every
         most = min(explained.blocks.most(explained.records), emit - explained.records % emit)
         given = self._ordinary(islice(records, most))
-        xs = self._reader.read([record.value or b"" for record in given], self._rows, self._ys)
-        if not xs:
+        others: list[dict[str, Any]] = []
+        xs = self._reader.read([record.value or b"" for record in given], self._rows, self._ys, others)
+        further = self._further(given, others) if self._decoder.further else None
+        n = len(xs) if further is None else min(len(xs), len(further))
+        if n == 0:
             return []
-        n = len(xs)
-        predictions, losses = explained.learn_block(self._rows[:n], self._ys[:n], xs)
+        weights = np.ones(n) if further is None else np.array([weight for weight, _, _ in further[:n]])
+        predictions, losses = explained.learn_block(self._rows[:n], self._ys[:n], weights, xs)
         n = len(losses)
         del given[n:]
+        if n:
+            weight, timestamp, identity = (
+                (1.0, given[-1].timestamp, None) if further is None else further[n - 1]
+            )
+            self.last = Sample({}, None, weight, timestamp, identity)
         traced = np.empty((n, 1 + len(self._order) + losses.shape[1]))
         traced[:, 0] = np.array([record.offset for record in given], "<i8").view("<f8")
         traced[:, 1 : 1 + len(self._order)] = np.where(self._order >= 0, predictions[:, self._order], 0.0)
@@ -69,6 +78,18 @@ class BlockFold:
             state.took(given, digest)
         self._after = explained.records
         return given
+
+    def _further(
+        self, records: list[InputRecord], fields: list[dict[str, Any]]
+    ) -> list[tuple[float, int, str | None]]:
+        """What further fields say, up to a record of which they are to be rejected."""
+        found = []
+        try:
+            for record, others in zip(records, fields, strict=False):
+                found.append(self._decoder.decode_further(others, record.timestamp))
+        except BadRecord:
+            pass
+        return found
 
     def _ordinary(self, records: Iterable[InputRecord]) -> list[InputRecord]:
         """The first records, up to one of another key, without a value, or of which headers are to be rejected."""
@@ -92,12 +113,12 @@ class BlockFold:
         state, explained = self._state, self._state.explained
         if not explained.blocks.bind():
             return None
-        columns = explained.model.columns  # type: ignore[attr-defined]
-        if any(
-            state.kinds.get(name) != ("string" if name in columns.codes else "number")
-            for name in columns.names
-        ):
+        columns, kinds = explained.model.columns, state.kinds  # type: ignore[attr-defined]
+        wanted = {name: "string" if name in columns.codes else "number" for name in columns.names}
+        if any(kinds.get(name, kind) != kind for name, kind in wanted.items()):
             return None
+        index = {name: column for name, column in columns.index.items() if name in kinds}
+        encoder = Encoder([name if name in index else None for name in columns.names], index, columns.codes)
         self._rows, self._ys = np.empty((LONGEST, len(columns.names))), np.empty(LONGEST)
         known = explained.blocks.labels
         regression = state.settings.model.task == "regression"
@@ -106,11 +127,14 @@ class BlockFold:
             [0] if regression else [places.get(code, -1) for code in state.labels.values()], np.int64
         )
         labels = {label: known[code] for label, code in state.labels.items() if code in known}
+        features = self._record.features
         return Reader(
             orjson.loads,
             self._record.label,
+            tuple(self._decoder.further.values()),
+            None if features is None else tuple(features),
             None if regression else labels,
-            columns.encoder,
+            encoder,
             MAX_NUMBER,
             self._record.max_string,
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from explain_core import losses as known_losses
 from explain_core.alarms.detector import Position
@@ -159,9 +158,9 @@ class ExplainedModel:
             self.served.add(y, served, prediction)
         return losses
 
-    def learn_block(self, rows: Array, ys: Array, xs: Sequence[Row]) -> tuple[Array, Array]:
+    def learn_block(self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row]) -> tuple[Array, Array]:
         """``explain`` and ``learn`` of the records of a block, see ``Blocks.take``; their predictions and losses."""
-        predictions, losses = self.blocks.take(rows, ys, np.ones(len(ys)), xs, self.records)
+        predictions, losses = self.blocks.take(rows, ys, weights, xs, self.records)
         self._add_up()
         self.records += len(losses)
         return predictions, losses

@@ -152,7 +152,7 @@ class PartitionState:
         )
         self._topic, self._on_bad = settings.topics.records, settings.record.on_bad
         self._emit_every = settings.emit.every
-        self._blocks = BlockFold(self, self._decoder.plain)
+        self._blocks = BlockFold(self, self._decoder)
 
     @property
     def models(self) -> dict[str, ExplainedModel]:
@@ -243,8 +243,7 @@ class PartitionState:
             raise self._failed(self.next_offset, error) from error
         if not folded or self.explained.records % self._emit_every:
             return folded, []
-        last = folded[-1]
-        return folded, [self._explanation(last, Sample({}, None, 1.0, last.timestamp, None))]
+        return folded, [self._explanation(folded[-1], self._blocks.last)]
 
     def _failed(self, offset: int, error: Exception) -> FoldError:
         what, failed = "model", self.explained

@@ -90,15 +90,16 @@ class Decoder:
         self._read = ValueReader(settings, schemas).read
         self._regression, self._binary = task == "regression", task == "binary"
         self._label = path_of(settings.label)
-        self._weight = path_of(settings.weight)
-        self._timestamp = path_of(settings.timestamp)
-        self._id = path_of(settings.id)
+        roles = {"weight": settings.weight, "timestamp": settings.timestamp, "id": settings.id}
+        self.further = {role: name for role, name in roles.items() if name is not None}
+        """The fields that are neither label nor features, by their role."""
+        self._further = {name: path_of(name) for name in self.further.values()}
         self._columns_of, self._columns = columns, list(settings.features or ())
         by_header = (settings.model_version or "").startswith(HEADER)
         self._version = None if by_header else path_of(settings.model_version)
         self._prediction = path_of(settings.prediction)
         self._renamed = [(old, path_of(new)) for old, new in settings.renamed.items()]
-        named = (self._label, self._weight, self._timestamp, self._id, self._version, self._prediction)
+        named = (self._label, *self._further.values(), self._version, self._prediction)
         self._selection = Selection(settings)
         own = (name for path in named if path for name in roots(path))
         moved = (name for _, path in self._renamed for name in roots(path))
@@ -111,13 +112,22 @@ class Decoder:
 
     @property
     def plain(self) -> bool:
-        """Whether records are JSON objects of a label and features, and of nothing else that is read."""
+        """Whether records are JSON objects whose own fields are all that is read."""
         own = self._settings
-        limits = {
-            name: getattr(own, name)
-            for name in ("label", "max_bytes", "max_string", "max_features", "on_bad")
-        }
-        return own == type(own)(**limits)
+        kept = (
+            "label",
+            "weight",
+            "timestamp",
+            "id",
+            "features",
+            "max_bytes",
+            "max_string",
+            "max_features",
+            "on_bad",
+        )
+        names = [own.label, *self.further.values(), *(own.features or ())]
+        single = len(set(names)) == len(names) and not any("." in name for name in names)
+        return single and own == type(own)(**{name: getattr(own, name) for name in kept})
 
     def decode(self, record: InputRecord) -> Sample | None:
         """The sample to learn from; None where ``record.where`` or ``record.deletes`` excludes the record."""
@@ -149,15 +159,23 @@ class Decoder:
             self._name_features(self._columns_of(version))
         y = self._decode_label(find(data, self._label))
         x = self._decode_features(data)
-        weight, timestamp, identity = 1.0, record.timestamp, None
-        if self._weight is not None:
-            weight = self._decode_weight(find(data, self._weight))
-        if self._timestamp is not None:
-            timestamp = milliseconds(find(data, self._timestamp), self._settings.timestamp)
-        if self._id is not None:
-            identity = self._decode_id(find(data, self._id))
+        further = {name: find(data, path) for name, path in self._further.items()}
+        weight, timestamp, identity = self.decode_further(further, record.timestamp)
         served = None if self._prediction is None else self._decode_prediction(find(data, self._prediction))
         return Sample(x, y, weight, timestamp, identity, version, served)
+
+    def decode_further(self, fields: dict[str, Any], timestamp: int) -> tuple[float, int, str | None]:
+        """Weight, time and id by the fields that ``further`` names, for a record with that timestamp."""
+        weight, identity = 1.0, None
+        for role, name in self.further.items():
+            value = fields.get(name, ABSENT)
+            if role == "weight":
+                weight = self._decode_weight(value)
+            elif role == "timestamp":
+                timestamp = milliseconds(value, name)
+            else:
+                identity = self._decode_id(value)
+        return weight, timestamp, identity
 
     def _name_features(self, columns: Sequence[str]) -> None:
         if self._settings.features is None and columns != self._columns:
