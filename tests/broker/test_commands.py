@@ -21,6 +21,7 @@ from confluent_kafka.admin import NewTopic
 from benchmarks import KEY_FILE
 from explain_client import Drift
 from explain_sidecar.broker.embedded import Broker
+from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records, workers_of
@@ -416,3 +417,11 @@ def test_the_new_group_protocol_gives_the_same_stream_survives_a_kill_and_a_rese
     assert supervisor.wait() == 0, supervisor.log()
     line.verify()
     assert "done" in line.cli("reset", "--partition", "0", "--yes").stdout
+
+
+def test_a_run_without_an_open_stderr_does_its_work(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 30, seed=1))
+    command = [sys.executable, "-P", "-m", "explain_sidecar.cli", "run", "--until-caught-up"]
+    shell = ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command]
+    subprocess.run(shell, env=worker_environment() | line.environment, check=True, timeout=250)
+    line.verify()

@@ -288,6 +288,14 @@ def test_completion_prints_a_script_and_the_script_finds_commands(shell: str) ->
     assert "replay" in found.stdout and "show" not in found.stdout
 
 
+def test_what_the_locale_cannot_print_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "sidecar.yaml").write_text("record: {label: größe}", encoding="utf-8")
+    ascii = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = _run("--config", str(tmp_path / "sidecar.yaml"), "config", "show", **ascii)
+    assert done.returncode == 0, done.stderr
+    assert "gr\\xf6\\xdfe" in done.stdout and done.stdout.isascii()
+
+
 def test_output_to_a_closed_pipe_ends_without_a_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", "from explain_sidecar.cli import main; main()", "config", "show", "--json"],

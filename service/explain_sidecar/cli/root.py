@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 def main() -> None:
     """Run a command. Exit status: 0 done, 1 failed, 2 wrong usage or setting, 130 interrupted."""
+    _prepare_streams()
     try:
         sys.exit(cli.main(prog_name=NAME, standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -35,6 +38,16 @@ def main() -> None:
         # Whoever read our output is gone; Python must not find that out again when it flushes.
         sys.stdout = None
         sys.exit(FAILED)
+
+
+def _prepare_streams() -> None:
+    """A character that the locale cannot print is escaped. What is printed to a closed stream goes nowhere: not to a file that has taken its number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it has the lowest number that is free
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
