@@ -3,8 +3,10 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from explain_sidecar.broker.embedded import Broker, free_port
 from tests.brokers import BRIEF_SESSION
@@ -23,6 +25,7 @@ class Proxy:
             None  # API key of a request that is kept, and its connection cut: its client asks again
         )
         self.held = b""
+        self.tearing = False  # whether a transaction is being torn
         self.unknown: int | None = None  # API key that, as answers say, the broker does not know
         self._target = target
         self._cut = False
@@ -46,6 +49,11 @@ class Proxy:
             broker.sendall(self.held)
             answer = broker.makefile("rb").read(14)
         return int.from_bytes(answer[12:14])
+
+    def tear(self, keys: tuple[int, ...], end: int, answer: Callable[[bytes], bytes]) -> None:
+        """Answer requests with these API keys in the broker's place, up to the next one with the key ``end``; cut the connection before its answer."""
+        self._keys, self._until, self._answer = keys, end, answer
+        self._torn, self.tearing = False, True
 
     def close(self) -> None:
         """Close the port and every connection, and end once nothing of them is left to be done."""
@@ -72,18 +80,34 @@ class Proxy:
                 both = {writer, upstream_writer}
                 self._writers |= both
                 await asyncio.gather(
-                    self._requests(reader, upstream_writer), self._answers(upstream_reader, writer)
+                    self._requests(reader, upstream_writer, writer), self._answers(upstream_reader, writer)
                 )
                 self._writers -= both
         writer.close()
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, back: asyncio.StreamWriter
+    ) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 size = await reader.readexactly(4)
                 request = await reader.readexactly(int.from_bytes(size))
                 await asyncio.sleep(self.delay)
                 key = int.from_bytes(request[:2])
+                if self.tearing and key in self._keys:
+                    said = self._answer(request)
+                    back.write(len(said).to_bytes(4) + said)
+                    await back.drain()
+                    self._torn = True
+                    continue
+                if self.tearing and self._torn and key == self._until:
+                    # The broker decides, and nobody hears of it.
+                    writer.write(size + request)
+                    await writer.drain()
+                    await asyncio.sleep(0.2)
+                    self.tearing = False
+                    self._drop()
+                    break
                 if key == self.hold:
                     self.hold, self.held = None, size + request
                     break
@@ -103,7 +127,7 @@ class Proxy:
         writer.close()
 
 
-def proxied_broker(data: Path | None) -> tuple[Broker, Proxy]:
+def proxied_broker(data: Path | None, more: Mapping[str, str] = MappingProxyType({})) -> tuple[Broker, Proxy]:
     """A broker with two listeners: its own for whoever observes, and one behind a proxy, which it advertises, for workers."""
     direct, behind, controller, proxy = (free_port() for _ in range(4))
     local = "://127.0.0.1:"
@@ -114,5 +138,6 @@ def proxied_broker(data: Path | None) -> tuple[Broker, Proxy]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "group.min.session.timeout.ms": "1000",
         **BRIEF_SESSION,
+        **more,
     }
     return Broker(data, port=direct, config=config), Proxy(proxy, behind)

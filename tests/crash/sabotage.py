@@ -19,6 +19,8 @@ from explain_sidecar.snapshots.snapshot import Snapshot
 
 
 def offsets_outside_the_transaction() -> None:
+    """Without the repair too, which heals it as long as the snapshot before is there."""
+    no_repair_of_outputs()
     commit = Transaction.commit
 
     def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer, **others: Any) -> None:

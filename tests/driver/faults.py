@@ -1,11 +1,12 @@
 """What may happen to a worker at one of its client calls."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from confluent_kafka import KafkaError
 
 from tests.driver.driver import Driver
+from tests.driver.log import Where
 from tests.driver.process import Client, Fault
 from tests.driver.producer import Producer
 
@@ -105,6 +106,21 @@ def delayed_end(calls: int) -> Kind:
                 kill(driver)(later)
 
             client.process.faults[len(client.process.calls) + calls] = arrives
+
+        return fault
+
+    return kind
+
+
+def torn(places: Collection[Where]) -> Kind:
+    """The broker dies amid the end of a transaction: its offsets are committed, and in some partitions it stays open for good."""
+
+    def kind(driver: Driver) -> Fault:
+        def fault(client: Client) -> None:
+            assert isinstance(client, Producer)
+            client.flush(0)
+            driver.cluster.end(client.config["transactional.id"], commit=True, torn=places)
+            client.breaks()
 
         return fault
 

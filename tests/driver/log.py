@@ -6,7 +6,7 @@ One thread, no network: what a broker does in its own time happens in ``pass_tim
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -299,10 +299,11 @@ class Cluster:
             self.end(name, commit=True)
             self.late_ends += 1
 
-    def end(self, name: str, commit: bool) -> None:
+    def end(self, name: str, commit: bool, torn: Collection[Where] = ()) -> None:
+        """``torn``: where it stays open for good, as its coordinator has forgotten that it is."""
         transactional = self.transactions[name]
         stamp = int(1_000 * self.clock.time())
-        for topic, partition in sorted(transactional.logs):
+        for topic, partition in sorted(transactional.logs.difference(torn)):
             if topic in self.topics:
                 self.topics[topic].logs[partition].end(name, commit, stamp)
         if commit:
@@ -312,6 +313,13 @@ class Cluster:
         transactional.open = False
         transactional.logs.clear()
         transactional.offsets.clear()
+
+    def abort_torn(self, name: str) -> None:
+        """An operator ends what the coordinator has forgotten of a transactional id."""
+        for topic in self.topics.values():
+            for log in topic.logs:
+                if name in log.open:
+                    log.end(name, False, int(1_000 * self.clock.time()))
 
     def undecided(self, group: str, where: Where) -> bool:
         """Whether an open transaction is about to commit an offset of this partition."""

@@ -23,6 +23,7 @@ from explain_sidecar.http.metrics import exposition
 from explain_sidecar.http.server import bind, serving
 from explain_sidecar.http.site import beside_workers
 from explain_sidecar.http.workers import Workers
+from explain_sidecar.kafka.hidden import Hidden
 from explain_sidecar.kafka.report import Report, decode, report_each_second
 from explain_sidecar.settings import load_settings
 from explain_sidecar.settings.operation import HttpSettings
@@ -71,6 +72,35 @@ def test_a_worker_is_stalled_by_the_silence_of_its_loop_and_ready_when_all_it_ow
         assert list(workers.waiting()) == [] and not workers.stalled(3.0)
     time.sleep(0.1)
     assert list(workers.waiting()) == [] and not workers.stalled(0.0)  # both have ended
+
+
+def test_a_worker_that_starts_again_is_waited_for_and_counters_do_not_fall() -> None:
+    workers = Workers(1)
+    with reporting(workers, 0) as first:
+        first(replace(report(partition(3)), rebalances=7))
+    time.sleep(0.1)
+    workers.restarting(0)
+    assert [waiting.phase for waiting in workers.waiting()] == ["starting"]
+    assert not workers.stalled(1.0) and workers.partitions == {}
+    with reporting(workers, 0) as second:
+        second(replace(report(partition(3)), rebalances=1))
+        assert list(workers.waiting()) == []
+        text = exposition(workers.reports, workers.partitions, {}, restarts=workers.restarts).decode()
+        assert "rebalances_total 8.0" in text and "worker_restarts_total 1.0" in text
+
+
+def test_an_output_whose_readers_stand_still_is_named_and_not_ready() -> None:
+    workers = Workers(1)
+    stuck = Hidden("explanations", 2, 341, 593, 1_700_000_000.0, "producer 2, epoch 2")
+    with reporting(workers, 0) as first:
+        first(replace(report(partition(2)), hidden=[stuck]))
+        (waiting,) = workers.waiting()
+        assert (waiting.worker, waiting.partition) == (0, 2)
+        assert (
+            waiting.phase == "readers of explanations stand still at offset 341 of 593: producer 2, epoch 2"
+        )
+        text = exposition(workers.reports, workers.partitions, {}).decode()
+        assert 'readers_hidden_records{partition="2",topic="explanations"} 252.0' in text
 
 
 def test_a_report_that_cannot_be_made_does_not_end_the_reports(caplog: pytest.LogCaptureFixture) -> None:

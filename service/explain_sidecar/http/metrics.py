@@ -102,6 +102,17 @@ class Workers(Collector):
             (),
             [((), sum(report.rebalances for report in reports))],
         )
+        yield _family(
+            GaugeMetricFamily,
+            "readers_hidden_records",
+            "Offsets of a topic of the sidecar's that an open transaction hides from readers of committed messages, after 25 s.",
+            ("topic", "partition"),
+            [
+                ((hidden.topic, str(hidden.partition)), hidden.end - hidden.offset)
+                for report in reports
+                for hidden in report.hidden
+            ],
+        )
         steps = HistogramMetricFamily(
             f"{PREFIX}step_seconds",
             "Time to fold one record: predict, explain, learn; in a partition that is replaying or running.",

@@ -83,6 +83,9 @@ class Workers:
             for partition in report.partitions:
                 if partition.phase != "running":
                     yield Waiting(worker, partition.partition, partition.phase, partition.replay_left)
+            for hidden in report.hidden:
+                words = f"readers of {hidden.topic} stand still at offset {hidden.offset} of {hidden.end}: {hidden.whose}"
+                yield Waiting(worker, hidden.partition, words, 0)
             for joins in report.join:
                 if joins.phase != "running":
                     yield Waiting(worker, joins.partition, joins.phase, joins.restore_left)
@@ -100,6 +103,6 @@ class Workers:
                 except ValueError:  # the worker was killed while it wrote
                     log.debug("worker %d: half a report", worker)
         if worker in self._newest:
-            self._past.append(replace(self._newest.pop(worker)[1], partitions=[], join=[]))
+            self._past.append(replace(self._newest.pop(worker)[1], partitions=[], join=[], hidden=[]))
         if self._started.get(worker) == started:
             del self._started[worker]

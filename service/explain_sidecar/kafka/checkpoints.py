@@ -127,7 +127,7 @@ def undecided(where: TopicPartition, offset: int, own: bool = False) -> Undecide
     )
     return Undecided(
         f"{where.topic} partition {where.partition}: {whose} is open since offset {offset} and hides what comes after it; Kafka ends it "
-        f"{ends}. Whose it is: kafka-transactions.sh describe-producers --topic {where.topic} --partition {where.partition}"
+        f"{ends}. If it stays: explain-sidecar transactions show"
     )
 
 

@@ -6,7 +6,7 @@ poll → fold → publish → (every commit interval) send offsets, commit. Reba
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
@@ -31,10 +31,11 @@ from explain_sidecar.kafka.clients import (
 )
 from explain_sidecar.kafka.commits import Commits
 from explain_sidecar.kafka.errors import Aborted
+from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.lifecycle import Held, OwnedPartition
 from explain_sidecar.kafka.member import Member
-from explain_sidecar.kafka.past import Past, Seen
+from explain_sidecar.kafka.past import Past
 from explain_sidecar.kafka.recovery import Cluster
 from explain_sidecar.kafka.report import Report, make_report
 from explain_sidecar.kafka.sent import Sent
@@ -47,6 +48,9 @@ from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
 from explain_sidecar.wire.envelope import Envelope
+
+DECIDED_SECONDS = 2.0
+"""How long all partitions wait for the end of a transaction that is open on one's outputs."""
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +110,11 @@ class Worker(Member[OwnedPartition]):
         )
         self._looks: dict[int, Past] = {}
         name = worker_name(settings, slot)
-        self._stalls = Stalls(admin_client(settings, self._errors, kafka), self._topic.name, kafka.clock)
+        admin = admin_client(settings, self._errors, kafka)
+        self._stalls = Stalls(admin, self._topic.name, kafka.clock)
+        self._readers = Readers(settings, admin, lambda: list(self._owned), kafka.clock)
+        self._torn: set[int] = set()
+        self._undecided_at = 0.0
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)
         totals = Totals(settings.topics)
         commits = Commits(settings, transaction, consumer, self._watch, totals, kafka.clock)
@@ -129,30 +137,23 @@ class Worker(Member[OwnedPartition]):
         if owned.phase == "restoring":
             self._reader.unassign()
 
-    def _unseen(self, kept: list[Sent]) -> list[Sent]:
-        """Those of an aborted transaction's messages that readers do not see: Kafka may have committed a part of it. Raises ``Aborted``."""
-        cluster, settings = self._cluster, self._settings
-        names = {getattr(settings.topics, name): name for name in settings.outputs}
-        seen: dict[tuple[str, int], Seen | None] = {}
-        left = []
+    def _unseen(self, kept: list[Sent], committed: Collection[Sent]) -> list[Sent]:
+        """Those of the kept messages that readers do not see: Kafka may have committed a part of an aborted transaction. Raises ``Aborted``.
+
+        A partition recovers where they do not see what the last commit published, as when a broker dies amid it: nothing is published on top.
+        """
+        seen: dict[tuple[str, int], tuple[int, int]] = {}
         try:
-            for sent in kept:
-                name, place = names[sent.topic], (sent.topic, sent.partition)
-                past = self._looks.setdefault(
-                    sent.partition,
-                    Past(self._other(), cluster.uncommitted, settings, sent.partition, cluster.read),
-                )
-                if place not in seen:
-                    location = self._owned[sent.partition].location
-                    seen[place] = past.last(name, location.ends.get(name, 0) if location else 0)
-                last, here = seen[place], past.message(name, sent.value, sent.headers)
-                if last is None or here is None or here[:2] > last[:2]:
-                    left.append(sent)
+            for sent in committed:
+                owned = self._owned.get(sent.partition)
+                if owned is not None and owned.phase == "running" and not self._sees(sent, seen):
+                    self._torn.add(sent.partition)
+            left = [sent for sent in kept if not self._sees(sent, seen)]
         except KafkaException as error:
             raise Aborted(error.args[0].str()) from None
-        except Undecided as error:
-            raise Aborted(str(error)) from None
-        self._looks = {}
+        self._looks, self._undecided_at = {}, 0.0
+        if self._torn:
+            raise Aborted(f"readers do not see all that was committed of partitions {sorted(self._torn)}")
         if len(left) < len(kept):
             log.warning(
                 "readers see %d of the %d messages of an aborted transaction; it sends the others",
@@ -160,6 +161,47 @@ class Worker(Member[OwnedPartition]):
                 len(kept),
             )
         return left
+
+    def _sees(self, sent: Sent, seen: dict[tuple[str, int], tuple[int, int]]) -> bool:
+        """Whether readers see a message of a partition's; ``seen`` keeps epoch and seq of the last that they see of each place.
+
+        Raises ``Aborted`` while an open transaction hides that. After ``DECIDED_SECONDS`` its partition counts as torn.
+        """
+        cluster, settings, place = self._cluster, self._settings, (sent.topic, sent.partition)
+        name = next(name for name in settings.outputs if getattr(settings.topics, name) == sent.topic)
+        past = self._looks.setdefault(
+            sent.partition, Past(self._other(), cluster.uncommitted, settings, sent.partition, cluster.read)
+        )
+        if place not in seen:
+            location = self._owned[sent.partition].location
+            try:
+                last = past.last(name, location.ends.get(name, 0) if location else 0)
+            except Undecided as error:
+                now = self._clock.monotonic()
+                self._undecided_at = self._undecided_at or now
+                if now < self._undecided_at + DECIDED_SECONDS:
+                    raise Aborted(str(error)) from None
+                self._torn.add(sent.partition)
+                last = None
+            seen[place] = last[:2] if last else (-1, -1)
+        here = past.message(name, sent.value, sent.headers)
+        return here is not None and here[:2] <= seen[place]
+
+    def _recover_torn(self) -> None:
+        torn = [
+            owned
+            for owned in self._owned.values()
+            if owned.partition in self._torn and owned.phase == "running"
+        ]
+        self._torn = set()
+        if torn:
+            self._release(self._consumer, torn)
+            for owned in torn:
+                log.warning(
+                    "the transaction that was committed last is not whole for readers: the partition recovers, and publishes what they do not see",
+                    extra={"partition": owned.partition},
+                )
+                self._owned[owned.partition] = self._own(owned.partition)
 
     def _look(self) -> None:
         self._watch.look()
@@ -171,6 +213,10 @@ class Worker(Member[OwnedPartition]):
             )
             self._consumer.incremental_unassign(stalled.inputs())
             self._consumer.incremental_assign(stalled.consume())
+        self._readers.look()
+        while self._readers.torn:
+            self._torn.add(self._readers.torn.popleft())
+        self._recover_torn()
         for owned in self._owned.values():
             if owned.held is not None and owned.found():
                 log.info("the model is there", extra={"partition": owned.partition})
@@ -253,6 +299,7 @@ class Worker(Member[OwnedPartition]):
             self._joined_at is not None,
             alive_at,
             self._envelope.read,
+            self._readers.hidden,
         )
 
     # --- ends ----------------------------------------------------------------------------------------------------

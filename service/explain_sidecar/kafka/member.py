@@ -169,6 +169,9 @@ class Member(ABC, Generic[P]):
     def _look(self) -> None:
         """Periodic work, once a turn."""
 
+    def _recover_torn(self) -> None:
+        """Recover partitions whose last commit readers do not see."""
+
     def _close(self) -> None:
         """The end of the loop, whatever ended it."""
 
@@ -365,6 +368,7 @@ class Member(ABC, Generic[P]):
                 return
             except Aborted:
                 self._alive()
+                self._recover_torn()
                 message = self._consumer.poll(0.05)
                 if message is not None:
                     self._waiting.append(message)

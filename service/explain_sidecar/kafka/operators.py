@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException
-from kafka.admin import KafkaAdminClient, MemberToRemove
-from kafka.errors import KafkaError
+from kafka import TopicPartition
+from kafka.admin import AbortTransactionSpec, KafkaAdminClient, MemberToRemove, TransactionState
+from kafka.errors import InvalidProducerEpochError, KafkaError
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clients import ErrorLog, admin_client, transactional_producer, worker_name
@@ -30,6 +32,9 @@ _PROPERTIES = {
     "ssl.crl.location": "ssl_crlfile",
 }
 """The name that kafka-python has for a property of librdkafka."""
+
+UNDER_WAY = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+"""States in which the coordinator will end a transaction itself."""
 
 log = logging.getLogger(__name__)
 # At the level debug it logs its configuration, passwords included.
@@ -80,6 +85,87 @@ def _translated(config: dict[str, Any]) -> dict[str, Any]:
 
 
 _ENDPOINT = "ssl.endpoint.identification.algorithm"
+
+
+@dataclass(frozen=True)
+class Open:
+    """A transaction that is open on a partition since an offset. ``torn``: its coordinator knows of none, so that Kafka will not end it."""
+
+    topic: str
+    partition: int
+    offset: int
+    producer: int
+    epoch: int
+    coordinator_epoch: int
+    name: str | None
+    torn: bool
+
+    def __str__(self) -> str:
+        whose = f"producer {self.producer}, epoch {self.epoch}" + (
+            f", transactional id {self.name!r}" if self.name else ""
+        )
+        remedy = (
+            "Kafka has forgotten it and will not end it. Run `explain-sidecar transactions abort --yes`: "
+            "what it held of the sidecar's messages is published again from the replay"
+            if self.torn
+            else "Kafka ends it after its transaction.timeout.ms, at most transaction.max.timeout.ms of the brokers (15 minutes by default)"
+        )
+        return f"{self.topic} partition {self.partition}, offset {self.offset}: the transaction of {whose}. {remedy}"
+
+
+def find_open(settings: Settings, places: Iterable[tuple[str, int]]) -> list[Open]:
+    """The transactions that are open on these partitions. Raises ``UserError``."""
+    with operator(settings) as client:
+        described = client.describe_producers([TopicPartition(*place) for place in places])
+        states = [
+            (place, producer)
+            for place, state in described.items()
+            for producer in state.active_producers
+            if producer.current_transaction_start_offset >= 0
+        ]
+        numbers = sorted({producer.producer_id for _, producer in states})
+        listed = client.list_transactions(producer_id_filters=numbers) if numbers else {}
+        names = {one.producer_id: one.transactional_id for many in listed.values() for one in many}
+        transactions = client.describe_transactions(sorted(set(names.values()))) if names else {}
+    found = []
+    for place, producer in states:
+        name = names.get(producer.producer_id)
+        known = transactions.get(name)
+        under_way = (
+            known is not None
+            and known.state in UNDER_WAY
+            and known.producer_epoch == producer.producer_epoch
+            and place in known.topic_partitions
+        )
+        found.append(
+            Open(
+                place.topic,
+                place.partition,
+                producer.current_transaction_start_offset,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.coordinator_epoch,
+                name,
+                torn=not under_way,
+            )
+        )
+    return found
+
+
+def abort(settings: Settings, transactions: Iterable[Open]) -> None:
+    """Write the markers that end torn transactions. Raises ``UserError``."""
+    with operator(settings) as client:
+        for one in transactions:
+            # A later transaction of its producer may have ended it meanwhile.
+            with suppress(InvalidProducerEpochError):
+                client.abort_transaction(
+                    AbortTransactionSpec(
+                        TopicPartition(one.topic, one.partition),
+                        one.producer,
+                        one.epoch,
+                        one.coordinator_epoch,
+                    )
+                )
 
 
 def release(settings: Settings, slot: int) -> None:

@@ -85,18 +85,26 @@ class Past:
     def visible(self, pointer: Pointer | None = None) -> dict[str, Seen]:
         """The last message of this sidecar on each output topic that has one, where it is not of an earlier epoch than the pointer's.
 
-        The search goes back to where the topics ended before the pointer's snapshot, or without one to the beginning. What retention
-        has deleted since then counts as seen.
+        The search goes back to where the topics ended before the pointer's snapshot (``ends``), or without that to the beginning. What retention
+        has deleted since then counts as seen. Where something was written since and nothing of it is visible, the snapshot may count messages
+        that readers do not see: the search goes on before it. An output that has nothing new since the snapshot is left out; one of which
+        readers see nothing of the pointer's epoch has a ``seq`` of −1.
         """
         known, found = pointer.ends if pointer else {}, {}
         for name in self._settings.outputs:
             since = known.get(name, 0)
             seen = self.last(name, since)
+            if pointer is not None and (seen is None or seen.epoch < pointer.epoch):
+                low, end = self._bounds(name)
+                if seen is None and low <= since < end:
+                    seen, since = self.last(name), 0
+                if seen is None and low > since:
+                    seq, digest = pointer.chains.get(name, (0, ""))
+                    seen = Seen(pointer.epoch, seq - 1, -1, digest)
+                elif seen.epoch < pointer.epoch if seen else since == 0 < end:
+                    seen = Seen(pointer.epoch, -1, -1, "")
             if seen is not None and (pointer is None or seen.epoch >= pointer.epoch):
                 found[name] = seen
-            elif pointer is not None and name in pointer.chains and self._bounds(name)[0] > since:
-                seq, digest = pointer.chains[name]
-                found[name] = Seen(pointer.epoch, seq - 1, -1, digest)
         return found
 
     def last(self, name: str, since: int = 0) -> Seen | None:
@@ -113,8 +121,10 @@ class Past:
 
         return self._last("checkpoints", signed, since)
 
-    def find_snapshot(self, keys: Keys, *, strict: bool = True) -> tuple[Pointer, Manifest] | None:
-        """The newest snapshot, of whatever topic id.
+    def find_snapshot(
+        self, keys: Keys, *, strict: bool = True, before: Pointer | None = None
+    ) -> tuple[Pointer, Manifest] | None:
+        """The newest snapshot, of whatever topic id; with ``before`` the newest that is older than that one, of its epoch.
 
         Raises ``SnapshotError`` if the newest manifest cannot be read or its signature is not valid. If not ``strict``, the search
         passes over such manifests.
@@ -132,6 +142,10 @@ class Past:
                     manifest = _verified(message, keys)
                 except SnapshotError as error:
                     problem = error
+                    continue
+                if before is not None and not (
+                    manifest.epoch == before.epoch and manifest.next_offset < before.next_offset
+                ):
                     continue
                 if key_prefix(self._settings.app_id, manifest.topic_id, self._partition) == prefix + "/":
                     pointer = Pointer(
@@ -168,6 +182,12 @@ class Past:
                 )
                 verify(snapshot)
                 yield snapshot
+
+    @property
+    def holds_first_snapshots(self) -> bool:
+        """Whether the checkpoints topic has been written to and nothing was deleted from its beginning."""
+        low, end = self._bounds("checkpoints")
+        return low == 0 < end
 
     def ends(self) -> dict[str, int]:
         """The end offset of each output topic; any later message of the sidecar has a higher offset."""

@@ -124,6 +124,9 @@ class Recovery:
         self._pointer: Pointer | None = None
         self._target: Target | None = None
         self._newest: Manifest | None = None
+        self._before: Pointer | None = None
+        """The snapshot that the replay has to begin before, where that of the committed offset does not do, and why: ``_problem``."""
+        self._problem = ""
         self._retry_until: float | None = None
         self._behind_until: float | None = None
         self._delay = ""
@@ -153,6 +156,8 @@ class Recovery:
             visible = self.past.visible(pointer)
             target = Target(committed.offset, pointer.fold_digest, pointer.chains, visible)
             self._newest = self.past.newest_manifest(pointer.manifest + 1, self._cluster.keys)
+            if self._before is not None:
+                return self._older(pointer, target, low, high)
         except KafkaException as error:
             self._delayed(error.args[0].str())
             self._refresh()
@@ -293,10 +298,12 @@ class Recovery:
         except Superseded:
             self._retry_until = self._retry_until or self._clock.monotonic() + SUPERSEDED_SECONDS
             if self._clock.monotonic() > self._retry_until:
-                raise RecoveryError(
-                    f"{self._who}: the snapshot that the committed offset points to is not at offset {pointer.manifest} of "
-                    f"{self._cluster.settings.topics.checkpoints!r}; that topic was emptied or created again. {self._remedy()}"
-                ) from None
+                self._begin_before(
+                    pointer,
+                    f"the snapshot that the committed offset points to is not at offset {pointer.manifest} of "
+                    f"{self._cluster.settings.topics.checkpoints!r}; that topic was emptied or created again",
+                )
+                return None
             log.debug("the snapshot was superseded; reading the committed offset again", extra=self._extra)
             self.phase = "waiting"
             return None
@@ -332,6 +339,15 @@ class Recovery:
             raise RecoveryError(
                 f"{self._who}: the state in the snapshot is not the one that its manifest describes. {self._remedy()}"
             )
+        for name, seen in target.visible.items():
+            missing = state.chains[name].seq - seen.seq - 1
+            if seen.epoch == state.epoch and missing > 0:
+                self._begin_before(
+                    pointer,
+                    f"readers do not see {missing} messages of {settings.topics.names[name]!r}, which the snapshot at offset {state.next_offset} "
+                    "counts: their transaction was aborted in part",
+                )
+                return None
         here = Versions.here()
         if manifest.versions != here:
             log.warning(
@@ -348,6 +364,32 @@ class Recovery:
         )
         location = Location(Ends(pointer.first_chunk, pointer.manifest), manifest.next_offset, pointer.ends)
         return self._found(replace(found, location=location))
+
+    def _begin_before(self, pointer: Pointer, problem: str) -> None:
+        """Begin again at the snapshot before a pointer's: a replay from there gives what readers do not see."""
+        log.warning("%s; the replay begins before it", problem, extra=self._extra)
+        self._before, self._problem = pointer, problem
+        self._reader = self._retry_until = None
+        self.phase = "waiting"
+
+    def _older(self, pointer: Pointer, target: Target, low: int, high: int) -> Recovered | None:
+        """Restore the snapshot before the one that ``_before`` points to, or begin where the first epoch did if there is none.
+
+        The digests of the committed offset say whether the replay from there is the same. Raises ``RecoveryError`` if neither is left.
+        """
+        assert self._before is not None
+        found = self.past.find_snapshot(self._cluster.keys, strict=False, before=self._before)
+        # What an output published between the two snapshots may be all that readers see of it.
+        target = replace(target, visible=self.past.visible(replace(pointer, ends={})))
+        if found is not None:
+            self._check_log(found[0], target, low, high)
+            self._start_restore(found[0], target)
+            return None
+        if pointer.epoch or low or not self.past.holds_first_snapshots:
+            raise RecoveryError(
+                f"{self._who}: {self._problem}, and no older snapshot is left. {self._remedy()}"
+            )
+        return self._found(Recovered(first_state(self._cluster.settings, self.partition, start=low), target))
 
     def _settings_changed(
         self, snapshot: Snapshot, stored_at: float, target: Target, difference: str

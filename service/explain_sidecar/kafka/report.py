@@ -16,6 +16,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from explain_sidecar.fold.metrics import Samples
+from explain_sidecar.kafka.hidden import Hidden
 from explain_sidecar.kafka.totals import Histogram, Phase, StepPhase, Totals
 
 if TYPE_CHECKING:  # the supervisor, which reads the reports, has no model and nothing that explains one
@@ -83,6 +84,7 @@ class Report:
     commits: Buckets
     partitions: list[PartitionReport]
     join: list[JoinReport] = field(default_factory=list)
+    hidden: list[Hidden] = field(default_factory=list)
 
 
 _REPORT = TypeAdapter(Report)
@@ -99,6 +101,7 @@ def make_report(
     joined: bool,
     alive_at: float,
     read: Callable[[bytes], bytes],
+    hidden: Sequence[Hidden] = (),
 ) -> Report:
     """``read`` gives a published message's JSON. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
     return Report(
@@ -110,6 +113,7 @@ def make_report(
         steps={phase: buckets(histogram) for phase, histogram in totals.steps.items()},
         commits=buckets(totals.commits),
         partitions=[_partition(partition, totals, read) for partition in owned],
+        hidden=list(hidden),
     )
 
 

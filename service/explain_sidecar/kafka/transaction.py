@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -47,8 +47,9 @@ Delivered = Callable[[KafkaError | None, Message], None]
 class Transaction:
     """Wraps a transactional producer: begins lazily, keeps what it sent, commits, sends again after an abort.
 
-    ``name`` is the transactional id, of the producer and of those that replace it. ``alive`` is told that the caller waits. ``unseen`` gives
-    those of the kept messages that readers do not see after an abort; it raises ``Aborted`` while that cannot be known. ``renews``: whether
+    ``name`` is the transactional id, of the producer and of those that replace it. ``alive`` is told that the caller waits. ``unseen`` is
+    asked after an abort or a broken connection: of the messages to be sent again and the last committed ones of each place, it gives those of the
+    first that readers do not see. It raises ``Aborted`` while that cannot be known, or where they do not see the others. ``renews``: whether
     a producer may be replaced; what others under the same name did meanwhile must not matter then.
     """
 
@@ -59,7 +60,7 @@ class Transaction:
         errors: ErrorLog,
         alive: Callable[[], None] = lambda: None,
         kafka: Kafka = KAFKA,
-        unseen: Callable[[list[Sent]], list[Sent]] = lambda kept: kept,
+        unseen: Callable[[list[Sent], Collection[Sent]], list[Sent]] = lambda kept, committed: kept,
         renews: bool = True,
     ) -> None:
         self._unseen, self._unsure = unseen, False
@@ -73,6 +74,7 @@ class Transaction:
         self.open = False
         self._ends: list[Ends] = []
         self._undelivered = False
+        self._committed: dict[tuple[str, int], Sent] = {}
         self.kept: list[Sent] = []
         self.kept_bytes = 0
         self.outcomes = {"committed": 0, "aborted": 0}
@@ -99,6 +101,7 @@ class Transaction:
                 raise Aborted("the connection to Kafka broke")
             log.info("the connection of the producer broke; another producer goes on")
             self._init()
+            self._unsure = True
 
     def publish(self, partition: int, outputs: list[Output]) -> None:
         """Send what a record caused, and keep it until it is committed; opens the transaction. Raises ``Aborted``."""
@@ -129,7 +132,7 @@ class Transaction:
             self._ends, self._undelivered = [], False
             self._renew()
             if self._unsure:
-                self.kept = self._unseen(self.kept)
+                self.kept = self._unseen(self.kept, self._committed.values())
                 self.kept_bytes = sum(map(size_of, self.kept))
                 self._unsure = False
             self._call("begin_transaction", lambda _: self._producer.begin_transaction())
@@ -268,6 +271,7 @@ class Transaction:
         reach("commit.after")
         self.open = False
         self.outcomes["committed"] += 1
+        self._committed = {(sent.topic, sent.partition): sent for sent in self.kept}
         self.kept, self.kept_bytes = [], 0
 
     def _send_offsets(self, offsets: list[TopicPartition], metadata: object, seconds: float) -> None:
@@ -323,9 +327,12 @@ class Transaction:
 
     def discard(self, partition: int) -> None:
         """Forget the outputs of a revoked partition; the transaction must not be open."""
-        self.kept = [
-            sent for sent in self.kept if partition != (sent.partition if sent.owner is None else sent.owner)
-        ]
+
+        def stays(sent: Sent) -> bool:
+            return partition != (sent.partition if sent.owner is None else sent.owner)
+
+        self.kept = [sent for sent in self.kept if stays(sent)]
+        self._committed = {place: sent for place, sent in self._committed.items() if stays(sent)}
 
     def _call(self, name: str, call: Callable[[float], Any]) -> None:
         """Call until the outcome is known: a retriable error or a time-out is answered by the same call."""
