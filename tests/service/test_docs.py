@@ -184,7 +184,7 @@ def test_what_needs_no_broker_does_what_the_page_says(
                     monkeypatch.setenv(*variable.split("=", 1))
             elif (
                 first == NAME
-                and ("config" in rest or rest[0] == "dbshap")
+                and ("config" in rest or rest[0] in ("dbshap", "key"))
                 and "--against-running" not in rest
             ):
                 cli.main(rest, prog_name=NAME, standalone_mode=False)
