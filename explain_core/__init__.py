@@ -37,8 +37,15 @@ if TYPE_CHECKING:
     from explain_core.models.empty import Performance
     from explain_core.reservoirs import GeometricReservoir, UniformReservoir
     from explain_core.smoothing import alpha_of
+    from explain_core.stream import Alarming, Comparing, Explainer, Options, StreamExplainer, Windowing
 
 _HOMES = {
+    "Windowing": "stream",
+    "StreamExplainer": "stream",
+    "Options": "stream",
+    "Explainer": "stream",
+    "Comparing": "stream",
+    "Alarming": "stream",
     "Comparison": "comparison",
     "ConfidenceSequence": "confidence",
     "Explanation": "explanation",
@@ -69,9 +76,12 @@ _HOMES = {
 
 __all__ = [
     "SAGE",
+    "Alarming",
+    "Comparing",
     "Comparison",
     "ConfidenceSequence",
     "EstimatorGroup",
+    "Explainer",
     "Explanation",
     "GeometricReservoir",
     "ImplicitRegression",
@@ -82,11 +92,14 @@ __all__ = [
     "Loss",
     "Mixture",
     "Model",
+    "Options",
     "Performance",
     "PermutationImportance",
     "RiskChange",
     "SlidingWindowSAGE",
+    "StreamExplainer",
     "UniformReservoir",
+    "Windowing",
     "alpha_of",
     "dbshap",
     "learner_of",

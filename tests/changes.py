@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explain_core.foreign import dumps, loads
 from explain_sidecar.fold.carry import carry_over
-from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.partition import PartitionState

@@ -5,7 +5,7 @@ import json
 
 import msgspec
 
-from explain_sidecar.fold.foreign import dumps, loads
+from explain_core.foreign import dumps, loads
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings

@@ -12,11 +12,15 @@ from typing import Any
 
 import orjson
 
+from explain_core.alarms.detector import Position
 from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.random import derive_seed
-from explain_sidecar.fold.explained_model import ExplainedModel
+from explain_core.stream.explained import ExplainedModel
+from explain_core.stream.slot import Slot
+from explain_sidecar.fold.contents import explanation
 from explain_sidecar.fold.models import forget_artefacts
+from explain_sidecar.fold.options import options_of
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.settings import Settings
@@ -153,7 +157,7 @@ class SeparateVersions:
             artefact = load_artefact(versions.pattern.replace("{version}", name), "classification")
             model = relabelled(artefact.model, artefact.classes)
             self._open[name] = ExplainedModel(
-                self._settings, model, True, derive_seed(self._seed, "version", name)
+                model, options_of(self._settings), derive_seed(self._seed, "version", name), static=True
             )
         model = self._open[name]
         x, y = {column: record[column] for column in COLUMNS}, record["label"]
@@ -166,7 +170,8 @@ class SeparateVersions:
             del self._open[first]
         if model.records % self._settings.emit.every:
             return None
-        return figures_of(orjson.loads(orjson.dumps({"version": name, **model.content()})))
+        content = explanation(Slot(model), Position(0, 0), self._settings)
+        return figures_of(orjson.loads(orjson.dumps({"version": name, **content})))
 
 
 def versioned(pattern, models=None, record=None, **sections):

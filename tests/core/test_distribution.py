@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,13 +46,12 @@ def run(program: str, installed: Path) -> str:
     return done.stdout
 
 
-def test_the_readme_s_example_runs_on_the_distribution_alone_and_prints_what_it_says(installed: Path) -> None:
-    program, printed, *_ = (
-        block.text
-        for block in blocks("explain_core/README.md")
-        if block.language in ("python", "") and "pip" not in block.text
-    )
-    assert run(ALONE.format(program=f"import explain_core\n{program}"), installed) == printed + "\n"
+def test_the_readme_s_examples_run_on_the_distribution_alone_and_print_what_it_says(installed: Path) -> None:
+    shown = list(blocks("explain_core/README.md"))
+    examples = [(block.text, after.text) for block, after in pairwise(shown) if block.language == "python"]
+    assert len(examples) > 1
+    for program, printed in examples:
+        assert run(ALONE.format(program=f"import explain_core\n{program}"), installed) == printed + "\n"
 
 
 def test_every_name_that_is_promised_is_there_and_imports_nothing_of_the_service(installed: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from explain_core.foreign import dumps, loads
 from explain_sidecar.fold.carry import carry_over
-from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord

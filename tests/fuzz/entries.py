@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from explain_core.foreign import dumps
 from explain_sidecar.errors import SettingsError, SnapshotError, UserError
-from explain_sidecar.fold.foreign import dumps
 from explain_sidecar.fold.messages import Output
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord

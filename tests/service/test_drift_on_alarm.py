@@ -6,9 +6,9 @@ import pytest
 from explain_client.messages import Alarm, Drift
 from explain_core.drift import RiskChange
 from explain_core.state import StateError
+from explain_core.stream.recent import Question
+from explain_core.stream.rows import Rows
 from explain_sidecar.errors import SettingsError
-from explain_sidecar.fold.drift_on_alarm import Question
-from explain_sidecar.fold.rows import Rows
 from explain_sidecar.settings import load_settings
 from tests.changes import Epochs
 from tests.folds import fold, fold_with_restores, new_state, record, settings

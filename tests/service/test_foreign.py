@@ -8,7 +8,7 @@ import pytest
 from river.proba import Gaussian
 from river.tree.splitter.ebst_splitter import EBSTNode
 
-from explain_sidecar.fold.foreign import dumps, loads
+from explain_core.foreign import dumps, loads
 from tests.folds import fold, new_state, values
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from explain_core import losses as known_losses
+from explain_core.foreign import dumps
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold.foreign import dumps
 from explain_sidecar.fold.metrics import measure
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.fold.partition import FoldError

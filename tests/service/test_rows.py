@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from explain_core.drift import dbshap
 from explain_core.state import StateError
-from explain_sidecar.fold.rows import Rows
+from explain_core.stream import Record
+from explain_core.stream.rows import Rows
 
 VALUE = st.one_of(st.integers(-9, 9), st.floats(-9, 9), st.booleans(), st.sampled_from(["red", "blue"]))
 RECORD = st.lists(st.sampled_from("abc"), unique=True).flatmap(
@@ -19,7 +20,7 @@ RECORD = st.lists(st.sampled_from("abc"), unique=True).flatmap(
 def kept(records):
     rows = Rows()
     for i, x in enumerate(records):
-        rows.add(2 * i, 100 - i, x, i % 2, i / 4, "v" if i % 3 else None)
+        rows.add(Record(2 * i, 100 - i, x, i % 2, version="v" if i % 3 else None), i / 4)
     return rows
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from explain_client import newest_segments
 from explain_client.messages import Alarm, Explanation
+from explain_core.foreign import refuse
 from explain_core.state import StateError
+from explain_core.stream import Alarming
+from explain_core.stream.alarms import Alarms
 from explain_sidecar.commands.tail import view
 from explain_sidecar.errors import SettingsError
-from explain_sidecar.fold.alarms import make_alarms
 from explain_sidecar.fold.sizes import ExplanationSize
 from explain_sidecar.settings import load_settings
 from tests.folds import fold, fold_with_restores, messages, new_state, settings
@@ -135,24 +137,22 @@ def test_a_stored_alarm_about_a_segment_that_is_none_is_refused():
     watched = {**EARLY, "subjects": ["segment_importance"]}
     state = new_state(**sections(alarms=watched))
     fold(state, stream(200))
-    data = state.alarms.state()
+    data = state.watches[""].state()
     name, loss, value, detector = data.importances[0]
     for entry in [("isage", loss, value), (name, "brier", value), (name, loss, "X")]:
         other = msgspec.structs.replace(data, importances=[(*entry, detector)])
         with pytest.raises(StateError, match="segment"):
-            new_alarms(state).restore(other)
+            new_alarms(state).restore(other, 2, refuse)
     twice = msgspec.structs.replace(data, importances=[data.importances[0]] * 2)
     with pytest.raises(StateError, match="twice"):
-        new_alarms(state).restore(twice)
+        new_alarms(state).restore(twice, 2, refuse)
 
 
 def new_alarms(state):
     """Alarms of this partition that have not seen a record."""
-    made = make_alarms(
-        settings(**sections(alarms={**EARLY, "subjects": ["segment_importance"]})), state.explained, {}
-    )
-    assert made is not None
-    return made
+    explained = state.explained
+    options = Alarming(subjects=["segment_importance"], warm_up=EARLY["warm_up"], baseline=EARLY["baseline"])
+    return Alarms(options, explained.explainers, explained.performance, {}, explained.segments)
 
 
 def test_tail_shows_the_segments_as_they_were_told_last():

@@ -106,7 +106,7 @@ def test_the_version_may_come_in_a_header(tmp_path):
         offset, value = line.state.next_offset, json.dumps(records([None])[0]).encode()
         return error_classes(line.send(InputRecord(offset, FIRST_TIMESTAMP, None, value, headers)))
 
-    assert send(("model", b"7")) == [] and line.state.versions.open["7"].explained.records == 1
+    assert send(("model", b"7")) == [] and line.state.versions.open["7"].slot.explained.records == 1
     assert send(("model", b"8"), ("model", b"7")) == []
     assert send() == send(("model", None)) == ["missing_version"]
     assert send(("model", b"")) == ["bad_version"]
@@ -125,9 +125,9 @@ def test_a_record_of_no_known_version_is_a_dead_letter_and_changes_nothing(tmp_p
     write(tmp_path / "secret", "v1")
     line = VersionedPartition(versioned(write(tmp_path, "v1")))
     line.fold(records(["v1"] * 3))
-    before = str(line.state.explained.content())
+    before = line.state.explained.state()
     assert error_classes(line.fold(records([version]))) == [error]
-    assert list(line.state.versions.open) == ["v1"] and str(line.state.explained.content()) == before
+    assert list(line.state.versions.open) == ["v1"] and line.state.explained.state() == before
     assert line.state.records == 3
 
 
@@ -174,7 +174,7 @@ def test_versions_are_closed_after_their_number_of_records_and_where_one_too_man
     line.fold(records(["v2"]))
     assert list(line.state.versions.open) == ["v2"]
     line.fold(records(["v1"] * 5))
-    assert line.state.versions.open["v1"].explained.records == 5
+    assert line.state.versions.open["v1"].slot.explained.records == 5
     line = VersionedPartition(versioned(pattern, {"max_open": 2}))
     line.fold(records(["v1", "v2", "v1", "v3"]))
     assert list(line.state.versions.open) == ["v1", "v3"]
@@ -191,7 +191,7 @@ def test_a_bad_record_of_a_version_that_is_not_open_closes_no_other(tmp_path):
     assert list(whole.state.versions.open) == ["v1"]
     again = whole.restart()
     assert list(again.state.versions.open) == ["v1"]
-    assert again.state.versions.find("v2").explained.records == 0  # a replay asks nobody
+    assert again.state.versions.find("v2").slot.explained.records == 0  # a replay asks nobody
     assert error_classes(whole.fold(given[4:])) == ["nested_feature"]
     assert list(whole.state.versions.open) == ["v2"]
 
@@ -343,7 +343,7 @@ def test_a_pattern_may_be_one_of_a_registry(tmp_path, monkeypatch):
     monkeypatch.setattr(mlflow, "downloaded", downloaded)
     line = VersionedPartition(versioned("models:/churn/{version}"))
     assert error_classes(line.fold(records([7, "7", 8]))) == ["unknown_version"]
-    assert line.state.versions.open["7"].explained.records == 2
+    assert line.state.versions.open["7"].slot.explained.records == 2
     assert asked == ["models:/churn/7", "models:/churn/8"]
 
 

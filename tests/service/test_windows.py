@@ -8,7 +8,7 @@ import yaml
 
 from explain_client.drift import Drift, Separation
 from explain_core.drift import RiskChange
-from explain_sidecar.fold.attribution import ignoring
+from explain_sidecar.fold.contents import ignoring
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import fold, messages, new_state, restored, settings
 

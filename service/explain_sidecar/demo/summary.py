@@ -13,7 +13,7 @@ from explain_client.messages import Alarm
 from explain_client.periods import Driven, Period, merge_periods, period_of
 from explain_client.stories import Stories
 from explain_core.drift import RiskChange
-from explain_sidecar.fold.attribution import ignoring
+from explain_sidecar.fold.contents import ignoring
 
 NAMES = {
     "dep_hour": "departure hour",

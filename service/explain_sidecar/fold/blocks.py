@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import orjson
 
 from explain_core.engine.rows import Encoder, Reader
 from explain_core.engine.stream import LONGEST
-from explain_core.evaluation.learned import LearnedEvaluator
 from explain_sidecar.fold.records import MAX_NUMBER, Decoder, InputRecord, Sample
 from explain_sidecar.formats.errors import BadRecord
 
@@ -25,15 +23,7 @@ class BlockFold:
 
     def __init__(self, state: PartitionState, decoder: Decoder) -> None:
         self._state, self._decoder = state, decoder
-        parts = (state.versions, state.challenger, state.windows, state.recent, state.alarms)
-        self._possible = decoder.plain and not any(part is not None for part in parts)
-        if self._possible:
-            explained = state.explained
-            self._possible = (
-                not explained.segments
-                and explained.served is None
-                and isinstance(explained.evaluator, LearnedEvaluator)
-            )
+        self._possible = decoder.plain and state.stream.in_blocks
         self._record = state.settings.record
         self._reader: Reader | None = None
         self._after = -1
@@ -58,24 +48,14 @@ class BlockFold:
         if n == 0:
             return []
         weights = np.ones(n) if further is None else np.array([weight for weight, _, _ in further[:n]])
-        predictions, losses = explained.learn_block(self._rows[:n], self._ys[:n], weights, xs)
-        n = len(losses)
+        offsets = [record.offset for record in given[:n]]
+        n = state.stream.fold_block(offsets, self._rows[:n], self._ys[:n], weights, xs)
         del given[n:]
         if n:
             weight, timestamp, identity = (
                 (1.0, given[-1].timestamp, None) if further is None else further[n - 1]
             )
             self.last = Sample({}, None, weight, timestamp, identity)
-        traced = np.empty((n, 1 + len(self._order) + losses.shape[1]))
-        traced[:, 0] = np.array([record.offset for record in given], "<i8").view("<f8")
-        traced[:, 1 : 1 + len(self._order)] = np.where(self._order >= 0, predictions[:, self._order], 0.0)
-        traced[:, 1 + len(self._order) :] = losses
-        digest, width = state.fold_digest, 8 * traced.shape[1]
-        whole = traced.astype("<f8", copy=False).tobytes()
-        for place in range(0, n * width, width):
-            digest = hashlib.blake2b(digest + whole[place : place + width], digest_size=16).digest()
-        if given:
-            state.took(given, digest)
         self._after = explained.records
         return given
 
@@ -122,10 +102,6 @@ class BlockFold:
         self._rows, self._ys = np.empty((LONGEST, len(columns.names))), np.empty(LONGEST)
         known = explained.blocks.labels
         regression = state.settings.model.task == "regression"
-        places = explained.blocks.places
-        self._order = np.array(
-            [0] if regression else [places.get(code, -1) for code in state.labels.values()], np.int64
-        )
         labels = {label: known[code] for label, code in state.labels.items() if code in known}
         features = self._record.features
         return Reader(

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from explain_core.foreign import dumps
 from explain_core.importance.base import EstimatorState
 from explain_core.models.empty import PerformanceState
 from explain_core.periods import PeriodsState
@@ -19,10 +20,10 @@ from explain_core.players import Players
 from explain_core.reservoirs import ReservoirState
 from explain_core.smoothing import SmootherState, taken
 from explain_core.state import State, Unpack
-from explain_sidecar.fold.alarms import AlarmsData
-from explain_sidecar.fold.challenger import ChallengerData
-from explain_sidecar.fold.explained_model import PERFORMANCE, ExplainedModelData
-from explain_sidecar.fold.foreign import dumps
+from explain_core.stream.alarms import AlarmsData
+from explain_core.stream.challenger import ChallengerData
+from explain_core.stream.explained import PERFORMANCE, ExplainedModelData
+from explain_core.stream.models import ModelData
 from explain_sidecar.fold.identity import (
     fold_settings,
     losses_of,
@@ -31,7 +32,7 @@ from explain_sidecar.fold.identity import (
     reservoir_of,
     settings_digest,
 )
-from explain_sidecar.fold.models import ModelData, load_model
+from explain_sidecar.fold.models import load_model
 from explain_sidecar.fold.partition import CarriedData, PartitionData, PartitionState
 from explain_sidecar.settings import Settings
 

@@ -5,10 +5,8 @@ Each output topic carries a chain per partition, which ``explain_client.chain`` 
 
 from __future__ import annotations
 
-import functools
 import re
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
@@ -19,7 +17,6 @@ from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.settings import Settings
 
 if TYPE_CHECKING:
-    from explain_core.losses import Prediction
     from explain_sidecar.fold.records import InputRecord
 
 Destination = Literal["explanations", "drift", "alarms", "dead_letters"]
@@ -44,7 +41,7 @@ MAX_KEY = 200
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-class Event(NamedTuple):
+class Identity(NamedTuple):
     """Which message of its partition and topic this is, and the event time of its last record in milliseconds since 1970."""
 
     schema: str
@@ -60,31 +57,7 @@ class Output(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
-    event: Event | None = None
-
-
-@functools.cache
-def _packed(numbers: int) -> Callable[..., bytes]:
-    return struct.Struct(f"<q{numbers}d").pack
-
-
-@functools.cache
-def _codes(labels: int) -> tuple[int, ...]:
-    return tuple(range(labels))
-
-
-def trace(offset: int, prediction: Prediction, losses: Sequence[float], labels: int) -> bytes:
-    """What the fold digest covers of a record: offset, the prediction of each label's code, and losses."""
-    if isinstance(prediction, float):
-        values = [prediction]
-    else:
-        codes = _codes(labels)
-        values = (
-            list(prediction.values())
-            if tuple(prediction) == codes
-            else [prediction.get(code, 0.0) for code in codes]
-        )
-    return _packed(len(values) + len(losses))(offset, *values, *losses)
+    event: Identity | None = None
 
 
 class Chain:
@@ -109,7 +82,7 @@ def sealed(body: dict[str, Any], chain: Chain) -> bytes:
     return raw + DIGEST_KEY + chain.seal(raw).encode() + b'"}'
 
 
-def headers_of(event: Event, record: InputRecord) -> Headers:
+def headers_of(event: Identity, record: InputRecord) -> Headers:
     """The headers of the message that a record completes: its schema, and the record's unchanged trace context, unless that is long."""
     schema = ("schema", event.schema.encode())
     context = [header for header in record.headers if header[0] in TRACE_CONTEXT]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the supervisor, which serves the metrics, has no model and nothing that explains one
+    from explain_core.stream.served import Served
     from explain_sidecar.fold.partition import PartitionState
-    from explain_sidecar.fold.served import Served
 
 Samples = list[tuple[list[str], float]]
 """Values, each with those of the metric's own labels."""
@@ -55,12 +55,9 @@ def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
 
 
 def _weights(state: PartitionState) -> Samples:
-    from explain_core.learners.mixture import MixtureLearner
+    from explain_sidecar.fold.contents import weights
 
-    found = (
-        (model.model.weights if isinstance(model.model, MixtureLearner) else {})
-        for model in state.models.values()
-    )
+    found = map(weights, state.models.values())
     return [([member], weight) for weights in found for member, weight in weights.items()]
 
 
@@ -86,8 +83,8 @@ def _alarm_floors(state: PartitionState) -> Samples:
     return [
         ([subject.kind, subject.loss or "", version], floor)
         for version, alarms in state.watches.items()
-        if alarms is not None
-        for subject, floor in alarms.floors("performance", "rejected")
+        for subject, floor in alarms.floors().items()
+        if subject.kind in ("loss", "gain", "rejected")
     ]
 
 

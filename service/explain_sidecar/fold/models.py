@@ -16,12 +16,11 @@ from typing import Any
 from explain_core.artefacts.artefact import Artefact, ArtefactError
 from explain_core.artefacts.load import load_artefact
 from explain_core.artefacts.relabelled import relabelled
-from explain_core.learners.base import Learner, LearnerState
+from explain_core.learners.base import Learner
 from explain_core.learners.choice import learner_of
 from explain_core.learners.mixture import Mixture
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
-from explain_core.state import Pack, State, Unpack, check
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.default_models import named_model
 from explain_sidecar.settings import ModelSettings, RecordSettings, Settings
@@ -241,37 +240,6 @@ def record_settings(settings: Settings) -> RecordSettings:
                     f"explainers: {name!r} is no column of {model.uri}; name it in record.features with the columns, or choose another"
                 )
     return record.model_copy(update={"features": list(columns)})
-
-
-class ModelData(State, frozen=True):
-    """A model in a snapshot: a learner as data, or what the model's own code stored; neither for a static model, which the settings name."""
-
-    learner: LearnerState | None = None
-    foreign: bytes | None = None
-
-
-def model_data(model: Model, static: bool, pack: Pack) -> ModelData:
-    """The model as data; ``pack`` stores a model that is not a learner."""
-    if static:
-        return ModelData()
-    return ModelData(model.state()) if isinstance(model, Learner) else ModelData(foreign=pack(model))
-
-
-def restored_model(fresh: Model, data: ModelData, static: bool, unpack: Unpack) -> Model:
-    """A new model by the settings with a stored state. Raises ``StateError`` where the state is of another kind of model."""
-    kinds = static, isinstance(fresh, Learner) and not static, not isinstance(fresh, Learner) and not static
-    check(
-        kinds == (data == ModelData(), data.learner is not None, data.foreign is not None),
-        "model: of another kind",
-    )
-    if isinstance(fresh, Learner) and data.learner is not None:
-        fresh.restore(data.learner)
-    elif data.foreign is not None:
-        found = unpack(data.foreign)
-        same = type(found) is type(fresh) and type(found.wrapped) is type(fresh.wrapped)
-        check(same, f"model: it is no {type(fresh.wrapped).__name__}")
-        return found  # type: ignore[no-any-return]
-    return fresh
 
 
 def foreign_code(settings: Settings) -> str | None:

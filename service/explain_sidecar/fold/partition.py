@@ -7,48 +7,48 @@ random generator and no thread in it; that is what makes recovery exact.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from explain_core.alarms.detector import Position
-from explain_core.losses import Prediction
-from explain_core.models import Row
+from explain_core.losses import Task
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
+from explain_core.stream import Alarm, Event, Record, StreamExplainer
+from explain_core.stream.alarms import Alarms, AlarmsData
+from explain_core.stream.challenger import Challenger, ChallengerData, ChallengerFailed
+from explain_core.stream.explained import ExplainedModel, ExplainedModelData
+from explain_core.stream.explainer import ONLY, Digest, PartsData
+from explain_core.stream.recent import RecentData
+from explain_core.stream.slot import Slot, SlotData
+from explain_core.stream.windows import WindowsData
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold.alarms import Alarms, AlarmsData, make_alarms
+from explain_sidecar.fold import contents
 from explain_sidecar.fold.blocks import BlockFold
-from explain_sidecar.fold.challenger import Challenger, ChallengerData, ChallengerFailed, wanted_kinds
-from explain_sidecar.fold.drift_on_alarm import Recent, RecentData
-from explain_sidecar.fold.drift_windows import Windows, WindowsData
-from explain_sidecar.fold.explained_model import ExplainedModel, ExplainedModelData
 from explain_sidecar.fold.label_delay import Delays, LabelDelay
 from explain_sidecar.fold.messages import (
     MAX_KEY,
     Chain,
     Destination,
-    Event,
+    Identity,
     Output,
     dead_letter,
     headers_of,
     key_text,
     sealed,
-    trace,
 )
-from explain_sidecar.fold.models import load_model, record_settings
+from explain_sidecar.fold.models import load_challenger, load_model, record_settings
+from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.records import Decoder, InputRecord, Sample
 from explain_sidecar.fold.rejections import Bits, Rejections
 from explain_sidecar.fold.sizes import ExplanationSize
-from explain_sidecar.fold.versions import Find, UnknownVersion, Version, Versions, VersionsData, narrowed
+from explain_sidecar.fold.versions import Find, UnknownVersion, Version, Versions, VersionsData
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
 from explain_sidecar.settings import Settings
-
-Content = tuple[Destination, str, dict[str, Any]]
-"""The content of a message without the fields that identify its source, with its destination and schema."""
 
 
 class CarriedData(State, frozen=True):
@@ -70,8 +70,8 @@ class PartitionData(State, frozen=True):
     rejected: Count
     recently: Bits
     notices: list[str]
-    fold_digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-    chains: dict[str, tuple[Count, Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]]]
+    fold_digest: Digest
+    chains: dict[str, tuple[Count, Digest]]
     labels: list[Value]
     kinds: dict[str, Literal["string", "number"]]
     explained: ExplainedModelData | None
@@ -93,9 +93,10 @@ class FoldError(UserError):
 
 
 class PartitionState:
-    """The explained model, or several versions of it, and all other state of one partition.
+    """The stream of one partition: the explained model, or several versions of it, and how its records and messages are numbered.
 
-    ``explained`` is the only model, or that of the record folded last; ``challenger`` is compared with it.
+    A record is decoded, checked against what the partition has seen, and folded by ``stream``, which is a ``StreamExplainer``; what that tells
+    becomes messages. ``versions`` opens and closes the slots of the stream where records name the version that served them.
 
     ``state()`` is what a snapshot holds; ``restore()`` puts it into a new object.
     """
@@ -105,7 +106,6 @@ class PartitionState:
         seed = derive_seed(settings.seed, *identity)
         self.partition, self.epoch = partition, epoch
         self.next_offset = start
-        self.records = 0
         self.rejections = Rejections()
         self.label_delay = LabelDelay()
         self.skipped = 0
@@ -115,35 +115,16 @@ class PartitionState:
         """What this epoch took over from the one before; its first message says so."""
         self.superseded: list[str] = []
         """Digests of the settings of the last epochs before this one."""
-        self.fold_digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.chains = {name: Chain(*identity, name) for name in settings.outputs}
-        model_seed = derive_seed(seed, "model")
         self._vocabulary = Vocabulary(settings, ExplanationSize(settings))
         self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
         self.settings = settings
         self.schemas = Schemas()
-        self.explained: ExplainedModel
+        digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.versions: Versions | None = None
-        self.alarms: Alarms | None = None
-        self.challenger: Challenger | None = None
+        self.stream = self._stream(seed, digest)
         if settings.models.enabled:
-            self.versions = Versions(settings, seed, self._vocabulary)
-            self.alarms = make_alarms(settings, None, self.kinds)
-        else:
-            self.explained = ExplainedModel(
-                settings, load_model(settings.model, model_seed), settings.model.static, seed
-            )
-            self.alarms = make_alarms(settings, self.explained, self.kinds)
-            if settings.challenger_model is not None:
-                self.challenger = Challenger(settings, self.explained, seed)
-        self._wanted = {} if self.versions else wanted_kinds(self.explained, self.challenger)
-        drift, drift_seed = settings.drift, derive_seed(seed, "drift")
-        self.windows = (
-            Windows(settings, drift_seed, model_seed, self.versions.model if self.versions else None)
-            if drift.enabled and not drift.on_alarm
-            else None
-        )
-        self.recent = Recent(settings, drift_seed, model_seed) if drift.on_alarm else None
+            self.versions = Versions(settings, seed, self._vocabulary, self.stream)
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,
@@ -154,26 +135,78 @@ class PartitionState:
         self._emit_every = settings.emit.every
         self._blocks = BlockFold(self, self._decoder)
 
+    def _stream(self, seed: int, digest: bytes) -> StreamExplainer:
+        settings, several = self.settings, self.settings.models.enabled
+        task: Task = "regression" if settings.model.task == "regression" else "classification"
+        model_seed, static = derive_seed(seed, "model"), settings.model.static
+        model = None if several else load_model(settings.model, model_seed)
+        chosen = None if several else settings.challenger_model
+        challenger = None if chosen is None else load_challenger(settings, derive_seed(seed, "challenger"))
+        if model is not None:
+            check_weights(settings, model, static)
+        if challenger is not None and chosen is not None:
+            check_weights(settings, challenger, chosen.static)
+        try:
+            return StreamExplainer(
+                model,
+                options_of(settings),
+                seed,
+                static=static,
+                fresh=lambda: load_model(settings.model, model_seed),
+                challenger=challenger,
+                challenger_static=chosen is not None and chosen.static,
+                task=task,
+                labels=self.labels,
+                kinds=self.kinds,
+                digest=digest,
+                models=lambda name: self.versions.model(name) if self.versions else self.explained.model,
+            )
+        except ValueError as error:
+            raise refused(error) from None
+
+    @property
+    def records(self) -> int:
+        """That were folded."""
+        return self.stream.records
+
+    @property
+    def fold_digest(self) -> bytes:
+        """Over offset, prediction and losses of every folded record."""
+        return self.stream.digest
+
+    @property
+    def explained(self) -> ExplainedModel:
+        """The only model, or that of the record folded last."""
+        return self.stream.newest.explained
+
+    @property
+    def challenger(self) -> Challenger | None:
+        """What that model is compared with."""
+        return next(iter(self.stream.newest.challengers), None)
+
+    @property
+    def slots(self) -> dict[str, Slot]:
+        """By version, the one seen longest ago first; that of the only model under the empty name."""
+        if self.versions is None:
+            return self.stream.slots
+        return {name: version.slot for name, version in self.versions.open.items()}
+
     @property
     def models(self) -> dict[str, ExplainedModel]:
-        """Those that are explained, by version; the only one under the empty name."""
-        if self.versions is None:
-            return {"": self.explained}
-        return {name: version.explained for name, version in self.versions.open.items()}
+        """Those that are explained, by version as ``slots``."""
+        return {name: slot.explained for name, slot in self.slots.items()}
 
     @property
     def challengers(self) -> dict[str, Challenger]:
-        """What is compared with the models, by version as ``models``; nothing without a challenger."""
-        versions = {} if self.versions is None else self.versions.open
-        found = {"": self.challenger} if self.versions is None else {}
-        found |= {name: version.challenger for name, version in versions.items()}
-        return {name: challenger for name, challenger in found.items() if challenger is not None}
+        """What is compared with the models, by version as ``slots``; nothing without a challenger."""
+        return {name: challenger for name, slot in self.slots.items() for challenger in slot.challengers}
 
     @property
-    def watches(self) -> dict[str, Alarms | None]:
-        """The alarms by version; those of the partition under the empty name."""
-        versions = {} if self.versions is None else self.versions.open
-        return {"": self.alarms, **{name: version.alarms for name, version in versions.items()}}
+    def watches(self) -> dict[str, Alarms]:
+        """The alarms by version as ``slots``; those about no version under the empty name."""
+        found = {name: alarms for name, slot in self.slots.items() for alarms in slot.alarms}
+        rejected = self.stream.parts.get("alarms")
+        return {ONLY: rejected, **found} if isinstance(rejected, Alarms) else found
 
     @property
     def learnt(self) -> int:
@@ -205,29 +238,40 @@ class PartitionState:
                 self.skipped += 1
                 return []
             version: Version | None = None
-            x: Row = sample.x
             if self.versions is not None and sample.version is not None:
                 version = self.versions.find(sample.version)
-                x = narrowed(x, version.columns)
+                version.check(sample.x)
             classes = version.labels if version else ()
+            slot = version.slot if version else self.stream.slots[ONLY]
             served = self._vocabulary.served(sample, classes)
-            y = self._vocabulary.accept(sample, classes, version.wanted if version else self._wanted)
+            y = self._vocabulary.accept(sample, classes, slot.wanted)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
         try:
             if self.versions is not None and version is not None:
                 self.versions.serve(version)
-                self.explained, self.challenger = version.explained, version.challenger
-            found = self._fold(record.offset, sample, x, y, version, served)
+            found = self.stream.fold(
+                Record(
+                    record.offset,
+                    sample.timestamp,
+                    sample.x,
+                    y,
+                    sample.weight,
+                    served,
+                    version.name if version else None,
+                )
+            )
+            if self.versions is not None and version is not None:
+                self.versions.folded(version)
         except Exception as error:
-            raise self._failed(record.offset, error) from error
+            raise self._failed(record.offset, slot, error) from error
         self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
         if record.key != self.only_key:
             # The first record's key names the partition until another key comes.
             self.only_key = record.key if self.records == 1 and key_text(record.key) else None
-        outputs = [self._message(*result, record, sample.timestamp, sample.id) for result in found]
+        outputs = [self._told(event, record, sample.timestamp, sample.id) for event in found]
         if self.explained.records % self._emit_every == 0:
             outputs.append(self._explanation(record, sample))
         return outputs
@@ -240,74 +284,31 @@ class PartitionState:
         try:
             folded = self._blocks.fold(records)
         except Exception as error:
-            raise self._failed(self.next_offset, error) from error
-        if not folded or self.explained.records % self._emit_every:
+            raise self._failed(self.next_offset, self.stream.newest, error) from error
+        if not folded:
+            return [], []
+        self.rejections.accept(len(folded))
+        for record in folded:
+            if record.headers:
+                self.label_delay.add(record.headers)
+        self.next_offset = folded[-1].offset + 1
+        if self.explained.records % self._emit_every:
             return folded, []
         return folded, [self._explanation(folded[-1], self._blocks.last)]
 
-    def _failed(self, offset: int, error: Exception) -> FoldError:
-        what, failed = "model", self.explained
+    def _failed(self, offset: int, slot: Slot, error: Exception) -> FoldError:
+        what, model = "model", slot.explained.model
         cause: BaseException | None = error
-        if isinstance(error, ChallengerFailed) and self.challenger is not None:
-            what, failed, cause = "challenger", self.challenger.explained, error.__cause__
-        kind, source = type(failed.model.wrapped).__name__, getattr(self.settings, what)
+        if isinstance(error, ChallengerFailed):
+            what, model, cause = "challenger", slot.challengers[0].explained.model, error.__cause__
         factory = "models" if self.versions and what == "model" else f"{what}.factory or {what}.params"
+        correct = f"{what}.uri" if getattr(self.settings, what).uri else factory
         return FoldError(
-            f"{self._topic} partition {self.partition} offset {offset}: the {what} ({kind}) failed: "
-            f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {f'{what}.uri' if source.uri else factory}; "
+            f"{self._topic} partition {self.partition} offset {offset}: the {what} ({type(model.wrapped).__name__}) failed: "
+            f"{type(cause).__name__}: {cause}; nothing of this record was published. Correct {correct}; "
             "or name in record.features those that the model can take; or begin a new epoch behind the record: "
             f"explain-sidecar reset --partition {self.partition} --from latest --yes"
         )
-
-    def took(self, records: Sequence[InputRecord], digest: bytes) -> None:
-        """Note the records of a block, after which the fold has that digest."""
-        self.records += len(records)
-        self.rejections.accept(len(records))
-        for record in records:
-            if record.headers:
-                self.label_delay.add(record.headers)
-        self.next_offset, self.fold_digest = records[-1].offset + 1, digest
-
-    def _fold(
-        self, offset: int, sample: Sample, x: Row, y: Any, version: Version | None, served: Prediction | None
-    ) -> list[Content]:
-        """Returns why the risk changed, for each drift window that the record ends, the alarms, and what alarms asked for: mostly none."""
-        windows, model = self.windows, self.explained.model
-        explained, periods = self.explained.explains, self.explained.periods
-        if self.explained.records == 0 and periods is not None:
-            periods.begin(offset, sample.timestamp)
-        if self.challenger is not None:
-            self.challenger.align()
-        prediction = self.explained.explain(x, y)
-        challenger_prediction = self.challenger.explain(x, y) if self.challenger else None
-        changes = windows.fold(offset, sample, y, prediction, model) if windows is not None else []
-        if self.recent is not None:
-            self.recent.add(offset, sample, y, prediction, model)
-        losses = self.explained.learn(x, y, sample.weight, prediction, served)
-        traced = trace(offset, prediction, losses, len(self.labels))
-        if self.challenger is not None and challenger_prediction is not None:
-            challenger_losses = self.challenger.learn(x, y, sample.weight, challenger_prediction, losses)
-            traced += trace(offset, challenger_prediction, challenger_losses, len(self.labels))
-        position = Position(offset, sample.timestamp)
-        alarms = self.alarms.folded(position, sample.x, explained) if self.alarms else []
-        self.records += 1
-        if self.versions is not None and version is not None:
-            if version.alarms is not None:
-                raised = version.alarms.folded(position, sample.x, explained)
-                alarms += [alarm | {"version": version.name} for alarm in raised]
-            self.versions.seen(version, self.records)
-            if self.versions.kept:
-                self.versions.keep(windows.named if windows else ())
-        if alarms and periods is not None:
-            periods.alarmed(self.explained.records, *position)
-        self.fold_digest = hashlib.blake2b(self.fold_digest + traced, digest_size=16).digest()
-        contents: list[Content] = [("drift", "drift/1", change) for change in changes]
-        contents += [("alarms", "alarm/1", alarm) for alarm in alarms]
-        if self.recent is not None:
-            self.recent.ask(alarms, self.chains["alarms"].seq, offset)
-            answers = self.recent.answers(sample.version, model)
-            contents += [("drift", "drift/1", answer) for answer in answers]
-        return contents
 
     def _reject(self, record: InputRecord, error: BadRecord) -> list[Output]:
         if self._on_bad == "fail":
@@ -318,10 +319,8 @@ class PartitionState:
         self.next_offset = record.offset + 1
         self.rejections.add(rejected=True)
         position = Position(record.offset, record.timestamp)
-        alarms = self.alarms.rejected(position) if self.alarms else []
-        outputs = [
-            self._message("alarms", "alarm/1", alarm, record, record.timestamp, None) for alarm in alarms
-        ]
+        alarms = self.stream.reject(position)
+        outputs = [self._told(alarm, record, record.timestamp, None) for alarm in alarms]
         if self._on_bad == "skip":
             return outputs
         chain = self.chains["dead_letters"]
@@ -338,10 +337,7 @@ class PartitionState:
         notice = self.explained.judge(position)
         if notice is not None:
             self.notices.append(f"version {sample.version}: {notice}" if sample.version else notice)
-        about = self.explained.content(position)
-        alarms = self.watches.get(sample.version or "")
-        if alarms is not None:
-            alarms.fill_in(about)
+        about = contents.explanation(self.stream.newest, position, self.settings)
         body = {
             "records": self.records,
             "explained": about["explained"],
@@ -355,7 +351,7 @@ class PartitionState:
             "label_delay": self.label_delay.summary(),
             "importance": about["importance"],
             "estimators": about["estimators"],
-            "challenger": self.challenger.content() if self.challenger else None,
+            "challenger": about["challenger"],
             "segments": about["segments"],
             "drivers": about["drivers"],
             "periods": about["periods"],
@@ -368,6 +364,13 @@ class PartitionState:
         self.notices = []
         return output
 
+    def _told(self, event: Event, record: InputRecord, timestamp: int, identity: str | None) -> Output:
+        if isinstance(event, Alarm):
+            content = contents.alarm(event, self.settings)
+            return self._message("alarms", "alarm/1", content, record, timestamp, identity)
+        content = contents.drift(event, self.settings)
+        return self._message("drift", "drift/1", content, record, timestamp, identity)
+
     def _message(
         self,
         destination: Destination,
@@ -378,7 +381,7 @@ class PartitionState:
         identity: str | None,
     ) -> Output:
         chain = self.chains[destination]
-        event = Event(schema, self.epoch, chain.seq, timestamp)
+        event = Identity(schema, self.epoch, chain.seq, timestamp)
         body = {
             "schema": schema,
             "app_id": self.settings.app_id,
@@ -397,6 +400,8 @@ class PartitionState:
 
     def state(self, pack: Pack) -> PartitionData:
         """The state as data; ``pack`` stores what only foreign code understands."""
+        parts = self.stream.parts_state(pack)
+        only = None if self.versions else self.stream.slots[ONLY].state(pack)
         return PartitionData(
             partition=self.partition,
             epoch=self.epoch,
@@ -409,16 +414,16 @@ class PartitionState:
             chains={name: (chain.seq, chain.digest) for name, chain in self.chains.items()},
             labels=list(self.labels),
             kinds=dict(self.kinds),
-            explained=None if self.versions else self.explained.state(pack),
-            windows=None if self.windows is None else self.windows.state(),
+            explained=None if only is None else only.explained,
+            windows=parts.windows,
             schemas=self.schemas.state(),
-            alarms=None if self.alarms is None else self.alarms.state(),
+            alarms=parts.alarms if only is None else only.alarms,
             skipped=self.skipped,
             key=self.key,
             label_delay=self.label_delay.state(),
             versions=None if self.versions is None else self.versions.state(pack),
-            recent=None if self.recent is None else self.recent.state(),
-            challenger=None if self.versions or self.challenger is None else self.challenger.state(pack),
+            recent=parts.recent,
+            challenger=None if only is None else only.challenger,
             carried=self.carried,
             superseded=list(self.superseded),
         )
@@ -428,31 +433,26 @@ class PartitionState:
         object is then unusable.
         """
         check(data.chains.keys() == self.chains.keys(), "chains: of other outputs")
-        for name in ("windows", "versions", "alarms", "recent"):
-            same = (getattr(data, name) is None) == (getattr(self, name) is None)
-            check(same, f"{name}: with them, or without")
+        check((data.versions is None) == (self.versions is None), "versions: with them, or without")
         check((data.versions is None) == (data.explained is not None), "explained: with versions, or without")
-        check((data.challenger is None) == (self.challenger is None), "challenger: with one, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
-        self.records, self.notices = data.records, list(data.notices)
+        self.stream.records, self.notices = data.records, list(data.notices)
         self.carried, self.superseded = data.carried, list(data.superseded)
         self.rejections.restore(data.rejected, data.recently)
-        self.fold_digest = data.fold_digest
+        self.stream.digest = data.fold_digest
         for name, (seq, digest) in data.chains.items():
             self.chains[name].seq, self.chains[name].digest = seq, digest
+        self.stream.raised = self.chains["alarms"].seq if "alarms" in self.chains else 0
         self._vocabulary.restore(data.labels, data.kinds)
+        alarms = None
         if self.versions is not None and data.versions is not None:
+            check(data.challenger is None, "challenger: with one, or without")
             self.versions.restore(data.versions, unpack)
+            alarms = data.alarms
         elif data.explained is not None:
-            self.explained.restore(data.explained, unpack)
-        if self.challenger is not None and data.challenger is not None:
-            self.challenger.restore(data.challenger, unpack)
-        if self.windows is not None and data.windows is not None:
-            self.windows.restore(data.windows, len(self.labels), unpack)
-        if self.recent is not None and data.recent is not None:
-            self.recent.restore(data.recent, len(self.labels), unpack)
-        if self.alarms is not None and data.alarms is not None:
-            self.alarms.restore(data.alarms)
+            slot = SlotData(data.explained, data.alarms, data.challenger)
+            self.stream.slots[ONLY].restore(slot, len(self.labels), unpack)
+        self.stream.restore_parts(PartsData(data.windows, data.recent, alarms), unpack)
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
         self.label_delay.restore(data.label_delay)

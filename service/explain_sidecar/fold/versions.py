@@ -8,29 +8,26 @@ version was refused the first time too, and is again. The sha256 of what was loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.relabelled import relabelled
 from explain_core.models import Model, Row
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, check
+from explain_core.stream import StreamExplainer
+from explain_core.stream.alarms import AlarmsData
+from explain_core.stream.challenger import ChallengerData
+from explain_core.stream.explained import ExplainedModelData
+from explain_core.stream.models import ModelData, model_data, restored_model
+from explain_core.stream.slot import Slot, SlotData
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold.alarms import Alarms, AlarmsData, make_alarms
-from explain_sidecar.fold.challenger import Challenger, ChallengerData, wanted_kinds
-from explain_sidecar.fold.explained_model import ExplainedModel, ExplainedModelData
-from explain_sidecar.fold.models import (
-    ModelData,
-    challenger_artefact,
-    first,
-    load_challenger,
-    model_data,
-    restored_model,
-    version_artefact,
-)
+from explain_sidecar.fold.models import challenger_artefact, first, load_challenger, version_artefact
+from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.settings import Settings
@@ -85,26 +82,20 @@ Find = Callable[[str, Unfit], Artefact | None]
 
 
 class Version:
-    """An open version: its model with all that is known about it. ``seen``: records of the partition when it last served one."""
+    """An open version: its slot in the stream. ``seen``: records of the partition when it last served one."""
 
-    def __init__(
-        self,
-        name: str,
-        artefact: Artefact,
-        columns: Sequence[str],
-        codes: Mapping[Any, int],
-        explained: ExplainedModel,
-        alarms: Alarms | None,
-        challenger: Challenger | None,
-    ) -> None:
+    def __init__(self, name: str, artefact: Artefact, codes: Mapping[Any, int], slot: Slot) -> None:
         self.name = name
-        self.columns = columns
         self.labels = {label: codes[label] for label in artefact.classes or ()}
-        self.explained = explained
-        self.alarms = alarms
-        self.challenger = challenger
-        self.wanted = wanted_kinds(explained, challenger)
+        self.slot = slot
         self.seen = 0
+
+    def check(self, x: Row) -> None:
+        """Raise ``BadRecord`` where a record has none of the version's features."""
+        if not self.slot.features(x):
+            raise BadRecord(
+                "no_features", "the record has no feature of its model's version that is not null"
+            )
 
 
 class Versions:
@@ -122,6 +113,7 @@ class Versions:
         settings: Settings,
         seed: int,
         vocabulary: Vocabulary,
+        stream: StreamExplainer,
     ) -> None:
         self.open: dict[str, Version] = {}
         self.columns: list[str] = []
@@ -133,9 +125,12 @@ class Versions:
         self._settings = settings
         self._seed = seed
         self._vocabulary = vocabulary
+        self._stream = stream
         self._challenger = (
             load_challenger(settings, derive_seed(seed, "challenger")) if settings.challenger_model else None
         )
+        if self._challenger is not None:
+            check_weights(settings, self._challenger, self._static)
         file = challenger_artefact(settings)
         self._classes = list(file.classes or ()) if file else []
         self._columns = file.features if file else ()
@@ -168,12 +163,12 @@ class Versions:
         """What a message says about the version of its record."""
         if name is None:
             return None
-        return {"name": name, "sha256": self.pins[name], "records": self.open[name].explained.records}
+        return {"name": name, "sha256": self.pins[name], "records": self.open[name].slot.explained.records}
 
     def model(self, name: str) -> Model:
         """The model of a version that is open, or that a drift window names."""
         found = self.open.get(name)
-        return self.kept[name] if found is None else found.explained.model
+        return self.kept[name] if found is None else found.slot.explained.model
 
     def unfit(self, name: str, artefact: Artefact) -> str | None:
         """Why an artefact cannot be this version; None where it can."""
@@ -208,21 +203,23 @@ class Versions:
         if version is self._ready:
             if len(self.open) >= self._settings.models.max_open:
                 self._close(next(iter(self.open)))
-            self.open[version.name] = version
+            self._open(version)
             self.kept.pop(version.name, None)
             self._ready = None
 
-    def seen(self, version: Version, records: int) -> None:
-        """A record of a version was folded, the ``records``-th of the partition: close the one that was not seen for too long."""
-        version.seen = records
+    def _open(self, version: Version) -> None:
+        self.open[version.name], self._stream.slots[version.name] = version, version.slot
+
+    def folded(self, version: Version) -> None:
+        """A record of a version was folded: close the one that was not seen for too long. Models of closed ones are kept while a drift window needs them."""
+        version.seen = self._stream.records
         self.open[version.name] = self.open.pop(version.name)
         first = next(iter(self.open.values()))
-        if records - first.seen >= self._settings.models.close_after:
+        if version.seen - first.seen >= self._settings.models.close_after:
             self._close(first.name)
-
-    def keep(self, named: Collection[str | None]) -> None:
-        """Let go of the models of closed versions, unless a drift window has named them."""
-        self.kept = {name: model for name, model in self.kept.items() if name in named}
+        if self.kept:
+            needed = {name for part in self._stream.parts.values() for name in part.versions}
+            self.kept = {name: model for name, model in self.kept.items() if name in needed}
 
     def _of_both(self, artefact: Artefact) -> list[str]:
         """The columns of a version, and of the challenger's file."""
@@ -239,16 +236,24 @@ class Versions:
         if record.features is not None:
             own = [feature for feature in record.features if feature in columns]
             settings = settings.model_copy(update={"record": record.model_copy(update={"features": own})})
-        seed = derive_seed(self._seed, "version", name)
-        explained = ExplainedModel(settings, model, True, seed)
-        alarms = make_alarms(settings, explained, self._vocabulary.kinds)
-        challenger = (
-            None if self._challenger is None else Challenger(settings, explained, seed, self._challenger)
-        )
-        return Version(name, artefact, columns, codes, explained, alarms, challenger)
+        try:
+            slot = self._stream.slot(
+                model,
+                options_of(settings),
+                derive_seed(self._seed, "version", name),
+                static=True,
+                challenger=self._challenger,
+                challenger_static=self._static,
+                shared=True,
+                columns=columns,
+            )
+        except ValueError as error:
+            raise refused(error) from None
+        return Version(name, artefact, codes, slot)
 
     def _close(self, name: str) -> None:
-        self.kept[name] = self.open.pop(name).explained.model
+        self.kept[name] = self.open.pop(name).slot.explained.model
+        del self._stream.slots[name]
 
     @property
     def _static(self) -> bool:
@@ -258,13 +263,7 @@ class Versions:
     def state(self, pack: Pack) -> VersionsData:
         return VersionsData(
             open=[
-                VersionData(
-                    version.name,
-                    version.seen,
-                    version.explained.state(pack),
-                    None if version.alarms is None else version.alarms.state(),
-                    None if version.challenger is None else version.challenger.state(pack),
-                )
+                VersionData(version.name, version.seen, **asdict(version.slot.state(pack)))
                 for version in self.open.values()
             ],
             kept=list(self.kept),
@@ -292,20 +291,13 @@ class Versions:
         if self._challenger is not None and data.challenger is not None:
             self._challenger = restored_model(self._challenger, data.challenger, self._static, unpack)
         for stored in data.open:
-            self.open[stored.name] = version = self._version(stored.name, self._reloaded(stored.name))
-            check((stored.alarms is None) == (version.alarms is None), "alarms: with them, or without")
+            version = self._version(stored.name, self._reloaded(stored.name))
+            self._open(version)
             version.seen = stored.seen
-            version.explained.restore(stored.explained, unpack)
-            if version.alarms is not None and stored.alarms is not None:
-                version.alarms.restore(stored.alarms)
-            check(
-                (stored.challenger is None) == (version.challenger is None),
-                "challenger: with one, or without",
-            )
-            if version.challenger is not None and stored.challenger is not None:
-                version.challenger.restore(stored.challenger, unpack)
+            slot = SlotData(stored.explained, stored.alarms, stored.challenger)
+            version.slot.restore(slot, len(self._vocabulary.labels), unpack)
         for name in data.kept:
-            self.kept[name] = self._version(name, self._reloaded(name)).explained.model
+            self.kept[name] = self._version(name, self._reloaded(name)).slot.explained.model
         if data.ready is not None:
             self._ready = self._version(data.ready, self._reloaded(data.ready))
 
@@ -321,11 +313,3 @@ class Versions:
             f"labels: without those of version {name!r}",
         )
         return artefact
-
-
-def narrowed(x: Row, columns: Collection[str]) -> Row:
-    """The features of a record that a version has, in its order. Raises ``BadRecord`` where it has none of them."""
-    found = {name: x[name] for name in columns if name in x}
-    if not found:
-        raise BadRecord("no_features", "the record has no feature of its model's version that is not null")
-    return found

@@ -14,10 +14,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from explain_core.foreign import dumps, loads
 from explain_sidecar.crash_points import reach
 from explain_sidecar.errors import RecoveryError, SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carry_over
-from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.identity import fold_settings, settings_digest, settings_of
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.versions import Find

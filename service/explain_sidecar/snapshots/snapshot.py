@@ -22,10 +22,10 @@ import numpy as np
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from explain_core.foreign import dumps, loads
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carried
-from explain_sidecar.fold.foreign import dumps, loads
 from explain_sidecar.fold.partition import PartitionData, PartitionState
 from explain_sidecar.settings import Settings
 

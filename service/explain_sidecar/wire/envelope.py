@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from explain_sidecar.fold.messages import Event, Output
+from explain_sidecar.fold.messages import Identity, Output
 from explain_sidecar.formats.errors import Headers
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.registry import json_reader, registry_of
@@ -47,7 +47,7 @@ class Envelope:
             output = output._replace(headers=(*output.headers, *self._attributes(partition, output, event)))
         return output
 
-    def _attributes(self, partition: int, output: Output, event: Event) -> Headers:
+    def _attributes(self, partition: int, output: Output, event: Identity) -> Headers:
         """CloudEvents 1.0, Kafka protocol binding 1.0.2, binary content mode."""
         identity = (self._app_id, self._topic_id, partition, output.destination, event.epoch, event.seq)
         time = _rfc_3339(event.timestamp)

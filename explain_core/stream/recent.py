@@ -1,7 +1,7 @@
 """Why the risk changed, asked by an alarm: the records before its onset beside those since, in place of fixed windows.
 
 A fixed window may hold records from both before and after the change; an alarm says where the change is. The last
-2 · ``drift.window`` records are kept in chunks, each with the model from before its first record, so that the model that judges
+2 · ``options.window`` records are kept in chunks, each with the model from before its first record, so that the model that judges
 a side of the onset has learnt from none of its records.
 
 An alarm comes early, and because the losses since the onset were high: these records say too much. So the answer waits until there are as many
@@ -10,20 +10,21 @@ since the onset as a chunk has.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from explain_core.alarms.causes import OPEN
+from explain_core.foreign import dumps
 from explain_core.losses import Prediction
 from explain_core.models import Model
-from explain_core.state import Count, State, Unpack, check
-from explain_sidecar.fold.attribution import Attribution, window_content, without_change
-from explain_sidecar.fold.models import ModelData
-from explain_sidecar.fold.records import Sample
-from explain_sidecar.fold.rows import Rows
-from explain_sidecar.settings import Settings
+from explain_core.state import Count, Pack, State, Unpack, check
+from explain_core.stream.attribution import Attribution
+from explain_core.stream.events import Alarm, Asked, Record, RiskChanged, Window
+from explain_core.stream.models import ModelData
+from explain_core.stream.part import Part
+from explain_core.stream.rows import Rows
 
 CHUNKS = 4
 """Chunks of a window: as many models are kept for it."""
@@ -65,23 +66,21 @@ class _Chunk:
         self.records = len(rows)
 
 
-class Recent:
+class Recent(Part):
     """The last records of a partition, part of its state."""
 
-    def __init__(self, settings: Settings, seed: int, model_seed: int) -> None:
-        self._attribution = Attribution(settings, seed, model_seed)
-        self._window = settings.drift.window
+    def __init__(self, attribution: Attribution) -> None:
+        self._attribution = attribution
+        self._window = attribution.options.window
         self._size = max(self._window // CHUNKS, 1)
-        self._static = settings.model.static
-        self._task = settings.model.task
         self._chunks: list[_Chunk] = []
         self._fresh = True
         self._attributions = 0
         self._causes: list[tuple[str | None, int]] = []
         self._waiting: list[Question] = []
 
-    def add(self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model) -> None:
-        """Add a record before the model learns from it."""
+    def predicted(self, record: Record, prediction: Prediction, model: Model) -> tuple[()]:
+        """Add a record."""
         chunks = self._chunks
         if not chunks or chunks[-1].records == self._size:
             if chunks:
@@ -91,35 +90,32 @@ class Recent:
             if sum(chunk.records for chunk in chunks[1:]) >= 2 * self._window:
                 del chunks[0]
         last = chunks[-1]
-        loss = self._attribution.loss(y, prediction)
-        last.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
+        last.rows.add(record, self._attribution.loss(record.y, prediction))
         last.records += 1
         self._waiting = [
-            replace(asked, wait=asked.wait - 1) if asked.version == sample.version else asked
+            replace(asked, wait=asked.wait - 1) if asked.version == record.version else asked
             for asked in self._waiting
         ]
+        return ()
 
-    def ask(self, alarms: list[dict[str, Any]], seq: int, offset: int) -> None:
-        """Take in alarms, whose first has this ``seq`` and which the record at ``offset`` raised: the first of a cause asks why."""
-        for number, alarm in enumerate(alarms, seq):
-            version, cause, onset = alarm["version"], alarm["cause"], alarm["onset"]["offset"]
-            if alarm["subject"] != "rejected" and (version, cause) not in self._causes:
+    def answers(self, record: Record, model: Model, alarms: Sequence[Alarm], first: int) -> list[RiskChanged]:
+        """The first alarm of a cause asks why; the answers that are due with the record, which this model served, and this version of it."""
+        for number, alarm in enumerate(alarms, first):
+            version, cause, onset = alarm.version, alarm.cause, alarm.change.onset.offset
+            if alarm.subject.kind != "rejected" and (version, cause) not in self._causes:
                 self._causes = [*self._causes, (version, cause)][-OPEN:]
                 kept = [chunk.rows.read() for chunk in self._chunks]
                 places = (
                     (at, of) for rows in kept for at, of in zip(rows.offsets, rows.versions, strict=True)
                 )
                 since = sum(at >= onset and of == version for at, of in places)
-                asked = Question(number, offset, cause, onset, version, max(self._size - since, 0))
+                asked = Question(number, record.offset, cause, onset, version, max(self._size - since, 0))
                 self._waiting = [*self._waiting, asked][-OPEN:]
-
-    def answers(self, version: str | None, model: Model) -> list[dict[str, Any]]:
-        """The contents of the drift messages that are due with the newest record, which this model served, and this version of it."""
-        due = [asked for asked in self._waiting if asked.wait == 0 and asked.version == version]
+        due = [asked for asked in self._waiting if asked.wait == 0 and asked.version == record.version]
         self._waiting = [asked for asked in self._waiting if asked not in due]
         return [self._answer(asked, model) for asked in due]
 
-    def _answer(self, asked: Question, model: Model) -> dict[str, Any]:
+    def _answer(self, asked: Question, model: Model) -> RiskChanged:
         rows, others = Rows(), []
         starts: list[tuple[int, ModelData | None]] = []
         for chunk in self._chunks:
@@ -134,37 +130,28 @@ class Recent:
         cut = next(at for at, kept_offset in enumerate(rows.offsets) if kept_offset >= asked.onset)
         begin, end = max(0, cut - self._window), min(len(rows), cut + self._window)
         hypothesis: Model | tuple[Model, Model] = model
-        if not self._static:
+        if not self._attribution.static:
             known = [(at, kept) for at, kept in starts if kept is not None and begin <= at <= cut]
             begin = known[0][0] if known else cut
             if known:
                 hypothesis = self._attribution.thaw(known[0][1]), self._attribution.thaw(known[-1][1])
-        alarm = {"seq": asked.seq, "offset": asked.offset, "cause": asked.cause}
+        alarm = Asked(asked.seq, asked.offset, asked.cause)
         number = 2 * self._attributions
         self._attributions += 1
         if cut - begin < 2 or end - cut < 2:
-            return {
-                "baseline": _side(number, rows, others),
-                "target": _side(number + 1, rows, others),
-                "alarm": alarm,
-                **without_change(
-                    f"not computed: of the records before the onset at offset {asked.onset} too few are kept; raise drift.window"
-                ),
-            }
+            problem = f"not computed: of the records before the onset at offset {asked.onset} too few are kept; raise drift.window"
+            sides = _side(number, rows, others), _side(number + 1, rows, others)
+            return RiskChanged(*sides, alarm, ("", ""), None, problem)
         before, since = rows.take(range(begin, cut)), rows.take(range(cut, end))
         names = (
             f"the {len(before):,} records before offset {asked.onset}",
             f"the {len(since):,} from there on",
         )
-        content = self._attribution.content(before, since, hypothesis, names, number + 1)
-        sides = {
-            "baseline": _side(number, before, others),
-            "target": _side(number + 1, since, others),
-            "alarm": alarm,
-        }
-        return {**sides, **content}
+        sides = _side(number, before, others), _side(number + 1, since, others)
+        why = self._attribution.between(before, since, hypothesis, number + 1)
+        return RiskChanged(*sides, alarm, names, *why)
 
-    def state(self) -> RecentData:
+    def state(self, pack: Pack = dumps) -> RecentData:
         return RecentData(
             [ChunkData(chunk.model, chunk.rows.pack()) for chunk in self._chunks],
             self._attributions,
@@ -177,7 +164,7 @@ class Recent:
         check(len(data.chunks) <= 2 * CHUNKS + 4, "recent records: too many chunks")
         last = -1
         for at, stored in enumerate(data.chunks):
-            rows = Rows.restored(stored.rows, self._task, classes)
+            rows = Rows.restored(stored.rows, self._attribution.task, classes)
             check(
                 len(rows) > 0 and rows.offsets[0] > last, "recent records: not in the order of their offsets"
             )
@@ -204,9 +191,7 @@ class Recent:
         self._waiting = list(data.waiting)
 
 
-def _side(number: int, rows: Rows, others: list[int]) -> dict[str, Any]:
-    """One side of the onset in a drift message; ``others`` are offsets of records that other versions of the model served."""
+def _side(number: int, rows: Rows, others: list[int]) -> Window:
+    """One side of the onset; ``others`` are offsets of records that other versions of the model served."""
     between = sum(rows.offsets[0] <= offset <= rows.offsets[-1] for offset in others)
-    return window_content(
-        number, rows, records=len(rows), late=0, version=rows.versions[0], of_other_versions=between
-    )
+    return rows.about(number, len(rows), 0, rows.versions[0], between)

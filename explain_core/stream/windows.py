@@ -1,13 +1,13 @@
 """Drift windows: the records of a partition in tumbling windows, and why the risk changed from each to the next.
 
-A window ends with its ``drift.window``-th record, and with ``drift.period`` also before the first record whose event time
+A window ends with its ``options.window``-th record, and with a ``period`` also before the first record whose event time
 is past the next multiple of that period.
 
 Where versions of the model take turns, a window has the records of the version that served most of them, each with the loss
 of that version. The change from one version to another is then the model's part.
 
 A record from before the current period is late: it is learnt and explained as any other, and counted in the window, but is
-not one of its records. When more than ``drift.window`` of them have come, the leap was the clock's that led to the current
+not one of its records. When more than ``options.window`` of them have come, the leap was the clock's that led to the current
 period: a new window begins with the next record, wherever it is.
 """
 
@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
+from explain_core.foreign import dumps
 from explain_core.losses import Prediction
 from explain_core.models import Model
-from explain_core.state import Count, State, Unpack, check
-from explain_sidecar.fold.attribution import Attribution, window_content
-from explain_sidecar.fold.models import ModelData
-from explain_sidecar.fold.records import Sample
-from explain_sidecar.fold.rows import Rows
-from explain_sidecar.settings import Settings
+from explain_core.state import Count, Pack, State, Unpack, check
+from explain_core.stream import events
+from explain_core.stream.attribution import Attribution
+from explain_core.stream.events import Record, RiskChanged
+from explain_core.stream.models import ModelData
+from explain_core.stream.part import Part
+from explain_core.stream.rows import Rows
 
 
 class WindowData(State, frozen=True):
@@ -66,10 +67,10 @@ class Window:
         window.late, window.rows, window.versions = data.late, rows, Counter(rows.versions)
         return window
 
-    def add(self, offset: int, sample: Sample, y: Any, loss: float) -> int:
+    def add(self, record: Record, loss: float) -> int:
         """Returns the number of records."""
-        self.rows.add(offset, sample.timestamp, sample.x, y, loss, sample.version)
-        self.versions[sample.version] += 1
+        self.rows.add(record, loss)
+        self.versions[record.version] += 1
         return len(self.rows.offsets)
 
     @property
@@ -82,41 +83,29 @@ class Window:
         """In a sentence."""
         return f"window {self.number}" + ("" if self.version is None else f" (version {self.version})")
 
-    def read(self) -> tuple[Rows, dict[str, Any]]:
-        """The rows that ``version`` served, and the window in a drift message."""
+    def read(self) -> tuple[Rows, events.Window]:
+        """The rows that ``version`` served, and what the window is."""
         rows = self.rows.read()
         most = self.version
         served = [i for i, version in enumerate(rows.versions) if version == most]
-        content = window_content(
-            self.number,
-            rows,
-            records=len(served),
-            late=self.late,
-            version=most,
-            of_other_versions=len(rows) - len(served),
-        )
-        return rows.take(served), content
+        about = rows.about(self.number, len(served), self.late, most, len(rows) - len(served))
+        return rows.take(served), about
 
 
-class Windows:
+class Windows(Part):
     """The current window of a partition and the one before, both part of the partition's state.
 
-    ``versions`` gives the model of a version that ``named`` has, where records name versions.
+    ``models`` gives the model of a version that ``versions`` has, where records name versions.
     """
 
-    def __init__(
-        self, settings: Settings, seed: int, model_seed: int, versions: Callable[[str], Model] | None = None
-    ) -> None:
-        self._versions = versions
+    def __init__(self, attribution: Attribution, models: Callable[[str], Model]) -> None:
+        self._models = models
         self.current: Window | None = None
         self.baseline: Window | None = None
-        self._size = settings.drift.window
-        self._period = int(1_000 * settings.drift.period) if settings.drift.period else 0
-        self._attribution = Attribution(settings, seed, model_seed)
-        self._static = settings.model.static
-        self._task = settings.model.task
+        self._size, self._period = attribution.options.window, attribution.options.period
+        self._attribution = attribution
 
-    def state(self) -> WindowsData:
+    def state(self, pack: Pack = dumps) -> WindowsData:
         return WindowsData(
             *(None if window is None else window.state() for window in (self.current, self.baseline))
         )
@@ -124,7 +113,7 @@ class Windows:
     def restore(self, data: WindowsData, classes: int, unpack: Unpack) -> None:
         """Restore a stored state. Raises ``StateError`` where it is invalid."""
         self.current, self.baseline = (
-            None if window is None else Window.restored(window, self._task, classes)
+            None if window is None else Window.restored(window, self._attribution.task, classes)
             for window in (data.current, data.baseline)
         )
         for window in (self.current, self.baseline):
@@ -135,17 +124,16 @@ class Windows:
             self.baseline.rows = self.baseline.rows.closed()
 
     @property
-    def named(self) -> set[str | None]:
-        """The versions of the model that served the records of both windows."""
-        return {version for window in (self.current, self.baseline) if window for version in window.versions}
+    def versions(self) -> frozenset[str | None]:
+        """Those that served the records of both windows."""
+        windows = (self.current, self.baseline)
+        return frozenset(version for window in windows if window for version in window.versions)
 
-    def fold(
-        self, offset: int, sample: Sample, y: Any, prediction: Prediction, model: Model
-    ) -> list[dict[str, Any]]:
-        """Add a record before the model learns from it; returns the messages of the window that ends before it, and of the one it ends."""
+    def predicted(self, record: Record, prediction: Prediction, model: Model) -> list[RiskChanged]:
+        """Add a record; returns what is to be said of the window that ends before it, and of the one it ends."""
         current, period, size = self.current, self._period, self._size
-        now = sample.timestamp // period if period else 0
-        found: list[dict[str, Any]] = []
+        now = record.timestamp // period if period else 0
+        found: list[RiskChanged] = []
         if current is not None and (now > current.period or current.late > size):
             found += self._end(current, model)
             current = None
@@ -155,25 +143,25 @@ class Windows:
             self.current = current = Window(number, self._attribution.freeze(model, number == 0), now)
         if now < current.period:
             current.late += 1
-        elif current.add(offset, sample, y, self._attribution.loss(y, prediction)) == size:
+        elif current.add(record, self._attribution.loss(record.y, prediction)) == size:
             found += self._end(current, model)
         return found
 
-    def _end(self, window: Window, model: Model) -> list[dict[str, Any]]:
+    def _end(self, window: Window, model: Model) -> list[RiskChanged]:
         """Close the window; returns why the risk changed, if that can be known."""
         baseline, found = self.baseline, []
-        if baseline is not None and (self._static or baseline.model is not None):
+        if baseline is not None and (self._attribution.static or baseline.model is not None):
             (before, first), (after, second) = baseline.read(), window.read()
             hypothesis, names = self._hypothesis(baseline, window, model), (baseline.name, window.name)
-            content = self._attribution.content(before, after, hypothesis, names, window.number)
-            found = [{"baseline": first, "target": second, "alarm": None, **content}]
+            why = self._attribution.between(before, after, hypothesis, window.number)
+            found = [RiskChanged(first, second, None, names, *why)]
         window.rows = window.rows.closed()
         self.baseline, self.current = window, None
         return found
 
     def _hypothesis(self, baseline: Window, target: Window, model: Model) -> Model | tuple[Model, Model]:
-        if self._versions is not None and baseline.version is not None and target.version is not None:
-            return self._versions(baseline.version), self._versions(target.version)
+        if baseline.version is not None and target.version is not None:
+            return self._models(baseline.version), self._models(target.version)
         if baseline.model is None or target.model is None:
             return model
         return self._attribution.thaw(baseline.model), self._attribution.thaw(target.model)

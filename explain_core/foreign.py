@@ -1,6 +1,6 @@
 """Models that only their own code can store: their state as a pickle, which is a program.
 
-So a pickle is read from this process alone, or from a snapshot that a key signed: see ``explain_sidecar.snapshots``. Pickles hold river's
+So read a pickle only where you know who wrote it. Pickles hold river's
 normal distributions and its search trees as few numbers: a reducer says what of an object is stored, and the function beside it makes the
 object again.
 """
@@ -21,7 +21,7 @@ from river.proba import Gaussian
 from river.stats import Mean, Var
 from river.tree.splitter.ebst_splitter import EBSTNode
 
-from explain_sidecar.errors import SnapshotError
+from explain_core.state import StateError
 
 MAX_DEPTH = 20_000
 """Recursion limit while pickling: linked nodes of deep trees take some five levels each."""
@@ -31,7 +31,7 @@ _UNUSED = random.Random(0)
 
 
 def dumps(state: Any) -> bytes:
-    """A pickle. Raises ``SnapshotError`` for what cannot be pickled."""
+    """A pickle. Raises ``StateError`` for what cannot be pickled."""
     buffer = io.BytesIO()
     try:
         with _deep(), _uncollected():
@@ -39,21 +39,21 @@ def dumps(state: Any) -> bytes:
             pickler.dispatch_table = _REDUCERS
             pickler.dump(state)
     except Exception as error:
-        raise SnapshotError(
-            f"snapshot: the state cannot be stored: {type(error).__name__}: {error}; a model that is kept must be picklable"
+        raise StateError(
+            f"the state cannot be stored: {type(error).__name__}: {error}; a model that is kept must be picklable"
         ) from error
     return buffer.getvalue()
 
 
 def loads(raw: bytes) -> Any:
-    """What ``dumps`` stored. It runs code: only for bytes of this process, or of a signed snapshot. Raises ``SnapshotError``."""
+    """What ``dumps`` stored. It runs code: only for bytes of this process, or of one that is trusted. Raises ``StateError``."""
     try:
         with _uncollected():
             return pickle.loads(raw)  # noqa: S301
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of river's compiled parts is no Exception
-        raise SnapshotError(f"snapshot: it cannot be read: {type(error).__name__}: {error}") from None
+        raise StateError(f"it cannot be read: {type(error).__name__}: {error}") from None
 
 
 @contextmanager
@@ -140,3 +140,8 @@ def search_tree_of(
 
 
 _REDUCERS: Any = {**dispatch_table, EBSTNode: _reduce_ebst, Gaussian: _reduce_gaussian}
+
+
+def refuse(raw: bytes) -> Any:
+    """``loads`` of bytes that may be anybody's. Raises ``StateError``."""
+    raise StateError(f"it holds {len(raw)} bytes of a model that only its own code can read")

@@ -11,7 +11,10 @@ import msgspec
 import orjson
 
 from explain_core.drift.windows import Window
+from explain_core.models import Row
 from explain_core.state import Count, StateError, Value, check, check_row
+from explain_core.stream import events
+from explain_core.stream.events import Record
 
 STORED = tuple[
     list[tuple[Count, tuple[str, ...], list[Value]]],
@@ -46,9 +49,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def add(
-        self, offset: int, timestamp: int, x: dict[str, Any], y: Any, loss: float, version: str | None
-    ) -> None:
+    def add(self, record: Record, loss: float) -> None:
+        """Add a record with the loss of its prediction."""
+        self._add(record.offset, record.timestamp, record.x, record.y, loss, record.version)
+
+    def _add(self, offset: int, timestamp: int, x: Row, y: Any, loss: float, version: str | None) -> None:
         features = tuple(x)
         if features != self._features:
             self._features, self._values = features, []
@@ -70,7 +75,7 @@ class Rows:
         """Add the records at these positions of the other."""
         records = list(other.records()) if positions else []
         for i in positions:
-            self.add(
+            self._add(
                 other.offsets[i],
                 other.timestamps[i],
                 records[i],
@@ -96,6 +101,14 @@ class Rows:
             for name, column in columns.items():
                 column += values[at[name] :: len(features)] if name in at else [None] * count
         return Window("", names, self.truths, given=columns)
+
+    def about(
+        self, number: int, records: int, late: int, version: str | None, of_other_versions: int
+    ) -> events.Window:
+        """The window whose first and last record are those of the rows."""
+        offsets, timestamps = self.offsets, self.timestamps
+        span = offsets[0], offsets[-1], timestamps[0], timestamps[-1]
+        return events.Window(number, records, late, version, of_other_versions, *span)
 
     def pack(self) -> bytes:
         """JSON of ``STORED``."""

@@ -1,0 +1,333 @@
+"""Alarms: when losses, importances and rates of a stream changed, from what each record adds to them.
+
+A few detectors watch the stream, each over its own records: all that were folded (losses, missing values), those that an
+estimator explained (importances), all that were read (rejected records). What a detector watches is one object, a ``Watch``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from explain_core.alarms.causes import Causes, CausesState
+from explain_core.alarms.detector import ChangeDetector, DetectorState, Position
+from explain_core.foreign import dumps
+from explain_core.importance.base import IncrementalEstimator
+from explain_core.importance.segments import Segments
+from explain_core.models import Row
+from explain_core.models.empty import Performance
+from explain_core.state import Pack, State, Unpack, check
+from explain_core.stream.events import Alarm, Record, Subject
+from explain_core.stream.options import Alarming
+from explain_core.stream.part import Part
+
+MEMORY = 100
+"""The assumed length of dependence, in records, of values that no reservoir makes dependent."""
+
+TURNOVER = 4
+"""Reservoir sizes after which 98 % of a geometric reservoir's rows are new."""
+
+
+class AlarmsData(State, frozen=True):
+    """The detectors by the name of what they watch, the causes, and the detectors of segments.
+
+    ``segments`` has those of losses by feature and value, ``importances`` those of importances by estimator, loss and value.
+    """
+
+    detectors: dict[str, DetectorState]
+    causes: CausesState
+    segments: list[tuple[str, str | None, DetectorState]] = msgspec.field(default_factory=list)
+    importances: list[tuple[str, str, str | None, DetectorState]] = msgspec.field(default_factory=list)
+
+
+class Watch:
+    """A detector and what it watches: its values in a record, what they mean, and what a change has to exceed."""
+
+    def __init__(self, detector: ChangeDetector) -> None:
+        self.detector = detector
+
+    def values(self, x: Row, explained: bool) -> Any:
+        """Of a record that was folded; None where it has none."""
+        raise NotImplementedError
+
+    def subject(self, column: int) -> Subject:
+        """Of a column of the values."""
+        raise NotImplementedError
+
+    @property
+    def most(self) -> int:
+        """Columns that there can be."""
+        return self.detector.subjects
+
+    def limits(self, share: float) -> list[float] | float:
+        """The largest change of each column that is none."""
+        return share
+
+
+class _Losses(Watch):
+    """The losses of each record, their gains over no model, or both; of a segment the losses alone."""
+
+    def __init__(
+        self,
+        detector: ChangeDetector,
+        performance: Performance,
+        kinds: Sequence[str],
+        segment: tuple[str, str | None] | None = None,
+    ) -> None:
+        super().__init__(detector)
+        self._performance, self._kinds, self._segment = performance, kinds, segment
+
+    def values(self, x: Row, explained: bool) -> list[float]:
+        own, empty = self._performance.newest.tolist()
+        found = {"loss": own, "gain": [b - a for a, b in zip(own, empty, strict=True)]}
+        return [value for kind in self._kinds for value in found[kind]]
+
+    def subject(self, column: int) -> Subject:
+        kind, loss = divmod(column, len(self._performance.losses))
+        return Subject(self._kinds[kind], self._performance.losses[loss].name, segment=self._segment)
+
+    def limits(self, share: float) -> list[float]:
+        """A share of the loss of predicting the labels' frequencies."""
+        performance = self._performance
+        least = [share * abs(performance.of(loss.name)[1]) for loss in performance.losses]
+        return least * len(self._kinds)
+
+
+class _Importances(Watch):
+    """What an estimator adds to each importance under one loss."""
+
+    def __init__(
+        self,
+        detector: ChangeDetector,
+        performance: Performance,
+        name: str,
+        estimator: IncrementalEstimator,
+        row: int,
+        segment: tuple[str, str | None] | None = None,
+    ) -> None:
+        super().__init__(detector)
+        self._performance, self._name, self._estimator, self._row = performance, name, estimator, row
+        self._loss, self._segment = estimator.losses[row].name, segment
+
+    def values(self, x: Row, explained: bool) -> Any:
+        increments = self._estimator.increments
+        return increments[self._row] if explained and increments is not None else None
+
+    def subject(self, column: int) -> Subject:
+        feature = self._estimator.players[column].name
+        return Subject("importance", self._loss, self._name, feature, self._segment)
+
+    @property
+    def most(self) -> int:
+        return len(self._estimator.players)
+
+    def limits(self, share: float) -> float:
+        return share * abs(self._performance.of(self._loss)[1])
+
+
+class _Missing(Watch):
+    """Whether each feature is missing."""
+
+    def __init__(self, detector: ChangeDetector, kinds: Mapping[str, Any]) -> None:
+        super().__init__(detector)
+        self._kinds = kinds
+
+    def values(self, x: Row, explained: bool) -> list[float]:
+        return [0.0 if name in x else 1.0 for name in self._kinds]
+
+    def subject(self, column: int) -> Subject:
+        return Subject("missing", feature=list(self._kinds)[column])
+
+    @property
+    def most(self) -> int:
+        return len(self._kinds)
+
+
+class _Rejected(Watch):
+    """Whether a record could not be folded."""
+
+    def values(self, x: Row, explained: bool) -> list[float]:
+        return [0.0]
+
+    def subject(self, column: int) -> Subject:
+        return Subject("rejected")
+
+
+class Alarms(Part):
+    """Watches a model and its records, or of several models the records that could not be folded.
+
+    ``kinds`` are the features seen, in order of appearance: a mapping that grows. ``segments`` are by estimator; of several of one
+    feature the losses in the first are watched. Of each kind of subject that the options name there is a watch, or one for each segment that comes.
+    """
+
+    def __init__(
+        self,
+        options: Alarming,
+        explainers: Mapping[str, IncrementalEstimator],
+        performance: Performance,
+        kinds: Mapping[str, Any],
+        segments: Mapping[str, Segments],
+        every: int = 1,
+    ) -> None:
+        self._options, self._every = options, every
+        self._performance, self._kinds, self._explainers = performance, kinds, explainers
+        self._causes = Causes()
+        subjects, losses = options.subjects, len(performance.losses)
+        self._watches: dict[str, Watch] = {}
+        chosen = [kind for kind in ("loss", "gain") if kind in subjects]
+        if chosen:
+            detector = self._detector(len(chosen) * losses)
+            self._watches["performance"] = _Losses(detector, performance, chosen)
+        for name, explainer in explainers.items() if "importance" in subjects else ():
+            for row, loss in enumerate(explainer.losses):
+                detector = self._of_estimator(explainer)
+                watch = _Importances(detector, performance, name, explainer, row)
+                self._watches[f"importance/{name}/{loss.name}"] = watch
+        self._features = {name: found.feature for name, found in segments.items()}
+        self._segments: dict[str, Segments] = {}
+        for found in segments.values() if "segments" in subjects else ():
+            self._segments.setdefault(found.feature, found)
+        self._apart = segments if "segment_importance" in subjects else {}
+        self._by_segment: dict[tuple[str, str | None], Watch] = {}
+        self._by_importance: dict[tuple[str, str, str | None], Watch] = {}
+        if "missing" in subjects:
+            self._watches["missing"] = _Missing(self._detector(0), kinds)
+        if "rejected" in subjects:
+            self._watches["rejected"] = _Rejected(self._detector(1))
+
+    def _detector(self, subjects: int, **dependence: int) -> ChangeDetector:
+        options = self._options
+        how = {"memory": MEMORY, "warm_up": options.warm_up} | dependence
+        return ChangeDetector(
+            subjects, one_in=options.one_in, baseline=options.baseline, season=options.season, **how
+        )
+
+    def _of_estimator(self, explainer: IncrementalEstimator) -> ChangeDetector:
+        """On average, a row stays in a geometric reservoir for ``stay`` records; rows from before a feature's first appearance lack it.
+
+        Its subjects are the players at its last record: those that came later are no part of what a snapshot has.
+        """
+        kind, size = getattr(explainer.reservoir, "kind", None), explainer.reservoir.size
+        stay = max(size // self._every, 2) if kind == "geometric" else MEMORY
+        warm_up = max(self._options.warm_up, TURNOVER * stay)
+        return self._detector(0, memory=stay, draws=explainer.n_samples, warm_up=warm_up)
+
+    def learnt(self, record: Record, explained: bool) -> list[Alarm]:
+        """Take in a folded record, explained or not."""
+        position = Position(record.offset, record.timestamp)
+        raised: list[Alarm] = []
+        for watch in chain(self._watches.values(), self._newest() if explained else ()):
+            values = watch.values(record.x, explained)
+            if values is not None:
+                detector = watch.detector
+                if len(values) != detector.subjects:
+                    detector.grow(len(values))
+                if detector.add(values, position):
+                    raised += self._end(watch)
+        return raised
+
+    def _newest(self) -> Iterator[Watch]:
+        """The watches of the segments of the newest record."""
+        for segments in self._segments.values():
+            if segments.begun:
+                yield self._of_segment(segments.feature, segments.newest)
+        for name, segments in self._apart.items():
+            if segments.begun and self._explainers[name].increments is not None:
+                for loss in range(len(self._explainers[name].losses)):
+                    yield self._of_importance(name, loss, segments.newest)
+
+    def _of_segment(self, *segment: Any) -> Watch:
+        """The watch of a segment's losses, made at its first record."""
+        found = self._by_segment.get(segment)
+        if found is None:
+            detector = self._detector(len(self._performance.losses))
+            found = self._by_segment[segment] = _Losses(detector, self._performance, ["loss"], segment)
+        return found
+
+    def _of_importance(self, name: str, row: int, value: str | None) -> Watch:
+        """The watch of the importances in a segment, made at its first record."""
+        estimator = self._explainers[name]
+        key = name, estimator.losses[row].name, value
+        found = self._by_importance.get(key)
+        if found is None:
+            segment, detector = (self._apart[name].feature, value), self._of_estimator(estimator)
+            found = _Importances(detector, self._performance, name, estimator, row, segment)
+            self._by_importance[key] = found
+        return found
+
+    def rejected(self, position: Position) -> list[Alarm]:
+        watch = self._watches.get("rejected")
+        return self._end(watch) if watch is not None and watch.detector.add([1.0], position) else []
+
+    def _end(self, watch: Watch) -> list[Alarm]:
+        changes = watch.detector.end_block(watch.limits(self._options.min_change), self._among)
+        return [
+            Alarm(
+                watch.subject(change.subject),
+                change,
+                self._causes.of(change.earliest.offset, change.latest.offset),
+            )
+            for change in changes
+        ]
+
+    @property
+    def _all(self) -> Iterator[Watch]:
+        return chain(self._watches.values(), self._by_segment.values(), self._by_importance.values())
+
+    @property
+    def _among(self) -> int:
+        """The subjects of all detectors, among which ``one_in`` is shared."""
+        return sum(watch.detector.subjects for watch in self._all)
+
+    def floors(self, reported: Mapping[str, str | None] | None = None) -> dict[Subject, float]:
+        """The smallest lasting change of each subject that could be noticed now; not where it warms up.
+
+        Of segments those alone that are ``reported``: their values, by estimator.
+        """
+        watches = list(self._watches.values())
+        for name, value in (reported or {}).items():
+            keys = [(name, loss.name, value) for loss in self._explainers[name].losses]
+            watches += [self._by_importance[key] for key in keys if key in self._by_importance]
+            segment = self._features[name], value
+            watches += [self._by_segment[segment]] if segment in self._by_segment else []
+        among = self._among
+        return {
+            watch.subject(column): floor
+            for watch in watches
+            for column, floor in enumerate(watch.detector.floor(among).tolist())
+            if not math.isnan(floor)
+        }
+
+    def state(self, pack: Pack = dumps) -> AlarmsData:
+        return AlarmsData(
+            {name: watch.detector.state() for name, watch in self._watches.items()},
+            self._causes.state(),
+            [(*key, watch.detector.state()) for key, watch in self._by_segment.items()],
+            [(*key, watch.detector.state()) for key, watch in self._by_importance.items()],
+        )
+
+    def restore(self, data: AlarmsData, classes: int, unpack: Unpack) -> None:
+        """Restore a stored state, after the estimators and the features seen. Raises ``StateError`` where it is invalid."""
+        check(list(data.detectors) == list(self._watches), "alarms: of other subjects")
+        for name, watch in self._watches.items():
+            watch.detector.restore(data.detectors[name], watch.most)
+        for feature, value, state in data.segments:
+            check(
+                feature in self._segments and value in self._segments[feature],
+                "alarms: of a segment that is none",
+            )
+            check((feature, value) not in self._by_segment, "alarms: of a segment twice")
+            watch = self._of_segment(feature, value)
+            watch.detector.restore(state, watch.most)
+        for name, loss, value, state in data.importances:
+            check(name in self._apart and value in self._apart[name], "alarms: of a segment that is none")
+            losses = [one.name for one in self._explainers[name].losses]
+            check(loss in losses, "alarms: of a segment's loss that is none")
+            check((name, loss, value) not in self._by_importance, "alarms: of a segment twice")
+            watch = self._of_importance(name, losses.index(loss), value)
+            watch.detector.restore(state, watch.most)
+        self._causes.restore(data.causes)

@@ -1,0 +1,111 @@
+"""A second model on the same records, and by how much it differs from the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from explain_core.comparison import ComparisonState, PairedDifferences
+from explain_core.confidence import Interval
+from explain_core.explanation import Explanation
+from explain_core.foreign import dumps
+from explain_core.losses import Prediction
+from explain_core.models import Model, Row
+from explain_core.state import Pack, State, Unpack
+from explain_core.stream.explained import ExplainedModel, ExplainedModelData
+from explain_core.stream.options import Options
+
+
+class ChallengerData(State, frozen=True):
+    """The challenger and the differences in a snapshot."""
+
+    explained: ExplainedModelData
+    differences: ComparisonState
+
+
+class ChallengerFailed(Exception):
+    """The challenger failed on a record; the cause says how."""
+
+
+class Challenger:
+    """Explained from the rows and by the draws that explain ``own``, the model that it is compared with, on each ``comparing.every``-th record
+    that is explained.
+
+    ================  ==========================================================================================
+    ``model``         what is compared
+    ``own``           the model that it is compared with
+    ``options``       those of ``own``
+    ``seed``          of the draws
+    ``static``        the model never learns
+    ``stored``        without it others keep the model: several challengers are made of it
+    ================  ==========================================================================================
+
+    A record goes through ``align``, and through ``explain`` and ``learn`` after it went through those of the model.
+    """
+
+    def __init__(
+        self, model: Model, own: ExplainedModel, options: Options, seed: int, *, static: bool, stored: bool
+    ) -> None:
+        comparing = options.comparing
+        reduced = replace(
+            options,
+            served=False,  # what was served is the model's
+            every=options.every * comparing.every,
+            explainers=[replace(explainer, by=None) for explainer in options.explainers],
+        )
+        self.explained = ExplainedModel(
+            model,
+            reduced,
+            seed,
+            static=static,
+            stored=stored,
+            reservoirs=own.reservoirs,
+            periods=False,
+        )
+        self._differences = PairedDifferences(
+            own.performance.losses,
+            {name: (own.explainers[name], other) for name, other in self.explained.explainers.items()},
+            comparing.confidence,
+            comparing.limits,
+        )
+
+    def align(self) -> None:
+        """Draw as the model does, where the next record is one to explain."""
+        if self.explained.explains:
+            self._differences.align()
+
+    def explain(self, x: Row, y: Any) -> Prediction:
+        """``ExplainedModel.explain``. Raises ``ChallengerFailed``."""
+        try:
+            return self.explained.explain(x, y)
+        except Exception as error:
+            raise ChallengerFailed from error
+
+    def learn(
+        self, x: Row, y: Any, weight: float, prediction: Prediction, own: Sequence[float]
+    ) -> list[float]:
+        """``ExplainedModel.learn``, and the differences to the model's own losses. Raises ``ChallengerFailed``."""
+        try:
+            explained = self.explained.explains
+            losses = self.explained.learn(x, y, weight, prediction)
+            self._differences.update(own, losses, explained)
+        except Exception as error:
+            raise ChallengerFailed from error
+        return losses
+
+    def intervals(self) -> dict[str, Interval]:
+        """The mean difference of each loss."""
+        return {loss.name: self._differences.loss(loss.name) for loss in self.explained.performance.losses}
+
+    def importance_differences(self) -> dict[str, Explanation]:
+        """The mean differences of the importances, by explainer."""
+        return {name: self._differences.importance(name) for name in self.explained.explainers}
+
+    def state(self, pack: Pack = dumps) -> ChallengerData:
+        return ChallengerData(self.explained.state(pack), self._differences.state())
+
+    def restore(self, data: ChallengerData, unpack: Unpack) -> None:
+        """Restore a stored state, after the model's. Raises ``StateError`` where it is not of these options."""
+        self.explained.restore(data.explained, unpack)
+        self._differences.restore(data.differences)

@@ -1,0 +1,83 @@
+"""What goes into a ``StreamExplainer``, and what comes out of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from explain_core.alarms.detector import Change
+from explain_core.drift import RiskChange
+from explain_core.losses import Prediction
+from explain_core.models import Row
+
+
+class Record(NamedTuple):
+    """A labelled record: offset and event time (milliseconds since 1970), features, the label as the model gets it, and its weight.
+
+    ``version`` is the version of the model that served it, where there are several, and ``served`` its prediction.
+    """
+
+    offset: int
+    timestamp: int
+    x: Row
+    y: Any
+    weight: float = 1.0
+    served: Prediction | None = None
+    version: str | None = None
+
+
+class Subject(NamedTuple):
+    """What an alarm is about: loss, gain, importance, missing or rejected; None for what does not apply."""
+
+    kind: str
+    loss: str | None = None
+    estimator: str | None = None
+    feature: str | None = None
+    segment: tuple[str, str | None] | None = None
+
+
+class Alarm(NamedTuple):
+    """The mean of a subject changed. Alarms of one ``cause`` have onsets in common."""
+
+    subject: Subject
+    change: Change
+    cause: int
+    version: str | None = None
+
+
+class Asked(NamedTuple):
+    """The alarm that asked why: its number, its offset and its cause."""
+
+    seq: int
+    offset: int
+    cause: int
+
+
+class Window(NamedTuple):
+    """One side of a change of risk: its records (``late`` ones came after its period), and from where to where they are."""
+
+    number: int
+    records: int
+    late: int
+    version: str | None
+    of_other_versions: int
+    first_offset: int
+    last_offset: int
+    first_timestamp: int
+    last_timestamp: int
+
+
+class RiskChanged(NamedTuple):
+    """Why the risk changed from one window to the next, or since the onset of an ``alarm``.
+
+    ``change`` is None where it could not be computed, and ``problem`` says why. ``names`` are those of the windows in a sentence.
+    """
+
+    baseline: Window
+    target: Window
+    alarm: Asked | None
+    names: tuple[str, str]
+    change: RiskChange | None
+    problem: str = ""
+
+
+Event = Alarm | RiskChanged

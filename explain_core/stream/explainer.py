@@ -1,0 +1,358 @@
+"""A stream's heart: models with all that is known of them, and what watches their records."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from explain_core.alarms.detector import Position
+from explain_core.explanation import Explanation
+from explain_core.foreign import dumps, refuse
+from explain_core.importance.blocks import Array
+from explain_core.losses import Prediction, Task
+from explain_core.models import FeatureKind, Model, Row
+from explain_core.models.empty import Performance
+from explain_core.random import derive_seed
+from explain_core.state import Count, Pack, State, Unpack, Value, check
+from explain_core.stream.alarms import Alarms, AlarmsData
+from explain_core.stream.attribution import Attribution, Fresh
+from explain_core.stream.challenger import Challenger
+from explain_core.stream.events import Alarm, Event, Record
+from explain_core.stream.explained import ExplainedModel
+from explain_core.stream.options import Options
+from explain_core.stream.part import Part
+from explain_core.stream.recent import Recent, RecentData
+from explain_core.stream.slot import Slot, SlotData
+from explain_core.stream.windows import Windows, WindowsData
+
+Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+
+DEFAULT = Options()
+
+ONLY = ""
+"""The name of the slot where there are no versions of the model."""
+
+
+class PartsData(State, frozen=True):
+    """What is kept of a stream besides its slots: each part by its name, None where there is none."""
+
+    windows: WindowsData | None = None
+    recent: RecentData | None = None
+    alarms: AlarmsData | None = None
+
+
+class StreamData(State, frozen=True):
+    """The state of a stream with one model."""
+
+    offset: Count
+    records: Count
+    raised: Count
+    digest: Digest
+    labels: list[Value]
+    kinds: dict[str, FeatureKind]
+    slot: SlotData
+    parts: PartsData
+
+
+class StreamExplainer:
+    """Explains a model on a stream of labelled records, tests each prediction before the model learns from its record, and watches both.
+
+    What the sidecar runs for a partition of a topic: the same numbers, events and digest.
+
+    ==============  ============================================================================================
+    ``model``       a model (``learner_of`` makes one of a model of river that learns in arrays, ``wrap`` one of any other);
+                    None where there are versions of it, each of which ``slot`` makes and ``slots`` names
+    ``options``     what is kept of it: estimators, alarms, windows
+    ``seed``        of all draws
+    ``static``      the model never learns
+    ``fresh``       makes the model as it is now once more: what windows of a model that learns are judged by
+    ``challenger``  a second model of the same task, which is compared with the first
+    ``task``        by default the model's
+    ``labels``      code of each label; grows with the records
+    ``kinds``       kind of each feature; grows with the records
+    ``digest``      what the digest begins with, 16 bytes
+    ==============  ============================================================================================
+
+    Raises ``ValueError`` where the options do not suit the model.
+
+    >>> from river import linear_model
+    >>> from explain_core import Explainer, Options, StreamExplainer, learner_of
+    >>> model = learner_of(linear_model.LogisticRegression(), "classification")
+    >>> explainer = StreamExplainer(model, Options(explainers=[Explainer(rows=10)]))
+    >>> for i in range(200):
+    ...     events = explainer.update({"a": float(i % 7), "noise": float(i % 3)}, i % 7 > 3)
+    >>> explainer.explanation["ipfi"].top(1)[0][0], explainer.records, explainer.digest.hex()[:4] != "0000"
+    ('a', 200, True)
+    """
+
+    def __init__(
+        self,
+        model: Model | None,
+        options: Options = DEFAULT,
+        seed: int = 0,
+        *,
+        static: bool = False,
+        fresh: Fresh | None = None,
+        challenger: Model | None = None,
+        challenger_static: bool = False,
+        task: Task = "classification",
+        labels: dict[Any, int] | None = None,
+        kinds: dict[str, FeatureKind] | None = None,
+        digest: bytes = bytes(16),
+        models: Callable[[str], Model] | None = None,
+    ) -> None:
+        self.options, self.seed, self._single = options, seed, model is not None
+        self.task = task if model is None else model.task
+        self.labels: dict[Any, int] = {} if labels is None else labels
+        self.kinds: dict[str, FeatureKind] = {} if kinds is None else kinds
+        self.digest = digest
+        """Over offset, predictions and losses of every record."""
+        self.next_offset = 0
+        self.records = 0
+        """That were folded."""
+        self.raised = 0
+        """Alarms so far."""
+        self.slots: dict[str, Slot] = {}
+        self.newest: Slot
+        """That of the newest record."""
+        self.parts: dict[str, Part] = {}
+        """What watches the records of all slots: windows, recent, alarms."""
+        drift = options.drift
+        if model is not None:
+            self.newest = self.slots[ONLY] = self.slot(
+                model,
+                options,
+                seed,
+                static=static,
+                challenger=challenger,
+                challenger_static=challenger_static,
+            )
+        else:
+            self.parts.update(("alarms", alarms) for alarms in self._alarms(options))
+        if drift is not None:
+            if fresh is None and model is not None and not static:
+                raise ValueError("drift: a model that learns needs fresh, which makes it once more")
+            attribution = Attribution(
+                drift, self.task, derive_seed(seed, "drift"), None if static or model is None else fresh
+            )
+            part = Recent(attribution) if drift.on_alarm else Windows(attribution, models or self._model)
+            self.parts = {"recent" if drift.on_alarm else "windows": part, **self.parts}
+
+    def slot(
+        self,
+        model: Model,
+        options: Options,
+        seed: int,
+        *,
+        static: bool,
+        challenger: Model | None = None,
+        challenger_static: bool = False,
+        shared: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> Slot:
+        """A slot for a model. A ``shared`` challenger is stored by others; ``columns`` are the features that the model takes."""
+        explained = ExplainedModel(model, options, seed, static=static)
+        challengers = [
+            Challenger(other, explained, options, seed, static=challenger_static, stored=not shared)
+            for other in ([] if challenger is None else [challenger])
+        ]
+        return Slot(explained, challengers, self._alarms(options, explained), columns)
+
+    def _alarms(self, options: Options, explained: ExplainedModel | None = None) -> list[Alarms]:
+        """Alarms about a model, or where there are several about what is none of one's; none where there is nothing to watch."""
+        alarms = options.alarms
+        if alarms is None:
+            return []
+        of_models = [subject for subject in alarms.subjects if subject != "rejected"]
+        of_none = [subject for subject in alarms.subjects if subject == "rejected"]
+        chosen = alarms.subjects if self._single else of_models if explained else of_none
+        if not chosen:
+            return []
+        return [
+            Alarms(
+                replace(alarms, subjects=chosen),
+                explained.explainers if explained else {},
+                explained.performance if explained else Performance([], None),
+                self.kinds,
+                explained.segments if explained else {},
+                options.every,
+            )
+        ]
+
+    def _model(self, version: str) -> Model:
+        return self.slots[version].explained.model
+
+    def update(
+        self,
+        x: Row,
+        y: Any,
+        *,
+        weight: float = 1.0,
+        timestamp: int | None = None,
+        served: Prediction | None = None,
+    ) -> list[Event]:
+        """Take in the next record: features, label, event time (milliseconds since 1970; by default the records before it).
+
+        Returns the alarms that it raises, and why the risk changed where a window ends with it: mostly nothing.
+        """
+        for name, value in x.items():
+            self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
+        code = y if self.task == "regression" else self.labels.setdefault(y, len(self.labels))
+        offset = self.next_offset
+        return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
+
+    def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
+        """``update`` of each (features, label)."""
+        return [event for x, y in block for event in self.update(x, y)]
+
+    def fold(self, record: Record) -> list[Event]:
+        """Take in a record whose label is a code of ``labels``, and whose features have their kinds; returns what follows, in order.
+
+        What the model or a challenger raises goes through; the stream is then of no more use.
+        """
+        slot = self.newest = self.slots[record.version or ONLY]
+        model, explains, periods = slot.explained.model, slot.explained.explains, slot.explained.periods
+        x = slot.features(record.x)
+        predictions = slot.predict(record, x)
+        events: list[Event] = [
+            event for part in self.parts.values() for event in part.predicted(record, predictions[0], model)
+        ]
+        losses = slot.learn(record, x, predictions)
+        alarms: list[Alarm] = [
+            alarm for part in self.parts.values() for alarm in part.learnt(record, explains)
+        ]
+        for watch in slot.alarms:
+            alarms += [alarm._replace(version=record.version) for alarm in watch.learnt(record, explains)]
+        self.records += 1
+        self.next_offset = record.offset + 1
+        if alarms and periods is not None:
+            periods.alarmed(slot.explained.records, record.offset, record.timestamp)
+        traced = b"".join(
+            trace(record.offset, *found, len(self.labels)) for found in zip(predictions, losses, strict=True)
+        )
+        self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
+        events += alarms
+        for part in self.parts.values():
+            events += part.answers(record, model, alarms, self.raised)
+        self.raised += len(alarms)
+        return events
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether ``fold_block`` may be called: nothing sees records one by one."""
+        slot = self.slots.get(ONLY)
+        return (
+            slot is not None
+            and not self.parts
+            and not (slot.challengers or slot.alarms)
+            and slot.explained.in_blocks
+        )
+
+    def fold_block(
+        self, offsets: Sequence[int], rows: Array, ys: Array, weights: Array, xs: Sequence[Row]
+    ) -> int:
+        """``fold`` of several records that ``explained.blocks`` takes in, also given as encoded rows; how many it took in."""
+        explained = self.newest.explained
+        places = explained.blocks.places
+        order = np.array(
+            [0] if self.task == "regression" else [places.get(code, -1) for code in self.labels.values()],
+            np.int64,
+        )
+        predictions, losses = explained.learn_block(rows, ys, weights, xs)
+        n = len(losses)
+        traced = np.empty((n, 1 + len(order) + losses.shape[1]), "<f8")
+        traced[:, 0] = np.array(offsets[:n], "<i8").view("<f8")
+        traced[:, 1 : 1 + len(order)] = np.where(order >= 0, predictions[:, order], 0.0)
+        traced[:, 1 + len(order) :] = losses
+        whole, width = traced.tobytes(), 8 * traced.shape[1]
+        for place in range(0, n * width, width):
+            record = whole[place : place + width]
+            self.digest = hashlib.blake2b(self.digest + record, digest_size=16).digest()
+        self.records += n
+        if n:
+            self.next_offset = offsets[n - 1] + 1
+        return n
+
+    def reject(self, position: Position) -> list[Alarm]:
+        """There was a record that cannot be folded; returns the alarms that this raises."""
+        self.next_offset = position.offset + 1
+        watches = [*self.parts.values(), *(self.slots[ONLY].alarms if ONLY in self.slots else ())]
+        alarms = [alarm for watch in watches for alarm in watch.rejected(position)]
+        self.raised += len(alarms)
+        return alarms
+
+    @property
+    def explanation(self) -> dict[str, Explanation]:
+        """The importances of the model of the newest record, by explainer."""
+        return self.newest.explained.explanations
+
+    def parts_state(self, pack: Pack = dumps) -> PartsData:
+        """The state of ``parts``."""
+        states: dict[str, Any] = {name: part.state(pack) for name, part in self.parts.items()}
+        return PartsData(**states)
+
+    def restore_parts(self, data: PartsData, unpack: Unpack = refuse) -> None:
+        """Restore ``parts``, after labels and slots. Raises ``StateError`` where they are not of these options."""
+        for name in ("windows", "recent", "alarms"):
+            stored = getattr(data, name)
+            check((stored is None) == (name not in self.parts), f"{name}: with them, or without")
+            if stored is not None:
+                self.parts[name].restore(stored, len(self.labels), unpack)
+
+    def state(self, pack: Pack = dumps) -> StreamData:
+        """The state of a stream with one model, as data; ``pack`` stores a model that is no learner."""
+        return StreamData(
+            self.next_offset,
+            self.records,
+            self.raised,
+            self.digest,
+            list(self.labels),
+            dict(self.kinds),
+            self.slots[ONLY].state(pack),
+            self.parts_state(pack),
+        )
+
+    def restore(self, data: StreamData, unpack: Unpack = refuse) -> None:
+        """Restore a stored state, before the first record. ``unpack=explain_core.foreign.loads`` also reads a model that is no learner:
+        it runs code, so it is for bytes of your own.
+
+        Raises ``StateError`` where the state is not of these options; the stream is then of no more use.
+        """
+        self.next_offset, self.records = data.offset, data.records
+        self.raised, self.digest = data.raised, data.digest
+        self.labels.clear()
+        self.labels.update((label, code) for code, label in enumerate(data.labels))
+        self.kinds.update(data.kinds)
+        self.slots[ONLY].restore(data.slot, len(self.labels), unpack)
+        self.restore_parts(data.parts, unpack)
+
+
+@functools.cache
+def _packed(numbers: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<q{numbers}d").pack
+
+
+@functools.cache
+def _codes(labels: int) -> tuple[int, ...]:
+    return tuple(range(labels))
+
+
+def trace(offset: int, prediction: Prediction, losses: Sequence[float], labels: int) -> bytes:
+    """What the digest covers of a record: offset, the prediction of each label's code, and losses."""
+    if isinstance(prediction, float):
+        values = [prediction]
+    else:
+        codes = _codes(labels)
+        values = (
+            list(prediction.values())
+            if tuple(prediction) == codes
+            else [prediction.get(code, 0.0) for code in codes]
+        )
+    return _packed(len(values) + len(losses))(offset, *values, *losses)

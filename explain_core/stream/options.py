@@ -1,0 +1,136 @@
+"""What a ``StreamExplainer`` is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from explain_core.alarms import BASELINE, WARM_UP
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explainer:
+    """One estimator of feature importance.
+
+    ====================  ======================================================================================
+    ``kind``              ``ipfi``, ``isage``, or an ``IncrementalEstimator`` as ``module:Class``
+    ``name``              by default the kind
+    ``losses``            names of losses; by default cross_entropy, in a regression squared
+    ``alpha``             smoothing parameter, in (0, 1]; ``alpha_of(records)`` has that of a window
+    ``n_samples``         draws per copy; by default 5 (iPFI), 10 or two in product form (iSAGE)
+    ``groups``            features that are perturbed together, by name of the group
+    ``by``, ``segments``  a feature for whose first so many values performance and importance are also kept apart
+    ``rows``, ``reservoir``  size and kind of the reservoir; one of each kind and size is shared
+    ``band``, ``confidence``  of the bands
+    ``params``            further arguments of the estimator's class
+    ====================  ======================================================================================
+    """
+
+    kind: str = "ipfi"
+    name: str = ""
+    losses: Sequence[str] | None = None
+    alpha: float = 0.001
+    n_samples: int | None = None
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by: str | None = None
+    segments: int = 20
+    rows: int = 100
+    reservoir: Literal["geometric", "uniform"] = "geometric"
+    band: Literal["normal", "chebyshev"] = "normal"
+    confidence: float = 0.95
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarming:
+    """What alarms watch, and how: see ``explain_core.alarms.detector.ChangeDetector``.
+
+    ====================  ======================================================================================
+    ``subjects``          of loss, gain, importance, missing, rejected, segments, segment_importance
+    ``one_in``            records between false alarms, at least, over all subjects together
+    ``min_change``        changes up to this share of the loss without a model are none
+    ``warm_up``           records of a subject of which only the spread is taken
+    ``baseline``          records after that before which no change can begin
+    ``season``            none, day, week or auto: what comes again with the hour of the event time is no change
+    ====================  ======================================================================================
+    """
+
+    subjects: Sequence[str] = ("loss", "gain", "importance")
+    one_in: int = 1_000_000
+    min_change: float = 0.05
+    warm_up: int = WARM_UP
+    baseline: int = BASELINE
+    season: Literal["none", "day", "week", "auto"] = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windowing:
+    """Windows of records, and how the change of risk between two of them is attributed: see ``explain_core.drift.dbshap``.
+
+    ====================  ======================================================================================
+    ``window``            largest number of records in a window
+    ``period``            windows also end when the event time passes a multiple of so many milliseconds; 0: they do not
+    ``on_alarm``          instead of windows: the records before an alarm's onset beside those since
+    ``loss``              by default zero_one, in a regression squared
+    the others            arguments of ``dbshap``
+    ====================  ======================================================================================
+    """
+
+    window: int = 5_000
+    period: int = 0
+    on_alarm: bool = False
+    loss: str | None = None
+    factorisation: Literal["joint", "per_feature"] | Mapping[str, Sequence[str]] = "joint"
+    max_cells: int = 100_000
+    max_samples: int = 5_000
+    ignore: Sequence[str] = ()
+    bootstrap: int = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparing:
+    """How a challenger is compared with the model: see ``explain_core.comparison``.
+
+    ====================  ======================================================================================
+    ``every``             it is explained on each so-manyth of the records that the model is explained on
+    ``confidence``        of the intervals of the losses' differences, at all times together
+    ``limits``            by loss: a record's difference counts up to ± this
+    ====================  ======================================================================================
+    """
+
+    every: int = 4
+    confidence: float = 0.95
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is kept of a model and its records.
+
+    ====================  ======================================================================================
+    ``explainers``        the estimators of importance
+    ``every``             each so-manyth record is explained; the model learns from all
+    ``warm_up``           rows in the reservoir before explaining starts; by default its size
+    ``evaluator``         auto, generic, batch or arrays
+    ``features``          those that are explained; by default all
+    ``periods``           hour, day, week, alarm, all, or numbers of records
+    ``served``            whether records carry the prediction that was served
+    ``tolerance``         from which difference on such a prediction counts as another one than the model's, if that does not learn
+    ``alarms``            None: nothing is watched
+    ``drift``             None: there are no windows
+    ``comparing``         how a challenger is compared
+    ====================  ======================================================================================
+    """
+
+    explainers: Sequence[Explainer] = (Explainer(kind="ipfi"), Explainer(kind="isage"))
+    every: int = 1
+    warm_up: int | None = None
+    evaluator: Literal["auto", "generic", "batch", "arrays"] = "auto"
+    features: Sequence[str] | None = None
+    periods: Sequence[str] = ("1000", "day", "week", "alarm", "all")
+    served: bool = False
+    tolerance: float = 0.001
+    alarms: Alarming | None = None
+    drift: Windowing | None = None
+    comparing: Comparing = Comparing()

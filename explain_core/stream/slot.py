@@ -1,0 +1,84 @@
+"""A model in a stream: the only one, or a version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explain_core.foreign import dumps
+from explain_core.losses import Prediction
+from explain_core.models import FeatureKind, Row
+from explain_core.state import Pack, State, Unpack, check
+from explain_core.stream.alarms import Alarms, AlarmsData
+from explain_core.stream.challenger import Challenger, ChallengerData
+from explain_core.stream.events import Record
+from explain_core.stream.explained import ExplainedModel, ExplainedModelData
+
+
+class SlotData(State, frozen=True):
+    """A slot in a snapshot."""
+
+    explained: ExplainedModelData
+    alarms: AlarmsData | None = None
+    challenger: ChallengerData | None = None
+
+
+class Slot:
+    """An explained model, with the challengers that it is compared with (one, or none) and the alarms about it (some, or none).
+
+    ``columns`` are the features that it takes, in its order; None for all.
+    """
+
+    def __init__(
+        self,
+        explained: ExplainedModel,
+        challengers: Sequence[Challenger] = (),
+        alarms: Sequence[Alarms] = (),
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self.explained, self.columns = explained, columns
+        self.challengers, self.alarms = challengers, alarms
+        self.wanted: dict[str, FeatureKind] = {}
+        """Of the features whose kind the model fixes, or else the challenger."""
+        for kept in (*(challenger.explained for challenger in challengers), explained):
+            self.wanted |= kept.model.kinds
+
+    def features(self, x: Row) -> Row:
+        """Those of a record that the model takes."""
+        return x if self.columns is None else {name: x[name] for name in self.columns if name in x}
+
+    def predict(self, record: Record, x: Row) -> list[Prediction]:
+        """The predictions of the model and of its challengers, which are explained."""
+        periods = self.explained.periods
+        if self.explained.records == 0 and periods is not None:
+            periods.begin(record.offset, record.timestamp)
+        for challenger in self.challengers:
+            challenger.align()
+        own = self.explained.explain(x, record.y)
+        return [own, *(challenger.explain(x, record.y) for challenger in self.challengers)]
+
+    def learn(self, record: Record, x: Row, predictions: Sequence[Prediction]) -> list[list[float]]:
+        """Learn the record of ``predict``, which returned the predictions; returns the losses of each."""
+        own, *others = predictions
+        losses = [self.explained.learn(x, record.y, record.weight, own, record.served)]
+        for challenger, other in zip(self.challengers, others, strict=True):
+            losses.append(challenger.learn(x, record.y, record.weight, other, losses[0]))
+        return losses
+
+    def state(self, pack: Pack = dumps) -> SlotData:
+        return SlotData(
+            self.explained.state(pack),
+            next((alarms.state(pack) for alarms in self.alarms), None),
+            next((challenger.state(pack) for challenger in self.challengers), None),
+        )
+
+    def restore(self, data: SlotData, classes: int, unpack: Unpack) -> None:
+        """Restore a stored state, before the first record. Raises ``StateError`` where it is not of these options."""
+        alarms = [] if data.alarms is None else [data.alarms]
+        challengers = [] if data.challenger is None else [data.challenger]
+        check(len(alarms) == len(self.alarms), "alarms: with them, or without")
+        check(len(challengers) == len(self.challengers), "challenger: with one, or without")
+        self.explained.restore(data.explained, unpack)
+        for challenger, compared in zip(self.challengers, challengers, strict=True):
+            challenger.restore(compared, unpack)
+        for alarm, watched in zip(self.alarms, alarms, strict=True):
+            alarm.restore(watched, classes, unpack)

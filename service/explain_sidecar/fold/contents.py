@@ -1,0 +1,291 @@
+"""What messages say: the contents of explanations, alarms and drift messages, by what the stream's heart knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+
+from explain_client.alarm_words import sentence as alarm_sentence
+from explain_core.alarms.detector import Position
+from explain_core.comparison import better, sentence
+from explain_core.confidence import Interval
+from explain_core.drift import Difference
+from explain_core.explanation import Explanation
+from explain_core.importance.segments import Report
+from explain_core.learners.mixture import MixtureLearner
+from explain_core.models.empty import Performance
+from explain_core.periods import Period, Sums
+from explain_core.stream import Alarm, RiskChanged, Subject
+from explain_core.stream.challenger import Challenger
+from explain_core.stream.explained import PERFORMANCE, Ended, ExplainedModel
+from explain_core.stream.slot import Slot
+from explain_sidecar.fold.sizes import HEADROOM
+from explain_sidecar.settings import Settings
+
+Floors = Mapping[Subject, float]
+"""The smallest lasting change of a subject that an alarm could notice."""
+
+NOTHING: Floors = {}
+
+
+def explanation(slot: Slot, position: Position, settings: Settings) -> dict[str, Any]:
+    """What an explanation message says of a model after the record at a position.
+
+    Of the segments it is the turn of one of each explainer, which is noted, and periods that end are closed.
+    """
+    explained = slot.explained
+    due = {name: segments.due() for name, segments in explained.segments.items()}
+    reported = {name: report.value for name, report in due.items() if report is not None}
+    floors = {subject: floor for alarms in slot.alarms for subject, floor in alarms.floors(reported).items()}
+    explanations, worth = explained.explanations, explained.worth
+    served = explained.served if explained.records else None
+    skew = None if served is None else served.skew
+    return {
+        "explained": min((found.n for found in explanations.values()), default=0),
+        "warming": any(found.status == "warming" for found in explanations.values()),
+        "model": {"weights": weights(explained), "worse_since": worth.about()},
+        "performance": _performance(explained, floors),
+        "skew": None if skew is None else skew._asdict(),
+        "importance": {name: _importance(found, floors, name) for name, found in explanations.items()},
+        "estimators": {name: found.metadata for name, found in explanations.items()},
+        "challenger": next((_challenger(of, settings) for of in slot.challengers), None),
+        "segments": {
+            name: _segment(name, explained.segments[name].feature, report, floors)
+            for name, report in due.items()
+            if report is not None
+        },
+        "drivers": {
+            name: {loss.name: _drivers(explained, name, loss.name) for loss in explainer.losses}
+            for name, explainer in explained.explainers.items()
+        },
+        "periods": [_period(explained, ended, position) for ended in explained.ended(position)],
+    }
+
+
+def weights(explained: ExplainedModel) -> dict[str, float]:
+    """Of the members of a mixture."""
+    model = explained.model
+    return model.weights if isinstance(model, MixtureLearner) else {}
+
+
+def _performance(explained: ExplainedModel, floors: Floors) -> dict[str, Any]:
+    performance: Performance = explained.performance
+    served = explained.served if explained.records else None
+    bands = (of.tolist() for of in performance.bands())
+    return {
+        loss.name: {
+            **dict(zip(("model", "empty", "mean_prediction"), performance.of(loss.name), strict=True)),
+            "floor": floors.get(Subject("loss", loss.name)),
+            "gain_floor": floors.get(Subject("gain", loss.name)),
+            "served": None if served is None else served.performance.of(loss.name)[0],
+            "low": low,
+            "high": high,
+            "gain": gain,
+            "gain_low": gain_low,
+            "gain_high": gain_high,
+            "clipped": None if loss.clipped is None else clipped,
+        }
+        for loss, clipped, (_, gain), (low, gain_low), (high, gain_high) in zip(
+            performance.losses, performance.clipped, *bands, strict=True
+        )
+    }
+
+
+def _importance(
+    found: Explanation,
+    floors: Floors = NOTHING,
+    name: str = "",
+    segment: tuple[str, str | None] | None = None,
+) -> dict[str, dict[str, dict[str, float | bool | None]]]:
+    """By loss and feature; NaN becomes null in JSON."""
+    return {
+        loss: {
+            feature: {
+                **cells._asdict(),
+                "floor": floors.get(Subject("importance", loss, name, feature, segment)),
+            }
+            for feature, cells in found.importance(loss).items()
+        }
+        for loss in found.losses
+    }
+
+
+def _segment(name: str, feature: str, report: Report, floors: Floors) -> dict[str, Any]:
+    segment = feature, report.value
+    losses = zip(report.importance.losses, report.losses.tolist(), strict=True)
+    return {
+        "feature": feature,
+        "value": report.value,
+        "records": report.records,
+        "performance": {
+            loss: {"model": own, "empty": empty, "floor": floors.get(Subject("loss", loss, segment=segment))}
+            for loss, (own, empty) in losses
+        },
+        "importance": _importance(report.importance, floors, name, segment),
+    }
+
+
+def _drivers(explained: ExplainedModel, name: str, loss: str) -> dict[str, Any] | None:
+    found = explained.drivers(name, loss)
+    return found and {**found._asdict(), "drivers": [driver._asdict() for driver in found.drivers]}
+
+
+def _period(explained: ExplainedModel, ended: Ended, position: Position) -> dict[str, Any]:
+    period = ended.period
+    return {
+        "name": period.name,
+        "records": ended.records,
+        "first_offset": period.offset + 1,
+        "last_offset": position.offset,
+        "from": period.timestamp,
+        "until": position.timestamp,
+        "performance": {
+            loss.name: dict(zip(("loss", "gain"), cells, strict=True))
+            for loss, cells in zip(explained.performance.losses, _means(period, PERFORMANCE), strict=False)
+        },
+        "importance": {
+            name: {
+                loss.name: dict(zip((player.name for player in explainer.players), cells, strict=False))
+                for loss, cells in zip(explainer.losses, _means(period, name), strict=False)
+            }
+            for name, explainer in explained.explainers.items()
+        },
+    }
+
+
+def _means(period: Period, source: str) -> list[list[dict[str, float | None]]]:
+    """By loss and column: the mean with its band, and the sums that it is made from."""
+    if source not in period.sums:
+        return []
+    sums = Sums(period.sums[source])
+    low, high = sums.band()
+    columns = (sums.array[0], sums.value, low, high, *sums.array[1:])
+    names = ("n", "value", "low", "high", "sum", "var", "third", "var2")
+    return [
+        [dict(zip(names, cells, strict=True)) for cells in zip(*(of.tolist() for of in row), strict=True)]
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _challenger(challenger: Challenger, settings: Settings) -> dict[str, Any]:
+    explained = challenger.explained
+    return {
+        "name": settings.challenger.source,
+        "performance": _performance(explained, NOTHING),
+        "difference": {loss: _difference(loss, found) for loss, found in challenger.intervals().items()},
+        "importance": {name: _importance(found) for name, found in explained.explanations.items()},
+        "importance_difference": {
+            name: _importance(found) for name, found in challenger.importance_differences().items()
+        },
+    }
+
+
+def _difference(loss: str, interval: Interval) -> dict[str, Any]:
+    return {
+        "value": interval.value,
+        "low": interval.low,
+        "high": interval.high,
+        "records": interval.n,
+        "clipped": interval.clipped,
+        "limit": interval.limit,
+        "better": better(interval),
+        "sentence": sentence(interval, loss),
+    }
+
+
+def alarm(found: Alarm, settings: Settings) -> dict[str, Any]:
+    """What an alarm message says."""
+    subject, change = found.subject, found.change
+    content = {
+        "subject": subject.kind,
+        "feature": subject.feature,
+        "estimator": subject.estimator,
+        "loss": subject.loss,
+        "segment": subject.segment and dict(zip(("feature", "value"), subject.segment, strict=True)),
+        "direction": "up" if change.least > 0.0 else "down",
+        "least": abs(change.least),
+        "before": change.before._asdict(),
+        "after": change.after._asdict(),
+        "onset": change.onset._asdict(),
+        "earliest": change.earliest._asdict(),
+        "latest": change.latest._asdict(),
+        "evidence": change.evidence,
+        "clipped": change.clipped,
+        "cause": found.cause,
+        "one_in": settings.alarms.one_in,
+        "min_change": settings.alarms.min_change,
+        "model": settings.model.source,
+        "version": found.version,
+    }
+    return {**content, "sentence": alarm_sentence(content)}
+
+
+def drift(found: RiskChanged, settings: Settings) -> dict[str, Any]:
+    """What a drift message says."""
+    return {
+        "baseline": found.baseline._asdict(),
+        "target": found.target._asdict(),
+        "alarm": found.alarm and found.alarm._asdict(),
+        **_change(found, settings),
+    }
+
+
+def _change(found: RiskChanged, settings: Settings) -> dict[str, Any]:
+    change = found.change
+    if change is None:
+        return _without_change(found.problem)
+    details = change.to_dict()
+    said = change.sentence(*found.names, remedy=partial(ignoring, settings.drift.ignore))
+    content = {
+        "sentence": said,
+        "separation": details["separation"],
+        "differences": [_feature(difference) for difference in change.differences],
+        "change": details,
+    }
+    size = len(orjson.dumps(content))
+    identity = 6 * settings.record.max_string if settings.record.id else 0
+    if size > settings.emit.max_bytes - HEADROOM - identity:
+        return _without_change(
+            f"{said}; the details take {size} bytes and are left out: raise emit.max_bytes"
+        )
+    return content
+
+
+def _without_change(said: str) -> dict[str, Any]:
+    return {"sentence": said, "separation": None, "differences": [], "change": None}
+
+
+def _feature(found: Difference) -> dict[str, Any]:
+    risk = found.risk
+    return {
+        "feature": found.feature,
+        "sense": found.sense,
+        "words": found.words,
+        "bits": found.bits,
+        "before": found.before,
+        "after": found.after,
+        "value": found.value,
+        "by": found.by,
+        "risk": risk and risk.value,
+        "low": risk and risk.low,
+        "high": risk and risk.high,
+        "fault": found.fault,
+    }
+
+
+def ignoring(ignored: Sequence[str], names: Sequence[str]) -> str:
+    """How to leave these features out too, as a line of the settings' file."""
+    listed = ", ".join(
+        name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        for name in [*ignored, *names]
+    )
+    return f"set drift.ignore: [{listed}]"
+
+
+_PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[A-Za-z_][\w.]*", re.ASCII | re.IGNORECASE)
+"""Names that YAML takes for text without quotes."""

@@ -1,0 +1,161 @@
+"""Who uses the library gets what the sidecar runs: the same digest, events and state, on real records."""
+
+import json
+from inspect import signature
+from itertools import islice
+from typing import Any
+
+import orjson
+import pytest
+from river import datasets, forest, linear_model, naive_bayes, tree
+
+from explain_core import (
+    Alarming,
+    Comparing,
+    Explainer,
+    Options,
+    StreamExplainer,
+    Windowing,
+    alpha_of,
+    learner_of,
+    wrap,
+)
+from explain_core.alarms.detector import Position
+from explain_core.foreign import loads
+from explain_core.models import Model
+from explain_core.random import derive_seed
+from explain_core.state import StateError
+from explain_core.stream import Alarm, RiskChanged
+from explain_sidecar.fold.contents import alarm, drift, explanation
+from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.snapshots.snapshot import encode
+from tests.folds import messages, record, restored, settings
+
+RECORDS = [({**x}, bool(y) != (i >= 500)) for i, (x, y) in enumerate(islice(datasets.Phishing(), 900))]
+"""Real ones; then the concept turns round, so that alarms are raised."""
+
+SIDECAR: dict[str, Any] = {
+    "explainers": [
+        {"kind": "ipfi", "window": 500, "reservoir": {"size": 50}, "by": "https", "segments": 2},
+        {"kind": "isage", "alpha": 0.01, "n_samples": 2, "losses": ["brier", "cross_entropy"], "removal": "conditional"},
+    ],
+    "alarms": {
+        "enabled": True, "one_in": 1_000, "warm_up": 100, "baseline": 100,
+        "subjects": ["loss", "gain", "importance", "missing", "segments", "segment_importance"],
+    },
+    "drift": {"enabled": True, "window": 200, "bootstrap": 2},
+    "emit": {"every": 100, "periods": [500, "alarm", "all"]},
+}  # fmt: skip
+
+LIBRARY = Options(
+    explainers=[
+        Explainer(kind="ipfi", alpha=alpha_of(500), rows=50, by="https", segments=2),
+        Explainer(
+            kind="isage",
+            alpha=0.01,
+            n_samples=2,
+            losses=["brier", "cross_entropy"],
+            params={"removal": "conditional"},
+        ),
+    ],
+    alarms=Alarming(
+        one_in=1_000,
+        warm_up=100,
+        baseline=100,
+        subjects=["loss", "gain", "importance", "missing", "segments", "segment_importance"],
+    ),
+    drift=Windowing(window=200, bootstrap=2),
+    periods=["500", "alarm", "all"],
+    comparing=Comparing(every=2),
+)
+
+
+MODELS = {
+    "linear": ("river.linear_model:LogisticRegression", linear_model.LogisticRegression, {}),
+    "adaptive tree": (
+        "river.tree:HoeffdingAdaptiveTreeClassifier",
+        tree.HoeffdingAdaptiveTreeClassifier,
+        {"grace_period": 50},
+    ),
+    "forest": ("river.forest:ARFClassifier", forest.ARFClassifier, {"n_models": 3}),
+    "own code": ("river.naive_bayes:GaussianNB", naive_bayes.GaussianNB, {}),
+}
+
+
+def of_the_sidecar(name: str) -> PartitionState:
+    factory, _, params = MODELS[name]
+    challenger = {"factory": "river.tree:HoeffdingTreeClassifier", "every": 2} if name == "linear" else {}
+    return PartitionState(
+        settings(model={"factory": factory, "params": params}, challenger=challenger, **SIDECAR), 3
+    )
+
+
+def of_the_library(name: str, seed: int, digest: bytes) -> StreamExplainer:
+    _, kind, params = MODELS[name]
+    seeded = {"seed": derive_seed(seed, "model") % 2**31} if "seed" in signature(kind).parameters else {}
+
+    def fresh() -> Model:
+        made = kind(**params, **seeded)
+        return learner_of(made, "classification") or wrap(made, "classification")
+
+    challenger = learner_of(tree.HoeffdingTreeClassifier(), "classification") if name == "linear" else None
+    return StreamExplainer(fresh(), LIBRARY, seed, fresh=fresh, challenger=challenger, digest=digest)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_library_finds_what_the_sidecar_publishes_with_the_same_digest(name: str) -> None:
+    state = of_the_sidecar(name)
+    seed = derive_seed(0, state.settings.app_id, state.settings.topics.records, 3, 0)
+    explainer = of_the_library(name, seed, state.fold_digest)
+    told, published = [], []
+    for offset, (x, y) in enumerate(RECORDS):
+        if offset in (300, 777):  # stored and restored, in the midst of everything
+            stored, explainer = explainer.state(), of_the_library(name, seed, bytes(16))
+            explainer.restore(stored, loads)
+            assert explainer.state() == stored
+            state = restored(encode(state), state.settings)
+        one = record(offset, {**x, "label": y})
+        published += state.step(one)
+        told += explainer.update(x, y, timestamp=one.timestamp)
+        assert explainer.digest == state.fold_digest, offset
+        if explainer.records % 100 == 0:
+            position = Position(one.offset, one.timestamp)
+            said = explanation(explainer.newest, position, state.settings)
+            message = messages(published)[-1]
+            assert {key: message[key] for key in said if key in message} == json.loads(
+                orjson.dumps({key: value for key, value in said.items() if key in message})
+            )
+    contents = {"alarms": alarm, "drift": drift}
+    for destination, kind in (("alarms", Alarm), ("drift", RiskChanged)):
+        found = [contents[destination](event, state.settings) for event in told if isinstance(event, kind)]
+        sent = messages(published, destination)
+        assert len(found) == len(sent) > 0
+        for content, message in zip(found, sent, strict=True):
+            assert {key: message[key] for key in content} == json.loads(orjson.dumps(content))
+    if name != "own code":  # a pickle knows which of its equal strings are one object
+        assert explainer.slots[""].state() == state.slots[""].state()
+        assert explainer.parts_state() == state.stream.parts_state()
+
+
+def test_a_block_is_its_records_one_by_one() -> None:
+    one_by_one, in_blocks = (of_the_library("linear", 7, bytes(16)) for _ in range(2))
+    expected = [event for x, y in RECORDS[:500] for event in one_by_one.update(x, y)]
+    found = in_blocks.update_many(RECORDS[:200]) + in_blocks.update_many(RECORDS[200:500])
+    assert repr(found) == repr(expected) and in_blocks.state() == one_by_one.state()
+
+
+def test_a_stored_model_of_its_own_code_is_read_only_by_who_asks_for_it() -> None:
+    explainer = of_the_library("own code", 7, bytes(16))
+    explainer.update_many(RECORDS[:50])
+    with pytest.raises(StateError, match="only its own code can read"):
+        of_the_library("own code", 7, bytes(16)).restore(explainer.state())
+
+
+def test_options_that_do_not_suit_the_model_are_refused_in_words() -> None:
+    model = learner_of(linear_model.LogisticRegression(), "classification")
+    with pytest.raises(ValueError, match=r"explainers: ipfi: .*squared"):
+        StreamExplainer(model, Options(explainers=[Explainer(losses=["squared"])]))
+    with pytest.raises(ValueError, match=r"drift: .*fresh"):
+        StreamExplainer(model, Options(drift=Windowing(window=100)))
+    with pytest.raises(ValueError, match="evaluator"):
+        StreamExplainer(model, Options(evaluator="fast"))  # type: ignore[arg-type]
