@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource
@@ -31,6 +32,8 @@ from explain_sidecar.formats.schemas import Fetch
 from explain_sidecar.formats.source import schema_source
 from explain_sidecar.kafka.headers import read_headers
 from explain_sidecar.settings import Settings, load_settings
+from explain_sidecar.snapshots.files import first_state
+from explain_sidecar.snapshots.snapshot import take
 from explain_sidecar.wire.envelope import Envelope
 
 READ_SECONDS = 30
@@ -63,6 +66,8 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
     inputs = read_topic(settings, topics.records, differences)
     committed = _committed(settings, inputs)
     outputs = {name: read_topic(settings, getattr(topics, name), differences) for name in settings.outputs}
+    explanations = {partition: _stream(outputs["explanations"].get(partition, [])) for partition in inputs}
+    given = {partition: list(map(_record, messages)) for partition, messages in inputs.items()}
     for partition, messages in inputs.items():
         place = committed[partition]
         end = messages[-1].offset() + 1 if messages else 0
@@ -73,15 +78,35 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
         verdict.messages += sum(map(len, published.values()))
         verdict.bytes += sum(len(value or b"") for stream in published.values() for _, value, _ in stream)
         if fold:
-            records = [_record(message) for message in messages if message.offset() < place.offset]
+            records = [record for record in given[partition] if record.offset < place.offset]
             verdict.records += len(records)
-            state = PartitionState(settings, partition)
+            state = first(settings, partition, explanations, given)
             name = "versions" if state.versions else _name(state.explained.model.wrapped)
             verdict.models[name] = verdict.models.get(name, 0) + 1
             differences += compare(
                 state, envelope, records, place, published, fetch, VersionSource(settings).find
             )
     return verdict
+
+
+def first(
+    settings: Settings,
+    partition: int,
+    explanations: Mapping[int, Stream],
+    records: Mapping[int, Sequence[InputRecord]],
+) -> PartitionState:
+    """The first state of a partition: with the model of another one, after its records before an offset, where its first message says so."""
+    said = next((json.loads(value or b"")["carried"] for _, value, _ in explanations[partition]), None)
+    if said is None or said["from_partition"] is None:
+        return PartitionState(settings, partition)
+    donor = first(settings, said["from_partition"], explanations, records)
+    for record in records[donor.partition]:
+        if donor.next_offset <= record.offset < said["from_offset"]:
+            donor.step(record)
+    topics, identity = settings.topics, fold_settings(settings)
+    snapshot = take(donor, settings.app_id, topics.records, "", identity)
+    trusted = snapshot.model_copy(update={"trusted": True})
+    return first_state(settings, partition, 0, said["offset"], trusted)
 
 
 def compare(

@@ -91,6 +91,12 @@ class Carried:
     offset: int = described("Offset of the first record of this epoch.", 5750, ge=0)
     carried: tuple[str, ...] = described("Parts that go on.", ["labels", "model"])
     begun: tuple[str, ...] = described("Parts that know nothing from before.", ["explainer ipfi"])
+    from_partition: int | None = described(
+        "The partition whose model it is, where the topic has gained this one.", None, ge=0
+    )
+    from_offset: int | None = described(
+        "Offset of the first record of that partition that the model had not learnt.", None, ge=0
+    )
 
 
 @dataclass(frozen=True, slots=True)

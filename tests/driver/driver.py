@@ -15,9 +15,8 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from benchmarks import KEY_FILE
-from benchmarks.oracle import Stream, chain, compare
+from benchmarks.oracle import Stream, chain, compare, first
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
@@ -243,6 +242,8 @@ class Driver:
         for name in (*self.settings.outputs, "checkpoints"):
             topic = getattr(self.settings.topics, name)
             found += [f"{name} {p}: a transaction hangs" for p, log in enumerate(self.cluster.topics[topic].logs) if log.open]  # fmt: skip
+        inputs = {partition: self.inputs(partition) for partition in range(self.partitions)}
+        explanations = {partition: self.published(partition)["explanations"] for partition in inputs}
         for partition in range(self.partitions):
             offset, metadata = self.positions().get(partition, (-1, ""))
             place = TopicPartition(self.settings.topics.records, partition, offset, metadata=metadata)
@@ -250,7 +251,7 @@ class Driver:
             found += chain(self.settings, partition, published["explanations"])
             records = self.inputs(partition)[: max(0, offset)]
             found += compare(
-                PartitionState(self.settings, partition),
+                first(self.settings, partition, explanations, inputs),
                 envelope,
                 records,
                 place,

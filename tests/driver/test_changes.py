@@ -140,6 +140,8 @@ ELSEWHERE: list[tuple[str, str, str, str]] = [
     ("an earlier version of the sidecar", "kept for instances of the later one", "nothing", "tests/service/test_snapshot.py::test_a_snapshot_of_a_later_version_is_left_to_that_version"),
     ("an instance with the settings of before", "kept for instances with the new ones", "nothing", "tests/driver/test_changes.py::test_an_instance_with_the_settings_of_before_leaves_the_partition_to_others"),
     ("other software or another CPU, by which a replay differs", "kept, as `recovery.on_divergence` says", "nothing", "tests/broker/test_past.py::test_a_divergence_accepted_by_name_is_said_in_the_next_message"),
+    ("more partitions", "kept; a new partition begins with that of the one that had its keys", "of new partitions all but labels and model", "tests/driver/test_growing.py::test_a_new_partition_begins_with_the_model_of_the_one_that_had_its_keys"),
+    ("more partitions, `model.on_new_partition: fresh`", "kept; new partitions begin anew", "nothing", "tests/driver/test_growing.py::test_it_begins_anew_where_that_is_wished_or_where_no_partition_is_older"),
     ("another cluster, with other offsets", "kept by `state export` and `state import`", "nothing", "tests/broker/test_state.py::test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others"),
     ("a new sidecar, another `app_id`", "kept by `model export` and `model.initial`", "all but labels and model", "tests/broker/test_state.py::test_a_new_sidecar_begins_with_the_model_of_another"),
     ("the records topic deleted and created again", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_a_topic_created_again_costs_its_records_and_not_the_model"),

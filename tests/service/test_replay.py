@@ -16,7 +16,7 @@ def replayed(state, published, **recovery):
     """A partition whose replay has ended in one state, while the committed offset is of the other."""
     pointer = Pointer.decode(point("id", published, Location(Ends(0, 1), 0, {})).encode())
     chosen = settings(recovery=recovery)
-    partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 6), published.partition)
+    partition = OwnedPartition(Cluster(chosen, "id", Keys(), *[None] * 7), published.partition)
     partition.phase, partition.state = "replaying", state
     partition.location = Location(Ends(0, 1), 0, {})
     partition._target = Target(published.next_offset, pointer.fold_digest, pointer.chains)

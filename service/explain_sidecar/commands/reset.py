@@ -16,7 +16,7 @@ from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
 from explain_sidecar.kafka.past import Past
-from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.kafka.topics import Topic, Topics
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import first_state
 from explain_sidecar.snapshots.signatures import read_keys
@@ -74,16 +74,16 @@ def reset(
             raise UserError("nothing was done; add --yes to begin the new epoch")
         reach("reset.before")
         if not undo:
-            snapshot, chains = first_of(settings, partition, found.epoch, first, records.id, kept)
+            snapshot, chains = first_of(settings, partition, found, first, records, kept)
         sidecar.store(partition, snapshot, chains, found)
     sys.stdout.write("done\n")
 
 
 def first_of(
-    settings: Settings, partition: int, epoch: int, start: int, topic_id: str, kept: Snapshot | None
+    settings: Settings, partition: int, found: Found, start: int, topic: Topic, kept: Snapshot | None
 ) -> tuple[Snapshot, dict[str, tuple[int, str]]]:
-    """The first snapshot of an epoch with what it takes over of another one, and the chains that begin with it."""
-    before = None
+    """The first snapshot of the next epoch with what it takes over of another one, and the chains that begin with it."""
+    before, epoch = None, found.epoch
     if kept is not None:
         before = Before(load_parts(kept), carry_over(kept.manifest.settings, settings), unpacking(kept))
     state = (
@@ -92,8 +92,8 @@ def first_of(
         else begin(settings, partition, epoch, start, before)
     )
     chains = {name: (chain.seq, chain.digest.hex()) for name, chain in state.chains.items()}
-    records = settings.topics.records
-    return take(state, settings.app_id, records, topic_id, fold_settings(settings)), chains
+    partitions = found.manifest.partitions if found.manifest else topic.partitions
+    return take(state, settings.app_id, topic.name, topic.id, fold_settings(settings), partitions), chains
 
 
 def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | None) -> None:

@@ -80,7 +80,7 @@ def import_state(settings: Settings, *, file: Path, yes: bool = False, start: Fr
         if not yes:
             raise UserError("nothing was done; add --yes to begin with these states")
         for partition, found, first, snapshot in plans:
-            made, chains = first_of(settings, partition, found.epoch, first, here.id, snapshot)
+            made, chains = first_of(settings, partition, found, first, here, snapshot)
             sidecar.store(partition, made, chains, found)
     sys.stdout.write("done\n")
 

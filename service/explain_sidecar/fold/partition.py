@@ -52,12 +52,16 @@ from explain_sidecar.settings import Settings
 
 
 class CarriedData(State, frozen=True):
-    """What an epoch that begins at ``offset`` took over from the one before, by names of parts, and what began anew with it."""
+    """What an epoch that begins at ``offset`` took over from the one before, by names of parts, and what began anew with it.
+
+    Where it took over the model of another partition, of which and after the records before which offset."""
 
     from_epoch: Count
     offset: Count
     carried: list[str]
     begun: list[str]
+    from_partition: Count | None = None
+    from_offset: Count | None = None
 
 
 class PartitionData(State, frozen=True):

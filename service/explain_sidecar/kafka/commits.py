@@ -41,6 +41,8 @@ class Commits(Timing):
         self._cadence = Cadence(settings.checkpoint, clock)
 
     def due(self, owned: Collection[OwnedPartition]) -> bool:
+        if any(partition.copied for partition in owned):  # stored before its first record comes
+            return True
         if self._transaction.open:
             return self.full(self._clock.monotonic())
         # Dirty without a transaction: a partition that has just begun, or an abort.

@@ -260,6 +260,17 @@ class OwnedPartition:
         offset = self.state.next_offset
         log.info("running from offset %d", offset, extra={"partition": self.partition, "offset": offset})
 
+    @property
+    def copied(self) -> bool:
+        """Whether the state has the model of another partition, and is not stored yet: at another time that would be another model."""
+        begun = None if self.state is None else self.state.carried
+        return (
+            self.phase == "running"
+            and self.location is None
+            and begun is not None
+            and begun.from_partition is not None
+        )
+
     # --- commits -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[list[Keyed], dict[str, int], int]:
@@ -270,7 +281,10 @@ class OwnedPartition:
         if not ends or now > self._ends_until:
             with suppress(KafkaException):
                 ends, self._ends_until = self._recovery.past.ends(), now + ENDS_SECONDS
-        taken = take(self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings))
+        partitions = self.stored.partitions if self.stored else cluster.partitions()
+        taken = take(
+            self.state, settings.app_id, self._topic, cluster.topic_id, fold_settings(settings), partitions
+        )
         self._taken = taken.manifest
         stored_chunks = len(self.stored.chunk_sizes) if self.stored else 0
         return to_records(taken, stored_chunks, cluster.keys), ends, taken.size

@@ -77,7 +77,7 @@ class Worker(Member[OwnedPartition]):
         self._watch = TopicWatch(
             topics, {f"topics.{name}": topic for name, topic in described.items()}, kafka.clock
         )
-        self._output_partitions = self._topic.partitions
+        self._partitions = self._topic.partitions
         self._envelope = Envelope(settings, self._topic.id)
         self._spans = spans_of(settings, slot)
         consumer = group_consumer(settings, slot, self._errors, kafka)
@@ -102,6 +102,7 @@ class Worker(Member[OwnedPartition]):
             self._envelope.read,
             schema_source(settings),
             VersionSource(settings, kafka.clock.monotonic).find,
+            lambda: self._partitions,
             kafka.clock,
         )
         # Not the reader, which a restore may be under way with.
@@ -279,10 +280,11 @@ class Worker(Member[OwnedPartition]):
         return f"begin a new epoch: explain-sidecar reset --partition {partition} --yes"
 
     def _assigned(self, consumer: Consumer, partitions: list[int]) -> None:
-        if partitions and max(partitions) >= self._output_partitions:
-            for topic in self._topics.prepare().values():
+        if partitions and max(partitions) >= self._partitions:
+            described = self._topics.prepare()
+            for topic in described.values():
                 self._reader.list_topics(topic.name, timeout=CONNECT_SECONDS)
-            self._output_partitions = max(partitions) + 1
+            self._partitions = max(described["records"].partitions, max(partitions) + 1)
         super()._assigned(consumer, partitions)
 
     def _own(self, partition: int) -> OwnedPartition:

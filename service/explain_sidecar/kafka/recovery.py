@@ -29,7 +29,7 @@ from explain_sidecar.kafka.reading import Superseded
 from explain_sidecar.kafka.sent import Ends
 from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.files import first_state
+from explain_sidecar.snapshots.files import MODEL, first_state
 from explain_sidecar.snapshots.signatures import Keys
 from explain_sidecar.snapshots.snapshot import (
     Before,
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Cluster:
     """What a partition needs of the cluster to recover. ``schema`` asks the registry for the schema of records under an id, ``model`` finds
-    the model of a version.
+    the model of a version, ``partitions`` says how many the records topic has.
     """
 
     settings: Settings
@@ -63,6 +63,7 @@ class Cluster:
     read: Read
     schema: Fetch
     model: Find
+    partitions: Callable[[], int]
     clock: Clock = field(default_factory=Clock)
 
 
@@ -117,9 +118,9 @@ class Recovery:
     def __init__(self, cluster: Cluster, partition: int) -> None:
         self.partition = partition
         self.phase: Phase = "waiting"
-        self.past = Past(cluster.reader, cluster.uncommitted, cluster.settings, partition, cluster.read)
-        self._clock = cluster.clock
         self._cluster = cluster
+        self.past = self._past_of(partition)
+        self._clock = cluster.clock
         self._reader: SnapshotReader | None = None
         self._pointer: Pointer | None = None
         self._target: Target | None = None
@@ -261,7 +262,7 @@ class Recovery:
         found = self.past.find_snapshot(self._cluster.keys)
         if found is None:
             self._newest = None
-            state = first_state(self._cluster.settings, self.partition, start=low)
+            state = first_state(self._cluster.settings, self.partition, start=low, donor=self._donor())
             return self._found(Recovered(state, Target(low, visible=self.past.visible())))
         pointer, self._newest = found
         target = Target(pointer.next_offset, visible=self.past.visible(pointer))
@@ -272,6 +273,40 @@ class Recovery:
         )
         self._start_restore(pointer, target)
         return None
+
+    def _donor(self) -> Snapshot | None:
+        """The newest snapshot of the partition that had the keys of this one, where the records topic has gained it; else None."""
+        cluster, settings = self._cluster, self._cluster.settings
+        if settings.model.on_new_partition == "fresh" or settings.model.static or settings.models.enabled:
+            return None
+
+        def partitions(partition: int) -> int:
+            """How many the topic had when this one had its first state; 0 where it has none."""
+            manifest = self._past_of(partition).newest_manifest(0, cluster.keys)
+            return manifest.partitions if manifest and manifest.topic_id == cluster.topic_id else 0
+
+        before, then = 0, partitions(0)
+        while before < then <= self.partition:
+            before, then = then, partitions(then)
+        if not before:
+            return None
+        # Kafka's partitioners take a hash of the key modulo the number of partitions.
+        donor, found = self.partition % before, None
+        for snapshot in self._past_of(donor).snapshots(cluster.keys):
+            found = snapshot if snapshot.manifest.topic_id == cluster.topic_id else found
+        if found is None or carry_over(found.manifest.settings, settings).of(MODEL).other_model:
+            log.warning(
+                "partition %d had the keys of this one, and there is no whole snapshot of it with this model: a new model begins",
+                donor,
+                extra=self._extra,
+            )
+            return None
+        log.info("it begins with the model of partition %d", donor, extra=self._extra)
+        return found
+
+    def _past_of(self, partition: int) -> Past:
+        cluster = self._cluster
+        return Past(cluster.reader, cluster.uncommitted, cluster.settings, partition, cluster.read)
 
     def _start_restore(self, pointer: Pointer, target: Target) -> None:
         settings = self._cluster.settings

@@ -90,6 +90,10 @@ class ModelSettings(SourceSettings):
         None,
         description="File of `model export` or `warm-up`: a partition that has no state yet begins with that model. It must be of the same factory, parameters and task.",
     )
+    on_new_partition: Annotated[Literal["copy", "fresh"], OPERATION] = Field(
+        "copy",
+        description="What a partition begins with that the records topic has gained: copy, the model of the partition that had its keys before; fresh, a new model.",
+    )
     task: Annotated[Task, Part("labels")] = Field(
         "binary", description="Kind of label: one of two classes, one of several, or a number."
     )

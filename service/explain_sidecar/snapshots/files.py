@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.carry import carry_over
@@ -81,15 +82,17 @@ def read_file(path: Path, keys: Keys) -> list[tuple[Snapshot, list[bytes]]]:
     return snapshots
 
 
-def first_state(settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> PartitionState:
-    """The state of a partition that has none yet: with the model of ``model.initial``, or with a new one.
+def first_state(
+    settings: Settings, partition: int, epoch: int = 0, start: int = 0, donor: Snapshot | None = None
+) -> PartitionState:
+    """The state of a partition that has none yet: with the model of ``donor``, else with that of ``model.initial``, or with a new one.
 
     Raises ``UserError`` where the file holds another model.
     """
     path = settings.model.initial
-    if path is None:
+    if donor is None and path is None:
         return begin(settings, partition, epoch, start)
-    snapshot = _model(path, read_keys(settings.checkpoint))
+    snapshot = donor or _model(path, read_keys(settings.checkpoint))
     manifest = snapshot.manifest
     carry = carry_over(manifest.settings, settings).of(MODEL)
     if carry.other_model:
@@ -105,8 +108,13 @@ def first_state(settings: Settings, partition: int, epoch: int = 0, start: int =
             Before(load_parts(snapshot), carry, unpacking(snapshot)),
         )
     except SnapshotError as error:
-        raise UserError(f"model.initial: {path}: {error}") from None
+        where = f"model.initial: {path}" if donor is None else "model.on_new_partition"
+        raise UserError(f"{where}: {error}") from None
     state.superseded = []
+    if donor is not None and state.carried is not None:
+        state.carried = replace(
+            state.carried, from_partition=manifest.partition, from_offset=manifest.next_offset
+        )
     state.notices = [
         f"the model is that of {manifest.app_id}, {manifest.topic} partition {manifest.partition}, after {manifest.records:,} records, up to offset "
         f"{manifest.next_offset} (fold digest {manifest.fold_digest})"

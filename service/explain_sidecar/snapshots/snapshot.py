@@ -116,6 +116,12 @@ class Manifest(BaseModel):
     sha256: str = Field(
         pattern="^[0-9a-f]{64}$", description="Over all chunks, joined.", examples=["5f" * 32]
     )
+    partitions: int = Field(
+        0,
+        ge=0,
+        description="Partitions of the records topic when this one had its first state; 0 where that is not known.",
+        examples=[4],
+    )
     fold_digest: str = Field(
         pattern="^[0-9a-f]{32}$",
         description="Over (offset, prediction, losses) of every folded record.",
@@ -214,7 +220,14 @@ def begin(
     return decode(encode(state), settings, partition, epoch, loads)
 
 
-def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings: dict[str, Any]) -> Snapshot:
+def take(
+    state: PartitionState,
+    app_id: str,
+    topic: str,
+    topic_id: str,
+    settings: dict[str, Any],
+    partitions: int = 0,
+) -> Snapshot:
     """The snapshot of a state as it is now. Raises ``SnapshotError`` for one so large that it would not be restored."""
     data = _data(state)
     raw = ENCODER.encode(data)
@@ -238,6 +251,7 @@ def take(state: PartitionState, app_id: str, topic: str, topic_id: str, settings
         records=state.records,
         chunk_sizes=[len(chunk) for chunk in chunks],
         raw_size=len(raw),
+        partitions=partitions,
         sha256=hashlib.sha256(packed).hexdigest(),
         fold_digest=state.fold_digest.hex(),
         settings=settings,
