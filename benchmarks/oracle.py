@@ -96,7 +96,9 @@ def first(
     records: Mapping[int, Sequence[InputRecord]],
 ) -> PartitionState:
     """The first state of a partition: with the model of another one, after its records before an offset, where its first message says so."""
-    said = next((json.loads(value or b"")["carried"] for _, value, _ in explanations[partition]), None)
+    value = next((value or b"" for _, value, _ in explanations[partition]), b"")
+    begins = value.find(b'{"schema"')  # behind what a registry puts before it
+    said = json.loads(value[begins:])["carried"] if begins >= 0 else None
     if said is None or said["from_partition"] is None:
         return PartitionState(settings, partition)
     donor = first(settings, said["from_partition"], explanations, records)

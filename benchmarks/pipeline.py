@@ -25,6 +25,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.forks import Fork, forkable
+from benchmarks.oracle import first
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.fold.partition import PartitionState
@@ -142,8 +143,13 @@ class Pipeline:
             name: {p: [] for p in self.inputs} for name in self.settings.outputs
         }
         envelope = Envelope(self.settings, self.topic_id)
+        explanations = self.published()["explanations"]
         for partition, log in self.inputs.items():
-            state = PartitionState(self.settings, partition, epoch=epoch, start=start)
+            state = (
+                PartitionState(self.settings, partition, epoch=epoch, start=start)
+                if epoch or start
+                else first(self.settings, partition, explanations, self.inputs)
+            )
             models = VersionSource(self.settings).find
             for record in log[start:]:
                 outputs = state.supplied(record, lambda key: None, models)

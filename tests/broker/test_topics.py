@@ -1,5 +1,7 @@
 """Topics whose settings do not suit the sidecar, and topics that gain partitions."""
 
+import json
+
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -7,7 +9,7 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
-from tests.broker.harness import Factory, mixed_records
+from tests.broker.harness import Factory, Pipeline, mixed_records
 
 
 def test_a_compacted_input_is_refused(pipeline: Factory) -> None:
@@ -44,27 +46,37 @@ def test_unequal_partition_counts_are_an_error_and_missing_topics_can_be_forbidd
     )
 
 
-def test_an_input_that_gains_partitions_while_running_has_them_folded_from_their_start(
+def grow(line: Pipeline, partitions: int) -> None:
+    """Give the records topic more partitions, and wait until everybody hears of them."""
+    records = line.topics["records"]
+    for future in line.admin.create_partitions([NewPartitions(records, partitions)]).values():
+        future.result()
+    for partition in range(line.partitions, partitions):
+        line.inputs[partition] = []
+    line.partitions = partitions
+    line.wait_for(
+        lambda: len(line.admin.list_topics(records, timeout=5).topics[records].partitions) == partitions
+    )
+
+
+def test_an_input_that_gains_partitions_has_them_folded_with_the_models_that_had_their_keys(
     pipeline: Factory,
 ) -> None:
+    """While it runs, with a worker that is killed then; and while it is stopped."""
     line = pipeline(1, EXPLAIN_KAFKA__CONFIG='{"topic.metadata.refresh.interval.ms": 500}')
     line.feed(mixed_records(1, 100))
     process = line.worker()
     line.wait_for(lambda: line.committed()[0].offset == 100)
-    for future in line.admin.create_partitions([NewPartitions(line.topics["records"], 2)]).values():
-        future.result()
-    line.partitions, line.inputs[1] = 2, []
-    line.wait_for(
-        lambda: (
-            len(
-                line.admin.list_topics(line.topics["records"], timeout=5)
-                .topics[line.topics["records"]]
-                .partitions
-            )
-            == 2
-        )
-    )
+    grow(line, 2)
     line.feed(mixed_records(2, 200, seed=1))
     line.wait_for(lambda: line.committed()[1].offset == 100)
-    assert process.stop() == 0, process.log()
+    process.kill()
+    line.feed(mixed_records(2, 100, seed=2))
+    line.run_to_end()
+    grow(line, 4)
+    line.feed(mixed_records(4, 200, seed=3))
+    line.run_to_end()
     line.verify()
+    said = [json.loads(messages[0][1] or b"")["carried"] for messages in line.published()["explanations"].values()]  # fmt: skip
+    assert [carried and carried["from_partition"] for carried in said] == [None, 0, 0, 1]
+    assert [carried["from_offset"] for carried in said[2:]] == [250, 150]
