@@ -1,5 +1,6 @@
 """The house keeps its floors: import-linter checks their order, and here is what it cannot count."""
 
+import ast
 import re
 
 import grimp
@@ -12,6 +13,9 @@ ARROWS = 60
 
 LINES = 600
 """Lines of a file, at the most: beyond that, look for the second concept in it."""
+
+POSITIONAL = 8
+"""Parameters of a function that may be given without their names, at the most."""
 
 
 def test_the_folders_of_the_service_know_few_others() -> None:
@@ -39,6 +43,19 @@ def test_no_file_is_long(root: str) -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / root).rglob("*.py")}
     assert len(lengths) > 5
     assert not {str(path): lines for path, lines in lengths.items() if lines > LINES}
+
+
+@pytest.mark.parametrize("root", ["explain_client", "explain_core", "service"])
+def test_no_function_has_many_positional_parameters(root: str) -> None:
+    """What comes ninth in a call cannot be told from what comes eighth: it has its name there."""
+    found = {}
+    for path in (ROOT / root).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+                found[f"{path}:{node.lineno}"] = len([name for name in names if name not in ("self", "cls")])
+    assert max(found.values()) > 3
+    assert not {place: number for place, number in found.items() if number > POSITIONAL}
 
 
 def test_the_architecture_names_every_folder_and_file_of_the_sidecar() -> None:

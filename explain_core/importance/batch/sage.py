@@ -121,9 +121,9 @@ class SAGE:
                 [rows[i] for i in batch],
                 [ys[i] for i in batch],
                 [predictions[i] for i in batch],
-                draws,
-                empty,
-                rng,
+                draws=draws,
+                empty=empty,
+                rng=rng,
             ):
                 n += 1
                 off = delta - mean
@@ -189,9 +189,9 @@ class SlidingWindowSAGE(WindowedEstimator):
                     rows[part],
                     ys[part],
                     predictions[part],
-                    draws,
-                    empty,
-                    self._rng,
+                    draws=draws,
+                    empty=empty,
+                    rng=self._rng,
                 )
             )
         result = np.concatenate(parts)
@@ -205,6 +205,7 @@ def contributions(
     rows: Sequence[Row],
     ys: Sequence[Any],
     predictions: Sequence[Prediction],
+    *,
     draws: Sequence[Sequence[Row]],
     empty: Prediction,
     rng: Generator,

@@ -80,6 +80,7 @@ from explain_sidecar.cli.root import cli
     help="Draw the change to this file, e.g. change.png.",
 )
 def dbshap(
+    *,
     baseline: Path,
     target: Path,
     label: str,

@@ -44,6 +44,7 @@ from explain_sidecar.cli.root import cli, load
 @click.pass_context
 def produce(
     context: click.Context,
+    *,
     file: Path,
     label: str,
     topic: str | None,
