@@ -106,7 +106,12 @@ def decoded(raw: bytes | msgspec.Raw, kind: Any, versions: Mapping[str, int]) ->
                 f"{name}: version {version}, and this software knows versions up to {now.get(name, 1)}"
             )
     if all(versions.get(name, 1) == version for name, version in now.items()):
-        return _decoder(kind).decode(raw)
+        try:
+            return _decoder(kind).decode(raw)
+        except msgspec.ValidationError as error:
+            if "unknown field" in str(error):  # a field with a default needs no version of its own
+                raise NewerState(str(error)) from None
+            raise
     try:
         return msgspec.convert(_migrated(kind, msgspec.msgpack.decode(raw), versions), kind)
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # of a migration

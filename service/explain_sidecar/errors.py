@@ -17,5 +17,15 @@ class SnapshotError(UserError):
     """A snapshot that is torn, altered, not ours or not allowed. Nothing of it was loaded."""
 
 
+class LaterVersion(SnapshotError):
+    """A snapshot that a later version of the sidecar wrote: only that can go on with it."""
+
+    def __init__(self, where: str, what: object) -> None:
+        super().__init__(
+            f"{where}: the snapshot was written by a later version of the sidecar ({what}), so that this one leaves the partition to instances "
+            "that have it; install that version here too"
+        )
+
+
 AGAIN = 75
 """Exit status of a worker that cannot go on but may start again (EX_TEMPFAIL)."""

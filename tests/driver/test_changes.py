@@ -137,7 +137,7 @@ ELSEWHERE: list[tuple[str, str, str, str]] = [
     ("a later version of the sidecar", "kept", "nothing", "tests/golden/test_golden.py::test_a_snapshot_of_a_release_is_restored_and_goes_on_with_the_same_bytes"),
     ("a later version with another shape of a part", "kept, migrated", "nothing", "tests/service/test_snapshot.py::test_a_part_of_an_earlier_version_is_migrated_and_goes_on_alike"),
     ("a later version with one setting more", "kept", "nothing", "tests/service/test_identity.py::test_defaults_never_enter_an_identity"),
-    ("an earlier version of the sidecar", "kept for instances of the later one", "nothing", "tests/service/test_snapshot.py::test_a_snapshot_of_a_later_version_is_left_to_that_version"),
+    ("an earlier version of the sidecar", "kept for instances of the later one", "nothing", "tests/driver/test_rolling.py::test_an_earlier_version_leaves_what_the_later_one_has_stored_and_the_later_one_goes_on"),
     ("an instance with the settings of before", "kept for instances with the new ones", "nothing", "tests/driver/test_changes.py::test_an_instance_with_the_settings_of_before_leaves_the_partition_to_others"),
     ("other software or another CPU, by which a replay differs", "kept, as `recovery.on_divergence` says", "nothing", "tests/broker/test_past.py::test_a_divergence_accepted_by_name_is_said_in_the_next_message"),
     ("more partitions", "kept; a new partition begins with that of the one that had its keys", "of new partitions all but labels and model", "tests/driver/test_growing.py::test_a_new_partition_begins_with_the_model_of_the_one_that_had_its_keys"),

@@ -297,13 +297,19 @@ def test_a_manifest_with_more_than_this_version_knows_is_read(stored):
 
 def test_a_snapshot_of_a_later_version_is_left_to_that_version(stored):
     later = stored.manifest.encode().replace(b"checkpoint/4", b"checkpoint/5")
-    with pytest.raises(SnapshotError, match=r"later version.*checkpoint/5.*leaves the partition alone"):
+    with pytest.raises(
+        SnapshotError, match=r"later version.*checkpoint/5.*leaves the partition to instances that have it"
+    ):
         Manifest.decode(later)
     with pytest.raises(SnapshotError, match=r"later version.*SmootherState: version 99"):
         load(with_manifest(stored, parts={"explained": {"SmootherState": 99}}), settings())
     raw = msgspec.msgpack.encode({**msgspec.msgpack.decode(encode(new_state())), "more": 1})
     with pytest.raises(SnapshotError, match=r"later version.*a part 'more'"):
         decoded(raw, settings())
+    plain = msgspec.msgpack.decode(encode(new_state()))
+    plain["explained"]["performance"]["more"] = 1
+    with pytest.raises(SnapshotError, match=r"later version.*unknown field `more`"):
+        decoded(msgspec.msgpack.encode(plain), settings())
 
 
 def test_a_part_of_an_earlier_version_is_migrated_and_goes_on_alike(large, monkeypatch):

@@ -92,6 +92,10 @@ class Stopped:
         leaving.join(LEAVE_SECONDS)
         self.reader.close()
 
+    def committed(self, partition: int) -> TopicPartition:
+        """The committed offset, below 0 where there is none, with its metadata."""
+        return self._group.committed([TopicPartition(self.records.name, partition)], timeout=10)[0]
+
     def past(self, partition: int) -> Past:
         return Past(self.reader, self._uncommitted, self._settings, partition, self._read)
 
@@ -99,7 +103,7 @@ class Stopped:
         """What there is of a partition. Raises ``Undecided`` where an open transaction hides it for too long."""
         where = TopicPartition(self.records.name, partition)
         low, high = self.reader.get_watermark_offsets(where, timeout=10)
-        committed = self._group.committed([where], timeout=10)[0]
+        committed = self.committed(partition)
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
         past = self.past(partition)
 

@@ -111,6 +111,13 @@ class Past:
         """The last message of this sidecar on an output topic, from an offset on."""
         return self._last(name, partial(self._ours, name), since)
 
+    def bodies(self, name: str, epoch: int) -> Iterator[dict[str, Any]]:
+        """The content of each message of this sidecar on an output topic of JSON, in an epoch."""
+        for message in self._committed(name, self._bounds(name)[0]):
+            seen = self._ours(name, message)
+            if seen is not None and seen.epoch == epoch:
+                yield orjson.loads(self._read(message.value() or b""))
+
     def newest_manifest(self, since: int, keys: Keys) -> Manifest | None:
         """The newest manifest that is whole and signed, from an offset of the checkpoints topic on."""
 

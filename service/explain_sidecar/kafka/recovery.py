@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_core.foreign import dumps, loads
 from explain_sidecar.crash_points import reach
-from explain_sidecar.errors import RecoveryError, SettingsError, SnapshotError, UserError
+from explain_sidecar.errors import LaterVersion, RecoveryError, SettingsError, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carry_over
 from explain_sidecar.fold.identity import fold_settings, settings_digest, settings_of
 from explain_sidecar.fold.partition import PartitionState
@@ -139,6 +139,8 @@ class Recovery:
         """One slice; what has been found once it is whole. Raises ``RecoveryError`` where the past does not fit."""
         try:
             return self._wait() if self.phase == "waiting" else self._restore()
+        except LaterVersion as error:
+            raise RecoveryError(f"{self._who}: {error}") from None
         except SnapshotError as error:
             raise RecoveryError(f"{self._who}: {error}. {self._remedy()}") from None
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from explain_core.foreign import dumps, loads
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
-from explain_sidecar.errors import SnapshotError, UserError
+from explain_sidecar.errors import LaterVersion, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carried
 from explain_sidecar.fold.partition import PartitionData, PartitionState
 from explain_sidecar.settings import Settings
@@ -45,8 +45,6 @@ MAX_EPOCH = 2**53 - 1
 
 
 SCHEMA: Literal["checkpoint/4"] = "checkpoint/4"
-
-LATER = "{}: the snapshot was written by a later version of the sidecar ({}), so that this one leaves the partition alone; install that version here too"
 
 
 class Versions(BaseModel):
@@ -164,11 +162,11 @@ class Manifest(BaseModel):
             number = str(first["input"]).removeprefix("checkpoint/")
             if first["loc"] == ("schema",) and number.isdecimal():
                 earlier = int(number) < int(SCHEMA.removeprefix("checkpoint/"))
+                if not earlier:
+                    raise LaterVersion("checkpoint manifest", first["input"]) from None
                 raise SnapshotError(
                     "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, in another format; "
                     "to go on from it, return to that version"
-                    if earlier
-                    else LATER.format("checkpoint manifest", first["input"])
                 ) from None
             raise SnapshotError(
                 f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -293,7 +291,7 @@ def load_parts(snapshot: Snapshot) -> PartitionData:
     try:
         return parts_of(_unpacked(snapshot), snapshot.manifest.parts)
     except NewerState as error:
-        raise SnapshotError(LATER.format(where, error)) from None
+        raise LaterVersion(where, error) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{where}: it is no state of this version: {error}") from None
 
@@ -359,7 +357,7 @@ def decode(
         state = PartitionState(settings, partition, epoch)
         state.restore(parts_of(raw, parts), unpack)
     except NewerState as error:
-        raise SnapshotError(LATER.format(where, error)) from None
+        raise LaterVersion(where, error) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{where}: it is no state of this version and these settings: {error}") from None
     if (state.partition, state.epoch) != (partition, epoch):

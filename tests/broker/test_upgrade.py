@@ -1,0 +1,42 @@
+"""An upgrade on a real broker: what it would change is known before, and instances of two versions work side by side."""
+
+from tests.broker.harness import Factory, Pipeline, Process, mixed_records
+from tests.broker.test_past import unpredictable
+
+
+def test_software_that_gives_the_same_bytes_is_known_before_it_takes_over(line: Pipeline) -> None:
+    line.feed(mixed_records(1, 100, seed=1))
+    line.run_to_end()
+    said = line.cli("upgrade", "check", "--last", "50").stdout
+    assert said == "partition 0: 100 records from offset 300 on: same bytes\n"
+    assert "400 records from offset 0 on: same bytes" in line.cli("upgrade", "check").stdout
+
+
+def test_software_that_gives_other_bytes_is_named_with_offset_and_digit(pipeline: Factory) -> None:
+    checked = unpredictable(pipeline).cli("upgrade", "check", status=1)
+    assert " on: other bytes from offset " in checked.stdout and " digit (" in checked.stdout, checked.stdout
+    assert "partitions 0: a replay by this software would differ" in checked.stderr
+
+
+def test_an_instance_of_an_earlier_version_leaves_partitions_to_those_of_the_later_one(
+    pipeline: Factory,
+) -> None:
+    line = pipeline(2)
+    line.feed(mixed_records(2, 200))
+    old = line.worker()
+    line.wait_for(lambda: all(place.offset == 100 for place in line.committed().values()))
+    assert old.stop() == 0, old.log()
+    later = Process(["-m", "tests.broker.later", "--slot", "1"], line.environment)
+    line.feed(mixed_records(2, 200, seed=1))
+    line.wait_for(lambda: all(place.offset == 200 for place in line.committed().values()))
+    assert later.stop() == 0, later.log()
+    line.feed(mixed_records(2, 100, seed=2))
+    said = line.fails()
+    assert (
+        "was written by a later version of the sidecar" in said
+        and "leaves the partition to instances" in said
+    )
+    later = Process(["-m", "tests.broker.later", "--slot", "1"], line.environment)
+    line.wait_for(lambda: all(place.offset == 250 for place in line.committed().values()))
+    assert later.stop() == 0, later.log()
+    line.verify()
