@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from river import datasets, forest, linear_model, naive_bayes, tree
+from river import datasets, forest, linear_model, naive_bayes, preprocessing, tree
 
 from explain_core import (
     Alarming,
@@ -135,6 +135,35 @@ def test_the_library_finds_what_the_sidecar_publishes_with_the_same_digest(name:
     if name != "own code":  # a pickle knows which of its equal strings are one object
         assert explainer.slots[""].state() == state.slots[""].state()
         assert explainer.parts_state() == state.stream.parts_state()
+
+
+LEARNERS = {
+    "linear": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    "tree": lambda: tree.HoeffdingAdaptiveTreeClassifier(grace_period=50, seed=1),
+    "forest": lambda: forest.ARFClassifier(n_models=3, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_blocks_have_the_bits_of_one_record_after_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(i: int, x: dict[str, Any]) -> dict[str, Any]:
+        """With missing values, NaN, a late feature and categories, where the model knows any."""
+        changed = {**x, "https": float("nan")} if i % 97 == 5 else {**x, "late": i % 3} if i > 500 else x
+        return changed if name == "linear" else {**changed, "letter": "abcd"[i % 3 if i < 700 else 3]}
+
+    options = Options(explainers=[Explainer(rows=50), Explainer(kind="isage", rows=50)])
+    one_by_one, in_blocks = (
+        StreamExplainer(learner_of(LEARNERS[name](), "classification"), options, 7) for _ in range(2)
+    )
+    given = [(odd(i, x), y) for i, (x, y) in enumerate(RECORDS)]
+    for x, y in given:
+        one_by_one.update(x, y)
+    taken, fold_block = [], in_blocks.fold_block
+    monkeypatch.setattr(in_blocks, "fold_block", lambda *of: taken.append(fold_block(*of)) or taken[-1])
+    for start in range(0, len(given), 130):
+        in_blocks.update_many(given[start : start + 130])
+    assert sum(taken) > 600
+    assert in_blocks.digest == one_by_one.digest and in_blocks.state() == one_by_one.state()
 
 
 def test_a_block_is_its_records_one_by_one() -> None:
