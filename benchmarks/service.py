@@ -27,11 +27,13 @@ from explain_sidecar.broker.embedded import Broker
 
 PARTS = (
     ("explaining", "explain_one "),
+    ("explaining", "Blocks.take "),
     ("decoding", "Decoder.decode "),
     ("decoding", "Vocabulary.accept "),
     ("encoding", "PartitionState._explanation "),
     ("predicting and learning", "LinearLearner.predict "),
     ("predicting and learning", "ExplainedModel.learn "),
+    ("decoding", "BlockFold.fold "),
     ("rest of the fold", "PartitionState.step "),
     ("snapshots", "Commits._save "),
     ("committing", "Member._commit_or_send_again "),

@@ -158,7 +158,8 @@ class OwnedPartition:
         self.fold_seconds += self._clock.monotonic() - started
         if target is None:
             return folded, outputs
-        reach("replay")
+        for _ in folded:
+            reach("replay")
         self._withheld += [output for output in outputs if not self._is_visible(output, target)]
         self._after_replay(state.next_offset)
         if self.phase == "replaying":
