@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from explain_core.artefacts import layout, shallow
 from explain_core.artefacts.artefact import ArtefactError
 from explain_core.engine import stream
-from explain_core.engine.ensembles import predict_rows, predict_shallow
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import NUMBER
 from explain_core.learners.columns import NAN, Columns
@@ -103,7 +102,6 @@ class TreeEnsemble(Model):
         self.arrays = Arrays(**_arrays(ensemble))
         self.shallow = shallow.fits(ensemble)
         """Whether sets of bits stand for walks through the trees."""
-        self._predict = predict_shallow if self.shallow else predict_rows
         self.family = stream.SHALLOW if self.shallow else stream.ENSEMBLE
         self._label(range(n) if classes is None else classes)
 
@@ -133,7 +131,7 @@ class TreeEnsemble(Model):
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        self._predict(self.arrays.table, self.columns.rows, self._out)
+        stream.predict(self.family, self.arrays.table, self.columns.rows, self._out)
         return self._prediction(self._out[0].tolist())
 
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
@@ -141,7 +139,7 @@ class TreeEnsemble(Model):
         matrix, out = np.empty((len(rows), width)), np.empty((len(rows), self._out.shape[1]))
         for c, x in enumerate(rows):
             matrix[c] = self.encoded(x)[:width]
-        self._predict(self.arrays.table, matrix, out)
+        stream.predict(self.family, self.arrays.table, matrix, out)
         return [self._prediction(line) for line in out.tolist()]
 
     def _prediction(self, line: list[float]) -> Prediction:

@@ -493,40 +493,35 @@ cdef void joining_words(
         common(around, of_player + p.order[place] * trees, trees)
 
 
-def predict_rows(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
-    """Predictions of rows by walks, rows × numbers of a prediction."""
+cdef void predict_ensemble(
+    const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out, bint shallow
+) noexcept nogil:
+    """Predictions of n rows by walks or, of a shallow ensemble, by sets of bits: rows × numbers of a prediction."""
     cdef Ensemble e
-    cdef Py_ssize_t n = rows.shape[0]
-    cdef double* sums
-    cdef Segment* segments
-    if n == 0:
-        return
-    open_ensemble(&table[0], &e)
-    sums = <double*> malloc(n * (e.outputs + 1) * sizeof(double))
-    segments = <Segment*> malloc(n * sizeof(Segment))
-    row_sums(&e, &rows[0, 0] if rows.shape[1] else NULL, n, rows.shape[1], sums, sums + n * e.outputs, segments)
-    finish(&e, sums, n, &out[0, 0])
-    free(segments)
-    free(sums)
-
-
-def predict_shallow(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
-    """Predictions of rows by sets of bits, rows × numbers of a prediction."""
-    cdef Ensemble e
-    cdef Py_ssize_t first, n, r, column
+    cdef Py_ssize_t first = 0, count, r, column
     cdef int64_t* words
     cdef double* sums
-    open_ensemble(&table[0], &e)
+    cdef Segment* segments
+    open_ensemble(table, &e)
+    if not shallow:
+        sums = <double*> malloc(n * (e.outputs + 1) * sizeof(double))
+        segments = <Segment*> malloc(n * sizeof(Segment))
+        row_sums(&e, rows, n, width, sums, sums + n * e.outputs, segments)
+        finish(&e, sums, n, out)
+        free(segments)
+        free(sums)
+        return
     words = <int64_t*> malloc(TOGETHER * e.n_shallow * sizeof(int64_t))
     sums = <double*> malloc(TOGETHER * e.outputs * sizeof(double))
-    for first in range(0, rows.shape[0], TOGETHER):
-        n = min(<Py_ssize_t> TOGETHER, rows.shape[0] - first)
-        for r in range(n):
+    while first < n:
+        count = min(<Py_ssize_t> TOGETHER, n - first)
+        for r in range(count):
             fill(words + r * e.n_shallow, e.n_shallow)
             for column in range(e.n_spans):
-                rule_out(&e, words + r * e.n_shallow, column, rows[first + r, column])
-        word_sums(&e, words, n, sums)
-        finish(&e, sums, n, &out[first, 0])
+                rule_out(&e, words + r * e.n_shallow, column, rows[(first + r) * width + column])
+        word_sums(&e, words, count, sums)
+        finish(&e, sums, count, out + first * e.head.classes)
+        first += count
     free(words)
     free(sums)
 

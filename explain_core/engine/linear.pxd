@@ -72,6 +72,7 @@ cdef struct Linear:
     Py_ssize_t n_ranks, n_weights, n_present
 
 
+cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out) noexcept nogil
 cdef void learn_linear(const int64_t* table, const double* x, double y, double weight) noexcept nogil
 cdef void predict_linear_copies(Linear* m, Plan* p, const double* x, double* out) noexcept nogil
 cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil

@@ -59,13 +59,13 @@ cdef void learn_linear(const int64_t* table, const double* x, double y, double w
     close_linear(&m)
 
 
-def predict_rows(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
-    """Predictions of encoded rows, rows × outputs."""
+cdef void predict_linear(const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out) noexcept nogil:
+    """Predictions of n rows, rows × outputs."""
     cdef Linear m
     cdef Py_ssize_t i
-    open_linear(&table[0], &m)
-    for i in range(rows.shape[0] if out.shape[1] else 0):
-        predict(&m, &rows[i, 0], &out[i, 0])
+    open_linear(table, &m)
+    for i in range(n):
+        predict(&m, rows + i * width, out + i * outputs(&m))
     close_linear(&m)
 
 

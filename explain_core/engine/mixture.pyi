@@ -16,8 +16,6 @@ OUTPUTS: int
 EXTREMES: int
 FIRST: int
 
-def begin(table: Integers, out: Floats) -> None: ...
-def blend(table: Integers, member: int, predicted: Floats, out: Floats) -> None: ...
 def learn(
     table: Integers,
     x: Floats,

@@ -11,10 +11,10 @@ from libc.string cimport memcpy
 
 from explain_core.engine.explaining cimport Plan, settle_codes
 from explain_core.engine.layout cimport Trees, at_slot, get_scratch, give_scratch, open_trees, width_of
-from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs, predict_linear_copies
+from explain_core.engine.linear cimport Linear, close_linear, learn_linear, open_linear, outputs, predict_linear, predict_linear_copies
 from explain_core.engine.stream cimport LINEAR
 from explain_core.engine.tree_walks cimport Walks, get_walks, predict_copies
-from explain_core.engine.trees cimport learn_trees
+from explain_core.engine.trees cimport learn_trees, predict_trees
 
 cpdef enum:  # of target
     LOW  # what predictions, and targets that are learnt, are between
@@ -179,20 +179,23 @@ cdef void remember(Mixture* m, double y) noexcept nogil:
     m.target.low, m.target.high = lowest - MARGIN * m.target.spread, highest + MARGIN * m.target.spread
 
 
-def begin(const int64_t[::1] table, double[:, ::1] out):
-    """Let no model predict: rows × outputs."""
+cdef void predict_mixture(const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out) noexcept nogil:
+    """Predictions of n rows, rows × outputs; ``parts`` keeps those of the members for the first one."""
     cdef Mixture m
-    open_mixture(&table[0], &m)
-    if out.shape[0]:
-        start(&m, &out[0, 0], out.shape[0])
-
-
-def blend(const int64_t[::1] table, Py_ssize_t member, double[:, ::1] predicted, double[:, ::1] out):
-    """Add the predictions of a member, from 1 on, by its weight: rows × outputs; ``parts`` keeps that for the first record."""
-    cdef Mixture m
-    open_mixture(&table[0], &m)
-    if out.shape[0]:
-        add_member(&m, member, &predicted[0, 0], predicted.shape[0], predicted.shape[1], &out[0, 0])
+    cdef Py_ssize_t member
+    cdef const int64_t* own
+    cdef double* predicted
+    open_mixture(table, &m)
+    predicted = <double*> malloc(n * m.outputs * sizeof(double))
+    start(&m, out, n)
+    for member in range(1, m.n):
+        own = <const int64_t*> at_slot(m.members, member - 1)
+        if m.kinds[member - 1] == LINEAR:
+            predict_linear(own, rows, n, width, predicted)
+        else:
+            predict_trees(own, rows, n, width, predicted, m.outputs)
+        add_member(&m, member, predicted, n, m.outputs, out)
+    free(predicted)
 
 
 cdef double take_in(const int64_t* table, double y, bint known) noexcept nogil:

@@ -12,6 +12,7 @@ MIXTURE: int
 ENSEMBLE: int
 SHALLOW: int
 
+def predict(family: int, table: Integers, rows: Floats, out: Floats) -> None: ...
 def explain(family: int, plan: Integers, table: Integers, x: Floats, y: float) -> bool: ...
 def learn(
     family: int,

@@ -6,12 +6,12 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from explain_core.engine.arithmetic cimport below
-from explain_core.engine.ensembles cimport explain_ensemble
+from explain_core.engine.ensembles cimport explain_ensemble, predict_ensemble
 from explain_core.engine.explaining cimport Plan, open_plan
-from explain_core.engine.linear cimport explain_linear, learn_linear
-from explain_core.engine.mixture cimport explain_mixture, learn_mixture
+from explain_core.engine.linear cimport explain_linear, learn_linear, predict_linear
+from explain_core.engine.mixture cimport explain_mixture, learn_mixture, predict_mixture
 from explain_core.engine.smoothing cimport Measured, measure
-from explain_core.engine.trees cimport explain_trees, learn_trees
+from explain_core.engine.trees cimport explain_trees, learn_trees, predict_trees
 
 cpdef enum:
     MOST = 8  # groups of estimators, and reservoirs
@@ -36,6 +36,22 @@ cdef int learn_by(int family, const int64_t* table, const double* x, double y, d
     else:
         learn_mixture(table, x, y, weight, True, explained, room)
     return 0
+
+
+def predict(int family, const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
+    """Predictions of rows: rows × classes by their codes, or rows × 1."""
+    cdef Py_ssize_t n = rows.shape[0], width = rows.shape[1]
+    cdef const double* first = &rows[0, 0] if n and width else NULL
+    if n == 0 or out.shape[1] == 0:
+        return
+    if family == LINEAR:
+        predict_linear(&table[0], first, n, width, &out[0, 0])
+    elif family == TREES:
+        predict_trees(&table[0], first, n, width, &out[0, 0], out.shape[1])
+    elif family == MIXTURE:
+        predict_mixture(&table[0], first, n, width, &out[0, 0])
+    else:
+        predict_ensemble(&table[0], first, n, width, &out[0, 0], family == SHALLOW)
 
 
 def explain(int family, const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):

@@ -66,63 +66,52 @@ cdef int64_t try_to_learn(const int64_t* table, const double* x, double y, doubl
     return 0
 
 
-def predict_rows(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
-    """Predictions of encoded rows by a tree, rows × classes in river's order; of a regression, also by a forest, rows × 1."""
+cdef void predict_trees(
+    const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out, Py_ssize_t size
+) noexcept nogil:
+    """Predictions of n rows: rows × the first ``size`` classes by their codes, or rows × 1."""
     cdef Trees t
     cdef double* by_code
     cdef double* values
     cdef Py_ssize_t row, i
-    open_trees(&table[0], &t)
+    cdef const double* x
+    open_trees(table, &t)
     get_scratch(&t)
-    by_code = <double*> malloc((t.size + 2 * t.n_members) * sizeof(double))
+    by_code = <double*> malloc(2 * (t.size + t.n_members) * sizeof(double))
     values = by_code + t.size
-    for row in range(rows.shape[0]):
-        if t.n_members > 0:
+    for row in range(n):
+        x = rows + row * width
+        if t.regression and t.n_members > 0:
             for i in range(t.n_members):
-                values[i] = member_number(&t, i, &rows[row, 0])
-            out[row, 0] = aggregate(&t, values, values + t.n_members)
-            continue
-        if t.adaptive:
-            adaptive_probabilities(&t, &rows[row, 0], by_code)
+                values[i] = member_number(&t, i, x)
+            by_code[0] = aggregate(&t, values, values + t.n_members)
+        elif t.n_members > 0:
+            class_votes(&t, x, by_code, <int64_t*> values)
+        elif t.adaptive:
+            adaptive_probabilities(&t, x, by_code)
         else:
-            tree_probabilities(&t, &rows[row, 0], by_code)
-        for i in range(out.shape[1]):
-            out[row, i] = by_code[t.order[i]]
+            tree_probabilities(&t, x, by_code)
+        memcpy(out + row * size, by_code, size * sizeof(double))
     free(by_code)
     give_scratch(&t)
 
 
-def predict_forest(const int64_t[::1] table, const double[::1] x, double[::1] out, int64_t[::1] order):
-    """``predict_proba_one`` of a forest into ``out``, and the codes of its classes into ``order``; how many there are."""
+def entered(const int64_t[::1] table, int64_t[::1] order):
+    """The codes of the classes of a forest's prediction, in its order, into ``order``; how many there are."""
     cdef Trees t
-    cdef double* by_code
-    cdef int64_t n, i
+    cdef Py_ssize_t member, i, k, n = 0
+    cdef int64_t of
     open_trees(&table[0], &t)
-    get_scratch(&t)
-    by_code = <double*> malloc(t.size * sizeof(double))
-    n = class_votes(&t, &x[0], by_code, &order[0])
-    for i in range(n):
-        out[i] = by_code[order[i]]
-    free(by_code)
-    give_scratch(&t)
+    for member in range(t.n_members):
+        for i in range(t.n_order):
+            of = t.order[i]
+            k = 0
+            while k < n and order[k] != of:
+                k += 1
+            if k == n and t.seen[t.members[member].foreground * t.size + of] != 0:
+                order[n] = of
+                n += 1
     return n
-
-
-def predict_codes(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
-    """``predict_forest`` of rows, rows × codes."""
-    cdef Trees t
-    cdef double* by_code
-    cdef Py_ssize_t row
-    if out.shape[1] == 0:
-        return
-    open_trees(&table[0], &t)
-    get_scratch(&t)
-    by_code = <double*> malloc(2 * t.size * sizeof(double))
-    for row in range(rows.shape[0]):
-        class_votes(&t, &rows[row, 0], by_code, <int64_t*> (by_code + t.size))
-        memcpy(&out[row, 0], by_code, out.shape[1] * sizeof(double))
-    free(by_code)
-    give_scratch(&t)
 
 
 cdef bint explain_trees(Plan* p, const int64_t* table, const double* x, double y) noexcept nogil:

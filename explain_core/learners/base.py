@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.engine import stream
 from explain_core.learners.arrays import Array, Arrays
 from explain_core.learners.columns import Columns, ColumnsState
 from explain_core.losses import Prediction, Task
@@ -64,7 +65,9 @@ class Learner(Model):
 
     def encoded(self, x: Row) -> NDArray[np.float64]:
         """The record as a row of ``columns``, with room in the arrays for all that is new in it; good until the next one."""
-        raise NotImplementedError
+        row = self.columns.row(x)
+        self.fit_columns()
+        return row
 
     def hold(self, x: Row) -> None:
         self.columns.hold(x)
@@ -83,6 +86,14 @@ class Learner(Model):
 
     def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Predictions of rows of ``columns``, rows × classes by their codes, or rows × 1."""
+        self.fit_columns()
+        out = np.empty((len(rows), len(self.labels) if self.task == "classification" else 1))
+        assert self.family is not None
+        stream.predict(self.family, self.arrays.table, rows, out)
+        return out
+
+    def fit_columns(self) -> None:
+        """Make room in the arrays for all columns and categories."""
         raise NotImplementedError
 
     def enter(self, label: Any) -> None:

@@ -14,8 +14,6 @@ from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array
 from explain_core.learners.mersenne import state_of
 from explain_core.learners.tree import TreeLearner, repeatable
-from explain_core.losses import Prediction
-from explain_core.models import Row
 
 UNKNOWN = -2
 """A guess that nobody has made."""
@@ -105,27 +103,15 @@ class ForestLearner(TreeLearner):
     def order(self) -> Sequence[Any] | None:
         return super().order if self.task == "regression" else None
 
-    def predict(self, x: Row) -> Prediction:
-        row, out = self.encoded(x), self._out[0]
+    def _predicted(self) -> list[int]:
         if not self.labels:
-            return {}
-        n = engine.predict_forest(self.arrays.table, row, out, self._codes)
-        labels = self.labels
-        return {
-            labels[code]: value for code, value in zip(self._codes[:n].tolist(), out.tolist(), strict=False)
-        }
+            return []
+        n = engine.entered(self.arrays.table, self._codes)
+        found: list[int] = self._codes[:n].tolist()
+        return found
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return None if self.order is None else super().predict_rows(rows)
-
-    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.task == "regression":
-            return super().predict_codes(rows)
-        if self.columns.size != self._size:
-            self._fit_columns()
-        out = np.empty((len(rows), len(self.labels)))
-        engine.predict_codes(self.arrays.table, rows, out)
-        return out
 
 
 def draws(model: Any) -> bool:

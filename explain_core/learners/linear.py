@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from river import optim
 
-from explain_core.engine import linear as engine
 from explain_core.engine import stream
 from explain_core.learners import linear_layout as layout
 from explain_core.learners.arrays import Array, Arrays, grown
@@ -89,27 +88,14 @@ class LinearLearner(Learner):
         self._head = self.arrays["head"]
         self._n_keys = 0
         self._size = 0
-        self._out: NDArray[np.float64] = np.empty((1, len(self.labels) or int(self._regression)))
-
-    def encoded(self, x: Row) -> NDArray[np.float64]:
-        row = self.columns.row(x)
-        if self.columns.size != self._size:
-            self._lay_out()
-        return row
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        engine.predict_rows(self.arrays.table, self.columns.rows, self._out)
-        out = self._out[0].tolist()
+        out = self.predict_codes(self.columns.rows)[0].tolist()
         return out[0] if self._regression else dict(zip(self.labels, out, strict=True))
 
-    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._lay_out()
-        out = np.empty((len(rows), self._out.shape[1]))
-        engine.predict_rows(self.arrays.table, rows, out)
-        return out
-
-    predict_rows = predict_codes
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.predict_codes(rows)
 
     def enter(self, label: Any) -> None:
         if self._link == layout.SOFTMAX:
@@ -137,10 +123,9 @@ class LinearLearner(Learner):
             if code >= len(arrays["weights"]):
                 arrays["weights"] = _with(arrays["weights"], (2 * code, arrays["weights"].shape[1]), np.nan)
                 arrays["present"] = grown(arrays["present"], 2 * code)
-            self._out = np.empty((1, n + 1))
         return code
 
-    def _lay_out(self) -> None:
+    def fit_columns(self) -> None:
         """Room and keys for new columns and categories."""
         columns, arrays = self.columns, self.arrays
         if columns.size == self._size:
@@ -216,7 +201,7 @@ class LinearLearner(Learner):
         return sorted(range(len(ways)), key=ways.__getitem__)
 
     def _stored(self) -> dict[str, Array]:
-        self._lay_out()
+        self.fit_columns()
         arrays, rows = self.arrays, len(self.labels) if self._link == layout.SOFTMAX else 1
         keys = self._n_keys
         return {
@@ -305,8 +290,6 @@ class LinearLearner(Learner):
         head[layout.N_RANKED] = len(ranked)
         self._n_keys, self._size = keys, self.columns.size
         self._make_room(keys, n)
-        if softmax:
-            self._out = np.empty((1, len(self.labels)))
 
 
 def _with(array: Array, shape: tuple[int, int], value: float) -> Array:

@@ -88,7 +88,6 @@ class MixtureLearner(Learner):
             target=np.zeros(engine.N_TARGET),
             recent=np.zeros(model.recent if regression else 0),
         )
-        self._size = 0
         self._predicted_last: Row | None = None
         """The record whose predictions are in ``parts``, where it was announced by ``hold``."""
         for label in next((member.labels for member in self.members.values() if member.labels), []):
@@ -104,14 +103,9 @@ class MixtureLearner(Learner):
     def takes_weight(self) -> bool:
         return all(member.takes_weight for member in self.members.values())
 
-    def encoded(self, x: Row) -> NDArray[np.float64]:
-        row = self.columns.row(x)
-        if self.columns.size != self._size:
-            for member in self.members.values():
-                member.encoded(x)
-            self._size = self.columns.size
-            row = self.columns.row(x)
-        return row
+    def fit_columns(self) -> None:
+        for member in self.members.values():
+            member.fit_columns()
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
@@ -138,15 +132,10 @@ class MixtureLearner(Learner):
 
     def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         self.explained = self._predicted_last = None
-        out = np.empty((len(rows), self.arrays["parts"].shape[1]))
-        if out.size:
-            table = self.arrays.table
-            engine.begin(table, out)
-            for place, member in enumerate(self.members.values(), 1):
-                engine.blend(table, place, member.predict_codes(rows), out)
-        return out
+        return super().predict_codes(rows)
 
-    predict_rows = predict_codes
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.predict_codes(rows)
 
     def _enter(self, label: Any) -> None:
         """A new class, of the mixture and of each member."""
@@ -214,5 +203,4 @@ class MixtureLearner(Learner):
         arrays["weights"], arrays["none"], arrays["target"], arrays["recent"] = weights, none, target, recent
         arrays["parts"] = np.zeros((1 + len(self.members), 1 if regression else n))
         arrays["head"][engine.OUTPUTS] = 1 if regression else n
-        self._size = self.columns.size
         self._link()

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners import linear_layout
 from explain_core.learners.arrays import Array
@@ -91,7 +90,7 @@ class RegressionLearner(TreeLearner):
         )
         return found
 
-    def _fit_columns(self) -> None:
+    def _lay_out(self) -> None:
         arrays, width = self.arrays, len(self.columns.names)
         if self.has_models:
             models = np.zeros((len(arrays["leaves"]), width))
@@ -99,8 +98,7 @@ class RegressionLearner(TreeLearner):
             arrays["models"] = models
         arrays["order"] = np.zeros((1, 1), np.int64)
         arrays["head"][0, at.N_CLASSES] = 1
-        self._out = np.zeros((1, 1))
-        super()._fit_columns()
+        super()._lay_out()
 
     def encoded(self, x: Row) -> NDArray[np.float64]:
         row = super().encoded(x)
@@ -115,8 +113,7 @@ class RegressionLearner(TreeLearner):
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        engine.predict_rows(self.arrays.table, self.columns.rows, self._out)
-        return float(self._out[0, 0])
+        return float(self.predict_codes(self.columns.rows)[0, 0])
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return None if self.columns.codes and self.has_models else super().predict_rows(rows)

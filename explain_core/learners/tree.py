@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.engine import stream
-from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
@@ -116,8 +115,7 @@ class TreeLearner(Learner):
         self._size = 0
         self._ranked: dict[str, tuple[list[Any], Array]] = {}
         self._order: list[Any] = []
-        self._out = np.empty((1, 0))
-        self._fit_columns()
+        self._lay_out()
 
     def _empty(self, model: Any) -> dict[str, Array]:
         """The arrays before the first record, with no room for any."""
@@ -168,34 +166,22 @@ class TreeLearner(Learner):
             numbers[0, place] = value
         return numbers
 
-    def encoded(self, x: Row) -> NDArray[np.float64]:
-        row = self.columns.row(x)
-        if self.columns.size != self._size:
-            self._fit_columns()
-        return row
-
     @property
     def order(self) -> Sequence[Any] | None:
         return super().order if self.task == "regression" else self._order
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
-        engine.predict_rows(self.arrays.table, self.columns.rows, self._out)
-        return dict(zip(self._order, self._out[0].tolist(), strict=True))
+        out = self.predict_codes(self.columns.rows)[0].tolist()
+        return {self.labels[code]: out[code] for code in self._predicted()}
+
+    def _predicted(self) -> list[int]:
+        """The codes of the classes in the order of a prediction."""
+        found: list[int] = self.arrays["order"][0].tolist()
+        return found
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        if self.columns.size != self._size:
-            self._fit_columns()
-        out = np.empty((len(rows), self._out.shape[1]))
-        engine.predict_rows(self.arrays.table, rows, out)
-        return out
-
-    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = TreeLearner.predict_rows(self, rows)
-        assert out is not None
-        by_code = np.empty(out.shape)
-        by_code[:, self.arrays["order"][0]] = out
-        return by_code
+        return np.ascontiguousarray(self.predict_codes(rows)[:, self.arrays["order"][0]])
 
     def enter(self, label: Any) -> None:
         self._target(label)
@@ -243,7 +229,6 @@ class TreeLearner(Learner):
         head = arrays["head"]
         head[0, at.N_CLASSES] = n
         head[0, at.POSITIVE], head[0, at.NEGATIVE] = self.codes.get(1, -1), self.codes.get(0, -1)
-        self._out = np.zeros((1, n))
         self._fit_needs()
 
     def ordered(self, labels: list[Any]) -> list[Any]:
@@ -253,7 +238,11 @@ class TreeLearner(Learner):
         except TypeError:
             return list(labels)
 
-    def _fit_columns(self) -> None:
+    def fit_columns(self) -> None:
+        if self.columns.size != self._size:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
         """Columns and the order of categories as they are now."""
         names, known = self.columns.names, self.columns.codes
         columns = np.zeros((len(names), 4), np.int64)
@@ -312,7 +301,7 @@ class TreeLearner(Learner):
         self.arrays, self._ranked = sound(self, arrays), {}
         if self.labels:
             self._fit_classes()
-        self._fit_columns()
+        self._lay_out()
 
     def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         """Double the pools that have no room for so many leaves to learn a record."""
