@@ -44,7 +44,7 @@ from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.records import Decoder, InputRecord, Sample
 from explain_sidecar.fold.rejections import Bits, Rejections
 from explain_sidecar.fold.sizes import ExplanationSize
-from explain_sidecar.fold.versions import Find, UnknownVersion, Version, Versions, VersionsData
+from explain_sidecar.fold.versions import Find, OneModel, UnknownVersion, Versions, VersionsData
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
@@ -129,6 +129,7 @@ class PartitionState:
         self.stream = self._stream(seed, digest)
         if settings.models.enabled:
             self.versions = Versions(settings, seed, self._vocabulary, self.stream)
+        self._open: Versions | OneModel = self.versions or OneModel(self.stream)
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,
@@ -191,9 +192,7 @@ class PartitionState:
     @property
     def slots(self) -> dict[str, Slot]:
         """By version, the one seen longest ago first; that of the only model under the empty name."""
-        if self.versions is None:
-            return self.stream.slots
-        return {name: version.slot for name, version in self.versions.open.items()}
+        return {name: version.slot for name, version in self._open.open.items()}
 
     @property
     def models(self) -> dict[str, ExplainedModel]:
@@ -215,7 +214,7 @@ class PartitionState:
     @property
     def learnt(self) -> int:
         """How much came from outside so far, schemas and models: a snapshot is due with the first record that needed it."""
-        return len(self.schemas) + (0 if self.versions is None else self.versions.loads)
+        return len(self.schemas) + self._open.loads
 
     def supplied(self, record: InputRecord, schema: Fetch, model: Find) -> list[Output]:
         """``step``, with the schema and the model that the record needs from outside."""
@@ -241,20 +240,15 @@ class PartitionState:
                 self.next_offset = record.offset + 1
                 self.skipped += 1
                 return []
-            version: Version | None = None
-            if self.versions is not None and sample.version is not None:
-                version = self.versions.find(sample.version)
-                version.check(sample.x)
-            classes = version.labels if version else ()
-            slot = version.slot if version else self.stream.slots[ONLY]
-            served = self._vocabulary.served(sample, classes)
-            y = self._vocabulary.accept(sample, classes, slot.wanted)
+            version = self._open.find(sample.version)
+            version.check(sample.x)
+            served = self._vocabulary.served(sample, version.labels)
+            y = self._vocabulary.accept(sample, version.labels, version.slot.wanted)
         except BadRecord as error:
             return self._reject(record, error)
         self.rejections.add(rejected=False)
         try:
-            if self.versions is not None and version is not None:
-                self.versions.serve(version)
+            self._open.serve(version)
             found = self.stream.fold(
                 Record(
                     record.offset,
@@ -263,13 +257,12 @@ class PartitionState:
                     y,
                     sample.weight,
                     served,
-                    version.name if version else None,
+                    version.name or None,
                 )
             )
-            if self.versions is not None and version is not None:
-                self.versions.folded(version)
+            self._open.folded(version)
         except Exception as error:
-            raise self._failed(record.offset, slot, error) from error
+            raise self._failed(record.offset, version.slot, error) from error
         self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
         if record.key != self.only_key:
@@ -348,7 +341,7 @@ class PartitionState:
             "rejected": self.rejections.total,
             "rejected_recently": self.rejections.recent,
             "status": "warming" if about["warming"] else "rejecting" if self.rejections.many else "ready",
-            "version": self.versions.about(sample.version) if self.versions else None,
+            "version": self._open.about(sample.version),
             "model": about["model"],
             "performance": about["performance"],
             "skew": about["skew"],

@@ -23,6 +23,7 @@ from explain_core.stream import StreamExplainer
 from explain_core.stream.alarms import AlarmsData
 from explain_core.stream.challenger import ChallengerData
 from explain_core.stream.explained import ExplainedModelData
+from explain_core.stream.explainer import ONLY
 from explain_core.stream.models import ModelData, model_data, restored_model
 from explain_core.stream.slot import Slot, SlotData
 from explain_sidecar.errors import UserError
@@ -82,12 +83,10 @@ Find = Callable[[str, Unfit], Artefact | None]
 
 
 class Version:
-    """An open version: its slot in the stream. ``seen``: records of the partition when it last served one."""
+    """An open version: its slot in the stream, and the codes of its classes where these are fixed. ``seen``: records of the partition when it last served one."""
 
-    def __init__(self, name: str, artefact: Artefact, codes: Mapping[Any, int], slot: Slot) -> None:
-        self.name = name
-        self.labels = {label: codes[label] for label in artefact.classes or ()}
-        self.slot = slot
+    def __init__(self, name: str, slot: Slot, labels: Mapping[Any, int]) -> None:
+        self.name, self.slot, self.labels = name, slot, labels
         self.seen = 0
 
     def check(self, x: Row) -> None:
@@ -96,6 +95,27 @@ class Version:
             raise BadRecord(
                 "no_features", "the record has no feature of its model's version that is not null"
             )
+
+
+class OneModel:
+    """The only model of a partition, as a version that is always open."""
+
+    loads = 0
+
+    def __init__(self, stream: StreamExplainer) -> None:
+        self.open = {name: Version(name, slot, {}) for name, slot in stream.slots.items()}
+
+    def find(self, name: str | None) -> Version:
+        return self.open[ONLY]
+
+    def serve(self, version: Version) -> None:
+        """It is open."""
+
+    def folded(self, version: Version) -> None:
+        """It stays open."""
+
+    def about(self, name: str | None) -> None:
+        """It has no name."""
 
 
 class Versions:
@@ -135,12 +155,13 @@ class Versions:
         self._classes = list(file.classes or ()) if file else []
         self._columns = file.features if file else ()
 
-    def find(self, name: str) -> Version:
+    def find(self, name: str | None) -> Version:
         """The version of this name, open or loaded.
 
         Raises ``UnknownVersion`` once for a record of another: ``learn`` its artefact and fold the record again. If there is no artefact,
         ``learn`` None; the record then raises ``BadRecord``.
         """
+        assert name is not None  # a record without one is rejected before
         found = self.open.get(name)
         if found is not None:
             return found
@@ -161,8 +182,7 @@ class Versions:
 
     def about(self, name: str | None) -> dict[str, Any] | None:
         """What a message says about the version of its record."""
-        if name is None:
-            return None
+        assert name is not None
         return {"name": name, "sha256": self.pins[name], "records": self.open[name].slot.explained.records}
 
     def model(self, name: str) -> Model:
@@ -249,7 +269,7 @@ class Versions:
             )
         except ValueError as error:
             raise refused(error) from None
-        return Version(name, artefact, codes, slot)
+        return Version(name, slot, {label: codes[label] for label in artefact.classes or ()})
 
     def _close(self, name: str) -> None:
         self.kept[name] = self.open.pop(name).slot.explained.model
