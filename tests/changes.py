@@ -12,7 +12,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.versions import Find
 from explain_sidecar.formats.schemas import Fetch
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.snapshot import Before, begin
+from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, take
 
 
 def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,9 +31,15 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
 class Epochs:
     """A partition whose settings change before the record of each of these offsets; in ``compare`` it stands for a ``PartitionState``."""
 
-    def __init__(self, settings: Settings, partition: int, changes: Sequence[tuple[int, Settings]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        partition: int,
+        changes: Sequence[tuple[int, Settings]],
+        first: PartitionState | None = None,
+    ) -> None:
         self._settings, self.partition, self._changes = settings, partition, list(changes)
-        self._state = PartitionState(settings, partition)
+        self._state = first or PartitionState(settings, partition)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._state, name)
@@ -49,6 +55,14 @@ class Epochs:
     def supplied(self, record: InputRecord, schema: Fetch, model: Find) -> list[Output]:
         self._begin(record.offset)
         return self._state.supplied(record, schema, model)
+
+    def stored(self, epoch: int) -> Snapshot:
+        """The snapshot of now, in an epoch that may begin here."""
+        if self._state.epoch < epoch:
+            self._begin(self._changes[0][0])
+        known = self._settings
+        taken = take(self._state, known.app_id, known.topics.records, "", fold_settings(known))
+        return taken.model_copy(update={"trusted": True})
 
     def end(self, offset: int) -> None:
         """The changes up to an offset have happened, whether or not a record came after them."""

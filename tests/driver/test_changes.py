@@ -231,7 +231,11 @@ def settings_of(changes: dict[str, Any]) -> Settings:
 
 
 def differences(
-    driver: Driver, before: Settings, changes: list[tuple[int, Settings]], partition: int = 0
+    driver: Driver,
+    before: Settings,
+    changes: list[tuple[int, Settings]],
+    partition: int = 0,
+    oracle: Any = None,
 ) -> list[str]:
     """Each byte in which what was published differs from the oracle."""
     cluster: Cluster = driver.cluster
@@ -239,7 +243,7 @@ def differences(
     envelope = Envelope(after, cluster.topics[after.topics.records].id)
     offset, metadata = driver.positions()[partition]
     published = driver.published(partition)
-    oracle: Any = Epochs(before, partition, changes)
+    oracle = oracle or Epochs(before, partition, changes)
     found = chain(after, partition, published["explanations"])
     place = TopicPartition(after.topics.records, partition, offset, metadata=metadata)
     oracle_outputs = {name: published.get(name, []) for name in {*published, *before.outputs}}

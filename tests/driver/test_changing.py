@@ -1,6 +1,8 @@
 """Settings that change while faults go on: whatever happens, what is published in the end are the bytes of the same changes without faults."""
 
 import random
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -8,16 +10,18 @@ import pytest
 from explain_core.foreign import dumps, loads
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
-from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.fold.partition import PartitionData, PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.checkpoints import MANIFEST
 from explain_sidecar.settings import Settings
+from explain_sidecar.snapshots.files import first_state
 from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, decode, encode, load_parts
-from tests.changes import merged
+from tests.changes import Epochs, merged
 from tests.driver import faults
 from tests.driver.driver import Driver
 from tests.driver.faults import PRODUCER, Kind
 from tests.driver.test_changes import ALARMS, DRIFT, IPFI, LOGISTIC, TREE, differences, records, settings_of
+from tests.driver.test_rolling import later
 
 TOPICS = {"alarms": {"enabled": True}}
 """So that every epoch has the same outputs."""
@@ -27,6 +31,7 @@ BASES: dict[str, dict[str, Any]] = {
     "linear": LOGISTIC,
     "tree": {"model": {"factory": "river.tree:HoeffdingTreeClassifier"}},
     "forest": {"model": {"factory": "river.forest:ARFClassifier", "params": {"n_models": 2}}},
+    "mixture": {"model": {"name": "mixture"}},
     "bayes": {"model": {"factory": "river.naive_bayes:GaussianNB"}},
 }
 
@@ -43,12 +48,11 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-def epochs(driver: Driver, known: list[Settings], partition: int) -> list[tuple[int, Settings]]:
-    """Where each epoch began, and its settings, as its first stored snapshot says."""
+def stored(driver: Driver, partition: int) -> Iterator[tuple[Manifest, PartitionData]]:
+    """The first stored snapshot of each epoch."""
     log = driver.cluster.log("checkpoints", partition)
     chunks: dict[str, bytes] = {}
-    found: dict[int, tuple[int, Settings]] = {}
-    by_identity = {str(fold_settings(settings)): settings for settings in known}
+    seen: set[int] = set()
     for offset in log.visible(0, committed=True):
         entry = log.entries[offset]
         name = (entry.key or b"").decode().rpartition("/")[2]
@@ -56,13 +60,19 @@ def epochs(driver: Driver, known: list[Settings], partition: int) -> list[tuple[
             chunks[name] = entry.value or b""
             continue
         manifest = Manifest.decode(entry.value or b"")
-        if manifest.epoch in found:
-            continue
-        stored = [chunks[str(index)] for index in range(len(manifest.chunk_sizes))]
-        data = load_parts(Snapshot(manifest=manifest, chunks=stored))
-        start = 0 if data.carried is None else data.carried.offset
-        found[manifest.epoch] = start, by_identity[str(manifest.settings)]
-    return list(found.values())
+        if manifest.epoch not in seen:
+            seen.add(manifest.epoch)
+            whole = [chunks[str(index)] for index in range(len(manifest.chunk_sizes))]
+            yield manifest, load_parts(Snapshot(manifest=manifest, chunks=whole))
+
+
+def epochs(driver: Driver, known: list[Settings], partition: int) -> list[tuple[int, Settings]]:
+    """Where each epoch began, and its settings, as its first stored snapshot says."""
+    by_identity = {str(fold_settings(settings)): settings for settings in known}
+    return [
+        (0 if data.carried is None else data.carried.offset, by_identity[str(manifest.settings)])
+        for manifest, data in stored(driver, partition)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -116,41 +126,72 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(
     assert happened >= 5
 
 
+def oracle_of(driver: Driver, known: list[Settings], partition: int) -> Epochs:
+    """A partition whose settings change where its stored epochs say, with the first model that the first of them names."""
+    (_, before), *changes = epochs(driver, known, partition)
+    _, data = next(stored(driver, partition))
+    said = data.carried
+    if said is None or said.from_partition is None or said.from_offset is None:
+        return Epochs(before, partition, changes)
+    donor = oracle_of(driver, known, said.from_partition)
+    for record in driver.inputs(donor.partition)[: said.from_offset]:
+        donor.supplied(record, lambda key: None, lambda name, unfit: None)
+    snapshot = donor.stored(said.from_epoch)
+    return Epochs(before, partition, changes, first_state(before, partition, donor=snapshot))
+
+
+FAULTS = 40
+"""Of a family, in a campaign."""
+
+
 @pytest.mark.parametrize("base", BASES)
 def test_a_campaign_of_changes_and_faults(base: str) -> None:
-    """Forty faults for each family, two hundred in all: workers die at random calls, and each that follows may have other settings."""
-    rng = random.Random(base)
+    """Forty faults for each family: workers die at random calls, and each that follows may have other settings.
+
+    Meanwhile the topic gains partitions, and the workers are upgraded to a version in which a part has another shape."""
+    campaign(base)
+
+
+def campaign(base: str, seed: int = 0) -> None:
+    rng = random.Random(f"{base}/{seed}")
     here = merged(TOPICS, BASES[base])
     known = [settings_of(here)]
     left = rng.sample(CHANGES, len(CHANGES))
     driver = Driver(known[0], partitions=2)
     for partition in range(2):
         driver.feed(partition, records(30, partition))
-    happened = 0
-    while happened < 40:
-        process = driver.start().process
-        if rng.random() < 0.7:
-            kind = rng.choice([faults.kill, faults.both(faults.late_end, faults.kill)])
-            process.faults[len(process.calls) + rng.randrange(60)] = kind(driver)
-        for _ in range(rng.randrange(5, 40)):
-            driver.turn(0)
-            driver.cluster.clock.sleep(0.02)
-        driver.kill(0)
-        happened += 1
-        driver.cluster.clock.sleep(11)
-        driver.cluster.pass_time()
-        for partition in range(2):
-            driver.feed(partition, records(rng.randrange(12), happened))
-        if happened % 4 == 0 and left:
-            here = merged(here, left.pop())
-            known.append(settings_of(here))
-            driver.settings = known[-1]
-    driver.finish()
-    for partition in range(2):
-        found = epochs(driver, known, partition)
-        (_, first), *changes = found
-        assert len(changes) >= 4
-        assert differences(driver, first, changes, partition) == []
+    happened, grown, upgraded = 0, rng.randrange(8, 20), rng.randrange(8, 30)
+    with ExitStack() as version:
+        while happened < FAULTS:
+            process = driver.start().process
+            if rng.random() < 0.7:
+                kind = rng.choice([faults.kill, faults.both(faults.late_end, faults.kill)])
+                process.faults[len(process.calls) + rng.randrange(60)] = kind(driver)
+            for _ in range(rng.randrange(5, 40)):
+                driver.turn(0)
+                driver.cluster.clock.sleep(0.02)
+            driver.kill(0)
+            happened += 1
+            driver.cluster.clock.sleep(11)
+            driver.cluster.pass_time()
+            for partition in range(driver.partitions):
+                driver.feed(partition, records(rng.randrange(12), happened))
+            if happened % 4 == 0 and left:
+                here = merged(here, left.pop())
+                known.append(settings_of(here))
+                driver.settings = known[-1]
+            if happened == grown:
+                driver.cluster.grow(driver.settings.topics.records, 4)
+                driver.partitions = 4
+            if happened == upgraded:
+                version.enter_context(later())
+        driver.finish()
+        for partition in range(4):
+            (_, first), *changes = epochs(driver, known, partition)
+            assert len(changes) >= (4 if partition < 2 else 1)
+            oracle = oracle_of(driver, known, partition)
+            assert differences(driver, first, changes, partition, oracle) == []
+            assert partition < 2 or next(stored(driver, partition))[1].carried is not None
     assert driver.ended == []
 
 
