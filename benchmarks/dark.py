@@ -44,6 +44,11 @@ ENDS = {
     "scale-in: SIGTERM": (signal.SIGTERM, False),
 }
 
+ROLLED: dict[str, tuple[str, dict[str, str]]] = {
+    "settings change (explain.every)": ("explain_sidecar.worker", {"EXPLAIN_EXPLAIN__EVERY": "2"}),
+    "upgrade to a version with another shape of a part": ("benchmarks.later", {}),
+}
+
 
 class Line:
     """A topic that is written all the time, the instances on it, and when each explanation could be read."""
@@ -80,13 +85,15 @@ class Line:
                 thread.join()
 
     @contextmanager
-    def instance(self, name: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A worker; it ends with the block at the latest."""
-        environment = self._environment | {"EXPLAIN_INSTANCE_ID": name}
+    def instance(
+        self, name: str, module: str = "explain_sidecar.worker", **changes: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker, with these settings in place of those of the line; it ends with the block at the latest."""
+        environment = self._environment | {"EXPLAIN_INSTANCE_ID": name} | changes
         if self._static:
             environment["EXPLAIN_KAFKA__GROUP_INSTANCE_ID"] = name
         process = subprocess.Popen(
-            [sys.executable, "-m", "explain_sidecar.worker", "--slot", "0"],
+            [sys.executable, "-m", module, "--slot", "0"],
             env={**worker_environment(), **environment},
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -231,6 +238,38 @@ def supervised(kills: int) -> None:
     Console(width=160).print(table)
 
 
+def rolled(broker: Broker, name: str, module: str, changes: dict[str, str]) -> tuple[int, float, float]:
+    """An instance with other settings or a later version starts beside the one before, which then stops; as ``measure``."""
+    line = Line(broker, name, static=False)
+    first, second = INSTANCES
+    with line.flowing(), line.instance(first) as process:
+        line.wait_until_shared(1)
+        line.wait_until_steady()
+        began = time.monotonic()
+        with line.instance(second, module, **changes):
+            line.wait_until_shared(2)
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+            line.wait_until_shared(1)
+            time.sleep(AFTER_SECONDS / 2)
+            breaks = [spans for spans in line.breaks(began).values() if spans]
+    return len(breaks), max(map(max, breaks), default=0.0), max(map(sum, breaks), default=0.0)
+
+
+def rolling(rounds: int) -> None:
+    """A change of settings, and an upgrade, with two instances."""
+    table = Table(box=MARKDOWN)
+    for column in ("what happens", "partitions that stand still", "longest break, s", "of one partition in all, s"):  # fmt: skip
+        table.add_column(column, no_wrap=True)
+    with Broker() as broker:
+        for what, (module, changes) in ROLLED.items():
+            found = [rolled(broker, f"rolled-{what.split()[0]}-{number}", module, changes) for number in range(rounds)]  # fmt: skip
+            touched, longest, total = zip(*found, strict=True)
+            table.add_row(what, _spread(touched, 0), _spread(longest, 1), _spread(total, 1))
+            print(what, found, file=sys.stderr, flush=True)
+    Console(width=160).print(table)
+
+
 def main(rounds: int, restart: float) -> None:
     table = Table(box=MARKDOWN)
     for column in ("what happens", "membership", "partitions that stand still", "longest break, s", "of one partition in all, s"):  # fmt: skip
@@ -261,8 +300,11 @@ if __name__ == "__main__":
         "--restart", type=float, default=2.0, help="seconds until the platform starts it again"
     )
     parser.add_argument("--kills", type=int, help="kill workers of one supervisor so often, and nothing else")
+    parser.add_argument("--rolling", action="store_true", help="change settings and versions, and nothing else")  # fmt: skip
     arguments = parser.parse_args()
-    if arguments.kills:
+    if arguments.rolling:
+        rolling(arguments.rounds)
+    elif arguments.kills:
         supervised(arguments.kills)
     else:
         main(arguments.rounds, arguments.restart)

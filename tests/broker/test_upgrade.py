@@ -26,7 +26,7 @@ def test_an_instance_of_an_earlier_version_leaves_partitions_to_those_of_the_lat
     old = line.worker()
     line.wait_for(lambda: all(place.offset == 100 for place in line.committed().values()))
     assert old.stop() == 0, old.log()
-    later = Process(["-m", "tests.broker.later", "--slot", "1"], line.environment)
+    later = Process(["-m", "benchmarks.later", "--slot", "1"], line.environment)
     line.feed(mixed_records(2, 200, seed=1))
     line.wait_for(lambda: all(place.offset == 200 for place in line.committed().values()))
     assert later.stop() == 0, later.log()
@@ -36,7 +36,7 @@ def test_an_instance_of_an_earlier_version_leaves_partitions_to_those_of_the_lat
         "was written by a later version of the sidecar" in said
         and "leaves the partition to instances" in said
     )
-    later = Process(["-m", "tests.broker.later", "--slot", "1"], line.environment)
+    later = Process(["-m", "benchmarks.later", "--slot", "1"], line.environment)
     line.wait_for(lambda: all(place.offset == 250 for place in line.committed().values()))
     assert later.stop() == 0, later.log()
     line.verify()

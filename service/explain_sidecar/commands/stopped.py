@@ -31,6 +31,13 @@ LEAVE_SECONDS = 10.0
 DECIDE_SECONDS = 25.0
 """Kafka ends the transaction of a worker that is gone within 20 s."""
 
+WITHOUT_LEADER = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+"""What a broker says of a partition that is seconds old."""
+
 T = TypeVar("T")
 
 
@@ -102,12 +109,12 @@ class Stopped:
     def find(self, partition: int) -> Found:
         """What there is of a partition. Raises ``Undecided`` where an open transaction hides it for too long."""
         where = TopicPartition(self.records.name, partition)
-        low, high = self.reader.get_watermark_offsets(where, timeout=10)
         committed = self.committed(partition)
         pointer = Pointer.decode(committed.metadata) if committed.offset >= 0 else None
         past = self.past(partition)
 
         def look() -> Found:
+            low, high = self.reader.get_watermark_offsets(where, timeout=10)
             visible, unreadable = past.visible(), None
             try:
                 snapshot = past.find_snapshot(self.keys)
@@ -179,13 +186,17 @@ def stopped(settings: Settings, what: str, hold: bool, running: bool = False) ->
 
 
 def decided(look: Callable[[], T]) -> T:
-    """What ``look`` returns, once no transaction of a worker that is gone hides it. Raises ``Undecided`` where one stays open."""
+    """What ``look`` returns, once no transaction of a worker that is gone hides it, and new topics have leaders.
+
+    Raises ``Undecided`` where a transaction stays open.
+    """
     deadline = time.monotonic() + DECIDE_SECONDS
     while True:
         try:
             return look()
-        except Undecided:
-            if time.monotonic() > deadline:
+        except (Undecided, KafkaException) as error:
+            passes = isinstance(error, Undecided) or error.args[0].code() in WITHOUT_LEADER
+            if not passes or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
 

@@ -1,4 +1,4 @@
-"""``python -m tests.broker.later``: a worker of the next version of the sidecar, in which a part of each state has another shape."""
+"""``python -m benchmarks.later``: a worker of the next version of the sidecar, in which a part of each state has another shape."""
 
 import sys
 
