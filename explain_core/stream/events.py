@@ -52,7 +52,7 @@ class Asked(NamedTuple):
     cause: int
 
 
-class Window(NamedTuple):
+class Extent(NamedTuple):
     """One side of a change of risk: its records (``late`` ones came after its period), and from where to where they are."""
 
     number: int
@@ -72,8 +72,8 @@ class RiskChanged(NamedTuple):
     ``change`` is None where it could not be computed, and ``problem`` says why. ``names`` are those of the windows in a sentence.
     """
 
-    baseline: Window
-    target: Window
+    baseline: Extent
+    target: Extent
     alarm: Asked | None
     names: tuple[str, str]
     change: RiskChange | None

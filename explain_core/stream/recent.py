@@ -21,7 +21,7 @@ from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, Pack, State, Unpack, check
 from explain_core.stream.attribution import Attribution
-from explain_core.stream.events import Alarm, Asked, Record, RiskChanged, Window
+from explain_core.stream.events import Alarm, Asked, Extent, Record, RiskChanged
 from explain_core.stream.models import ModelData
 from explain_core.stream.part import Part
 from explain_core.stream.rows import Rows
@@ -191,7 +191,7 @@ class Recent(Part):
         self._waiting = list(data.waiting)
 
 
-def _side(number: int, rows: Rows, others: list[int]) -> Window:
+def _side(number: int, rows: Rows, others: list[int]) -> Extent:
     """One side of the onset; ``others`` are offsets of records that other versions of the model served."""
     between = sum(rows.offsets[0] <= offset <= rows.offsets[-1] for offset in others)
     return rows.about(number, len(rows), 0, rows.versions[0], between)

@@ -13,8 +13,7 @@ import orjson
 from explain_core.drift.windows import Window
 from explain_core.models import Row
 from explain_core.state import Count, StateError, Value, check, check_row
-from explain_core.stream import events
-from explain_core.stream.events import Record
+from explain_core.stream.events import Extent, Record
 
 STORED = tuple[
     list[tuple[Count, tuple[str, ...], list[Value]]],
@@ -104,11 +103,11 @@ class Rows:
 
     def about(
         self, number: int, records: int, late: int, version: str | None, of_other_versions: int
-    ) -> events.Window:
+    ) -> Extent:
         """The window whose first and last record are those of the rows."""
         offsets, timestamps = self.offsets, self.timestamps
         span = offsets[0], offsets[-1], timestamps[0], timestamps[-1]
-        return events.Window(number, records, late, version, of_other_versions, *span)
+        return Extent(number, records, late, version, of_other_versions, *span)
 
     def pack(self) -> bytes:
         """JSON of ``STORED``."""

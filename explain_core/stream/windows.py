@@ -20,9 +20,8 @@ from explain_core.foreign import dumps
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, Pack, State, Unpack, check
-from explain_core.stream import events
 from explain_core.stream.attribution import Attribution
-from explain_core.stream.events import Record, RiskChanged
+from explain_core.stream.events import Extent, Record, RiskChanged
 from explain_core.stream.models import ModelData
 from explain_core.stream.part import Part
 from explain_core.stream.rows import Rows
@@ -83,7 +82,7 @@ class Window:
         """In a sentence."""
         return f"window {self.number}" + ("" if self.version is None else f" (version {self.version})")
 
-    def read(self) -> tuple[Rows, events.Window]:
+    def read(self) -> tuple[Rows, Extent]:
         """The rows that ``version`` served, and what the window is."""
         rows = self.rows.read()
         most = self.version
