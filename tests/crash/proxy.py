@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,10 @@ class Proxy:
             None  # API key of a request that is kept, and its connection cut: its client asks again
         )
         self.held = b""
+        self.asked: Counter[int] = Counter()  # how many requests came, by API key
+        self.instead: tuple[int, Callable[[bytes], bytes]] | None = (
+            None  # API key of a request that is answered in the broker's place, once
+        )
         self.tearing = False  # whether a transaction is being torn
         self.unknown: int | None = None  # API key that, as answers say, the broker does not know
         self._target = target
@@ -94,11 +99,16 @@ class Proxy:
                 request = await reader.readexactly(int.from_bytes(size))
                 await asyncio.sleep(self.delay)
                 key = int.from_bytes(request[:2])
+                self.asked[key] += 1
+                answer = None
                 if self.tearing and key in self._keys:
-                    said = self._answer(request)
+                    answer, self._torn = self._answer, True
+                elif self.instead is not None and key == self.instead[0]:
+                    (_, answer), self.instead = self.instead, None
+                if answer is not None:
+                    said = answer(request)
                     back.write(len(said).to_bytes(4) + said)
                     await back.drain()
-                    self._torn = True
                     continue
                 if self.tearing and self._torn and key == self._until:
                     # The broker decides, and nobody hears of it.

@@ -19,8 +19,6 @@ from explain_sidecar.snapshots.snapshot import Snapshot
 
 
 def offsets_outside_the_transaction() -> None:
-    """Without the repair too, which heals it as long as the snapshot before is there."""
-    no_repair_of_outputs()
     commit = Transaction.commit
 
     def broken(self: Transaction, offsets: list[TopicPartition], group: Consumer, **others: Any) -> None:
@@ -108,6 +106,11 @@ def no_repair_of_outputs() -> None:
     OwnedPartition._is_visible = lambda self, *message: True  # type: ignore[method-assign]
 
 
+def no_new_producer() -> None:
+    """After a broken connection the same producer goes on, with its epoch."""
+    Transaction._renew = lambda self: None  # type: ignore[method-assign]
+
+
 def no_watch_of_topics() -> None:
     def broken(self: TopicWatch, asked: object = None) -> None:
         pass
@@ -128,6 +131,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
         earliest_with_deleted_records,
         no_check_of_outputs,
         no_repair_of_outputs,
+        no_new_producer,
         no_watch_of_topics,
     )
 }

@@ -32,13 +32,13 @@ UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 """A broker takes messages of a transaction that its coordinator has not heard of, as those did before KIP-890."""
 
 
-def answer(request: bytes) -> bytes:
-    """What a broker says that has done what is asked: AddPartitionsToTxn 0, AddOffsetsToTxn 0 and TxnOffsetCommit 0 to 3."""
+def answer(request: bytes, error: int = 0) -> bytes:
+    """What a broker says that has done what is asked, or not for this reason: AddPartitionsToTxn 0, AddOffsetsToTxn 0 and TxnOffsetCommit 0 to 3."""
     key, version = (int.from_bytes(request[at : at + 2]) for at in (0, 2))
     at = 10 + int.from_bytes(request[8:10])
     head = request[4:8] + bytes(4)  # correlation id, no throttling
     if key == ADD_OFFSETS:
-        return head + bytes(2)
+        return head + error.to_bytes(2)
     compact = key == COMMIT_OFFSETS and version >= 3
 
     def text(at: int) -> tuple[bytes, int]:
@@ -68,7 +68,7 @@ def answer(request: bytes) -> bytes:
         count, at = length(at)
         body += name + lengths(count)
         for _ in range(count):
-            body += request[at : at + 4] + bytes(2) + (bytes(1) if compact else b"")
+            body += request[at : at + 4] + error.to_bytes(2) + (bytes(1) if compact else b"")
             at += 4
             if key == COMMIT_OFFSETS:
                 at = text(at + 8 + (4 if version >= 2 else 0))[1] + (1 if compact else 0)

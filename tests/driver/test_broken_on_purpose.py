@@ -17,7 +17,7 @@ from explain_sidecar.kafka.recovery import Target
 from explain_sidecar.kafka.transaction import Transaction
 from explain_sidecar.kafka.watch import TopicWatch
 from explain_sidecar.settings import Settings
-from tests.crash.sabotage import SABOTAGE
+from tests.crash.sabotage import SABOTAGE, no_repair_of_outputs
 from tests.driver import faults
 from tests.driver.driver import TINY, Driver, Stuck, values
 from tests.driver.test_every_call import began, calls, end
@@ -26,6 +26,7 @@ TOUCHED: list[tuple[Any, str]] = [
     (Transaction, "commit"),
     (Transaction, "__init__"),
     (Transaction, "abort"),
+    (Transaction, "_renew"),
     (OwnedPartition, "_diverged"),
     (OwnedPartition, "_is_visible"),
     (OwnedPartition, "_after_replay"),
@@ -149,6 +150,22 @@ def deleted_under_way() -> list[str]:
     return driver.differences()
 
 
+def ends_late() -> list[str]:
+    """Connections break in commits, and each EndTxn that was sent over them arrives some calls later."""
+    commits = [number for number, name in enumerate(calls(two=False)) if name == "commit_transaction"]
+    for number in commits:
+        for later in range(1, 25):
+            driver = began()
+            driver.start(faults={number: faults.delayed_end(later)(driver)})
+            end(driver)
+            if driver.cluster.late_ends:
+                return ["a late end ended another transaction"]
+    return []
+
+
+HEALED = {"offsets_outside_the_transaction": no_repair_of_outputs}
+"""What heals the absence of a protection, and has to be absent too."""
+
 SCENARIOS: dict[str, Scenario] = {
     "offsets_outside_the_transaction": at_each(faults.kill, "commit_transaction"),
     "metadata_of_a_consumer_that_never_joined": at_each(
@@ -164,6 +181,7 @@ SCENARIOS: dict[str, Scenario] = {
     "no_repair_of_outputs": at_each(
         faults.both(faults.late_end, faults.kill), "commit_transaction", two=True
     ),
+    "no_new_producer": ends_late,
     "no_watch_of_topics": created_again,
 }
 
@@ -174,5 +192,8 @@ def test_what_a_protection_is_for_happens_without_it(name: str, monkeypatch: pyt
     assert scenario() == []
     for owner, attribute in TOUCHED:
         monkeypatch.setattr(owner, attribute, getattr(owner, attribute))  # restored afterwards
+    if name in HEALED:
+        HEALED[name]()
+        assert scenario() == []
     SABOTAGE[name]()
     assert scenario() != []
