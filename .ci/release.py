@@ -213,6 +213,7 @@ def _installed(base: str, source: Path, folder: Path, number: str, environment: 
 
 
 def _documentation(source: Path, folder: Path, number: str) -> Iterator[str]:
+    _run(BIN / "python", "setup.py", "build_ext", "--inplace", cwd=source)  # the pages are the code's
     _run(BIN / "python", "-m", "docs.generate", cwd=source)
     _run(BIN / "zensical", "build", "--clean", "--strict", cwd=source)
     shutil.make_archive(str(folder / f"{IMAGE}-docs-{number}"), "gztar", source / "build" / "site")
