@@ -138,6 +138,11 @@ def test_a_checkpoint_topic_that_was_emptied_fails(line: Pipeline) -> None:
     line.admin.delete_topics([topic])[topic].result()
     line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
     assert "that topic was emptied or created again" in line.fails()
+    said = line.cli("reset", "--partition", "0", "--keep", "all", "--yes", status=1).stderr
+    assert "no snapshot is whole, so that nothing can be kept" in said
+    line.cli("reset", "--partition", "0", "--from", "earliest", "--yes")
+    line.run_to_end()
+    assert line.explanations()[30]["epoch"] == 1
 
 
 def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(line: Pipeline) -> None:
@@ -287,7 +292,15 @@ def test_a_damaged_snapshot_is_detected_before_anything_is_loaded(line: Pipeline
         "manifest": "checkpoint manifest: records",
     }
     assert expected[damage] in shown
-    assert expected[damage] in line.fails()
+    log = line.fails()
+    assert expected[damage] in log and "reset --partition 0 --keep all --yes" in log
+    # The one command that the message names goes on with the newest state that is whole.
+    done = line.cli("reset", "--partition", "0", "--keep", "all", "--yes").stdout
+    assert "keeps: the state of epoch 0 at offset 300" in done
+    line.feed(mixed_records(1, 20, seed=1))
+    line.run_to_end()
+    carried = line.explanations()[30]["carried"]
+    assert (carried["from_epoch"], carried["offset"], carried["begun"]) == (0, 300, [])
 
 
 def test_a_manifest_signed_with_another_key_is_refused(pipeline: Factory, tmp_path) -> None:

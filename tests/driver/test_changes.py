@@ -146,6 +146,8 @@ ELSEWHERE: list[tuple[str, str, str, str]] = [
     ("a new sidecar, another `app_id`", "kept by `model export` and `model.initial`", "all but labels and model", "tests/broker/test_state.py::test_a_new_sidecar_begins_with_the_model_of_another"),
     ("the records topic deleted and created again", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_a_topic_created_again_costs_its_records_and_not_the_model"),
     ("retention shorter than a downtime", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_retention_shorter_than_a_downtime_costs_the_records_and_not_the_model"),
+    ("the newest snapshot damaged or lost", "kept by `reset --keep all`, from the newest that is whole", "nothing", "tests/broker/test_past.py::test_a_damaged_snapshot_is_detected_before_anything_is_loaded"),
+    ("the checkpoints topic emptied", "lost; `reset --from earliest` learns again from what the log has", "everything", "tests/broker/test_past.py::test_a_checkpoint_topic_that_was_emptied_fails"),
     ("the group's offsets expired", "kept", "nothing", "tests/driver/test_past.py::test_an_expired_group_goes_on_after_the_last_message"),
     ("the group's offsets of an older backup", "kept", "nothing", "tests/driver/test_past.py::test_an_offset_of_the_past_doubles_nothing"),
 ]  # fmt: skip
