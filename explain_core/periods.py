@@ -249,8 +249,8 @@ class Periods:
         newest = [{source: block(of) for source, of in sums.items()} for sums in self._newest]
         return PeriodsState([period.state() for period in self._open], newest)
 
-    def restore(self, state: PeriodsState, shapes: Mapping[str, tuple[int, int]]) -> None:
-        """Restore a stored state; ``shapes`` are the losses and columns of each source. Raises ``StateError`` where it is invalid."""
+    def restore(self, state: PeriodsState, shapes: Mapping[str, tuple[int, int, int]]) -> None:
+        """Restore a stored state; ``shapes`` are the losses of each source, and its least and most columns. Raises ``StateError`` where it is invalid."""
         check(
             [period.name for period in state.open] == [period.name for period in self._open],
             "periods: others",
@@ -290,13 +290,13 @@ def _driven(
     return Driven(n, since_alarm, float(values[d]), float(low[d]), float(high[d]), drivers, since)
 
 
-def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int]]) -> dict[str, Array]:
+def _restored(sums: Mapping[str, Block], shapes: Mapping[str, tuple[int, int, int]]) -> dict[str, Array]:
     found = {}
     for source, stored in sums.items():
         check(source in shapes, "periods: of a source that is none")
-        losses, most = shapes[source]
+        losses, least, most = shapes[source]
         columns = stored.shape[-1] if stored.shape else 0
-        check(0 <= columns <= most, "periods: columns of no feature")
+        check(least <= columns <= most, "periods: columns of no feature")
         found[source] = array("periods", stored, "<f8", (5, losses, columns))
         finite("periods", found[source])
         check(

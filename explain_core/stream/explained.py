@@ -288,10 +288,10 @@ class ExplainedModel:
         check((data.periods is None) == (self.periods is None), "periods: with them, or without")
         if self.periods is not None and data.periods is not None:
             shapes = {
-                name: (len(explainer.losses), len(explainer.players))
+                name: (len(explainer.losses), 0, len(explainer.players))
                 for name, explainer in self.explainers.items()
-            }
-            self.periods.restore(data.periods, {**shapes, PERFORMANCE: (len(self.performance.losses), 2)})
+            } | {PERFORMANCE: (len(self.performance.losses), 2, 2)}
+            self.periods.restore(data.periods, shapes)
         if self.served is not None and data.served is not None:
             self.served.restore(data.served)
         self._group()

@@ -283,11 +283,11 @@ def test_the_means_since_the_last_alarm_and_over_all_records_come_with_each_peri
 
 def test_periods_are_restored_to_the_same_bits_and_only_such_of_these_sources():
     periods = periods_of([0.5, 0.0, 0.3], 1.0, blocks=37)
-    shapes = {"ipfi": (1, 3), "": (1, 2)}
+    shapes = {"ipfi": (1, 0, 3), "": (1, 2, 2)}
     restored = Periods(["1000", "day"])
     restored.restore(periods.state(), shapes)
     assert restored.state() == periods.state()
-    for wrong in ({"ipfi": (1, 2), "": (1, 2)}, {"ipfi": (1, 3)}):
+    for wrong in ({**shapes, "ipfi": (1, 0, 2)}, {**shapes, "": (1, 3, 3)}, {"ipfi": (1, 0, 3)}):
         with pytest.raises(StateError, match="periods"):
             Periods(["1000", "day"]).restore(periods.state(), wrong)
     with pytest.raises(StateError, match="periods: others"):
