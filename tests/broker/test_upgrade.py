@@ -1,5 +1,7 @@
 """An upgrade on a real broker: what it would change is known before, and instances of two versions work side by side."""
 
+import re
+
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records
 from tests.broker.test_past import unpredictable
 
@@ -7,9 +9,12 @@ from tests.broker.test_past import unpredictable
 def test_software_that_gives_the_same_bytes_is_known_before_it_takes_over(line: Pipeline) -> None:
     line.feed(mixed_records(1, 100, seed=1))
     line.run_to_end()
-    said = line.cli("upgrade", "check", "--last", "50").stdout
-    assert said == "partition 0: 100 records from offset 300 on: same bytes\n"
-    assert "400 records from offset 0 on: same bytes" in line.cli("upgrade", "check").stdout
+    for last, earliest, latest in ((50, 300, 350), (10_000, 0, 300)):
+        said = line.cli("upgrade", "check", "--last", str(last)).stdout
+        told = re.fullmatch(r"partition 0: (\d+) records from offset (\d+) on: same bytes\n", said)
+        assert told is not None, said
+        count, offset = map(int, told.groups())
+        assert count == 400 - offset and earliest <= offset <= latest
 
 
 def test_software_that_gives_other_bytes_is_named_with_offset_and_digit(pipeline: Factory) -> None:

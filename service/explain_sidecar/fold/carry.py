@@ -132,17 +132,9 @@ def carry_over(before: Mapping[str, Any], settings: Settings) -> Carry:
 
 def _without(identity: Mapping[str, Any], params: Collection[str]) -> dict[str, Any]:
     """The settings without parameters that make no other model of it."""
-    found = dict(identity)
-    for what in ("model",):
-        section = dict(found.get(what, {}))
-        if section.get("params"):
-            section["params"] = {
-                name: value for name, value in section["params"].items() if name not in params
-            }
-            if not section["params"]:
-                del section["params"]
-            found[what] = section
-    return found
+    model = dict(identity.get("model", {}))
+    kept = {name: value for name, value in model.pop("params", {}).items() if name not in params}
+    return {**identity, "model": {**model, **({"params": kept} if kept else {})}}
 
 
 def carried(
