@@ -71,6 +71,7 @@ class Line:
             release(self.pipeline.settings, 0)  # as its supervisor does
             self.worker = self.start()
         elif then == "abort":
+            self.feed(2)  # where the offsets were already committed, the next transaction fails
             self.until(lambda: proxy.instead is None)
         self.until(self.pipeline.folded)
         return error
