@@ -21,7 +21,6 @@ from typing import Any
 import click
 
 from explain_sidecar.broker.jars import KAFKA_VERSION
-from tests.service.test_hostile_snapshots import BOMBS, CORPUS, FUNCTIONS
 
 INPUTS = 1_000_000
 GUIDED_INPUTS = 300_000
@@ -39,10 +38,6 @@ class Check:
 
 CHECKS = {
     "tests": Check("Tests on real brokers, and with each protection switched off", ["pytest", "tests/crash", "tests/broker"]),
-    "snapshots": Check(
-        f"Hostile snapshots: {len(CORPUS) + len(FUNCTIONS) + len(BOMBS)} in the corpus",
-        ["pytest", "tests/service/test_hostile_snapshots.py"],
-    ),
     "fuzz": Check(f"Bad input: {INPUTS:,} random inputs", ["pytest", "tests/fuzz"]),
     "guided": Check(
         f"Bad input: {GUIDED_INPUTS:,} inputs, guided to reach new code",

@@ -9,13 +9,13 @@ from explain_sidecar.cli.root import cli, load
 
 @cli.group()
 def transactions() -> None:
-    """Show open transactions, or end those that Kafka has forgotten."""
+    """Show open transactions, end forgotten ones."""
 
 
 @transactions.command("show")
 @click.pass_context
 def transactions_show(context: click.Context) -> None:
-    """Show the transactions that are open on the sidecar's topics, and whose they are."""
+    """Show what is open on the sidecar's topics, and whose it is."""
     from explain_sidecar.commands.transactions import show
 
     show(load(context))
@@ -25,9 +25,9 @@ def transactions_show(context: click.Context) -> None:
 @click.option("--yes", is_flag=True, help="Do it; by default only show them.")
 @click.pass_context
 def transactions_abort(context: click.Context, yes: bool) -> None:
-    """End transactions that Kafka left open for good, as when a broker died amid their end.
+    """End transactions that Kafka left open for good.
 
-    Nothing is lost: the sidecar publishes again what readers did not see. Needs ALTER or CLUSTER_ACTION on the cluster.
+    A broker that dies amid their end leaves such. Nothing is lost: the sidecar publishes again what readers did not see. Needs ALTER or CLUSTER_ACTION on the cluster.
     """
     from explain_sidecar.commands.transactions import abort_torn
 
