@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -21,8 +22,8 @@ FIRST_TIMESTAMP = 1_700_000_000_000
 def environment_of(settings: Mapping[str, Any]) -> dict[str, str]:
     """The environment variables that give a sidecar its settings, from values by dotted name."""
     return {
-        "EXPLAIN_" + name.upper().replace(".", "__"): value
-        if isinstance(value, str)
+        "EXPLAIN_" + name.upper().replace(".", "__"): str(value)
+        if isinstance(value, (str, Path))
         else orjson.dumps(value).decode()
         for name, value in settings.items()
     }

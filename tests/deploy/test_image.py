@@ -190,7 +190,7 @@ def test_panels_that_may_be_without_data_ask_for_metrics_that_exist() -> None:
 def test_models_are_explained_by_compiled_code_that_the_image_has(image: str, model: dict[str, str]) -> None:
     with ExplainSidecarContainer({**model, "emit.every": 100}, image=image) as sidecar:
         sidecar.send({"noise": i * 7 % 11, "age": i % 50, "label": i % 50 > 30} for i in range(300))
-        last = sidecar.expect(3)[-1]
+        last = sidecar.expect(3, timeout=200)[-1]
         assert {estimator["evaluator"] for estimator in last.estimators.values()} == {"arrays"}
         assert sidecar.container is not None
         there = sidecar.container.exec(["sh", "-c", "ls /opt/sidecar/lib/python*/site-packages"]).output
@@ -207,7 +207,7 @@ def first_feature(servers):
 
 def test_the_consumer_sees_what_drives_the_model(explain_sidecar):
     explain_sidecar.send({"noise": i * 7 % 11, "age": i % 50, "label": i % 50 > 30} for i in range(500))
-    assert len(explain_sidecar.expect(5)) == 5
+    assert len(explain_sidecar.expect(5, timeout=200)) == 5
     assert first_feature(explain_sidecar.bootstrap_servers) == "age"
     print("KIND", type(explain_sidecar).__name__)
 """
