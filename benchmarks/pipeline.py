@@ -216,9 +216,15 @@ class Pipeline:
         for attempt in itertools.count():
             try:
                 found = reader.committed(places, timeout=20)
+                for place in found:
+                    if place.error is not None:
+                        raise KafkaException(place.error)
                 break
             except KafkaException as error:  # a broker that has just started moves its coordinators
-                if attempt == 50 or error.args[0].code() not in NO_COORDINATOR:
+                if attempt == 50 or error.args[0].code() not in (
+                    *NO_COORDINATOR,
+                    KafkaError.UNSTABLE_OFFSET_COMMIT,
+                ):
                     raise
                 time.sleep(0.2)
         reader.close()

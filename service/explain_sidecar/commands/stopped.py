@@ -101,7 +101,12 @@ class Stopped:
 
     def committed(self, partition: int) -> TopicPartition:
         """The committed offset, below 0 where there is none, with its metadata."""
-        return self._group.committed([TopicPartition(self.records.name, partition)], timeout=10)[0]
+        (found,) = self._group.committed([TopicPartition(self.records.name, partition)], timeout=10)
+        if (
+            found.error is not None
+        ):  # such as that a transaction is still being decided: not that there is none
+            raise KafkaException(found.error)
+        return found
 
     def past(self, partition: int) -> Past:
         return Past(self.reader, self._uncommitted, self._settings, partition, self._read)
