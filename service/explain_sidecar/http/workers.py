@@ -36,9 +36,13 @@ class Workers:
         self._past: list[Report] = []
         self.restarts = 0
 
-    def listen(self, worker: int, pipe: int) -> None:
-        """Take in the reports of a worker until it closes its end of the pipe."""
-        threading.Thread(target=self._read, args=(worker, pipe, self._started[worker]), daemon=True).start()
+    def listen(self, worker: int, pipe: int) -> threading.Thread:
+        """Take in the reports of a worker, in a thread that ends when it closes its end of the pipe."""
+        listener = threading.Thread(
+            target=self._read, args=(worker, pipe, self._started[worker]), daemon=True
+        )
+        listener.start()
+        return listener
 
     def restarting(self, worker: int) -> None:
         """A worker's process ended, and another will take its place."""
