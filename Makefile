@@ -37,7 +37,7 @@ check: lint ## check style and types, and run every test that needs no broker, w
 	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-deploy
-test-deploy: setup $(BIN)/helm ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
+test-deploy: setup $(BIN)/helm $(BIN)/helm-docs ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy
 
 .PHONY: image
@@ -149,8 +149,14 @@ clean: ## remove .venv and every cache
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12 …")'
 	"$(PYTHON)" -m venv .venv
 
-$(BIN)/helm: | $(BIN)/python
-	GOBIN=$(CURDIR)/$(BIN) go install helm.sh/helm/v3/cmd/helm@v3.22.0
+.PHONY: chart-readme
+chart-readme: $(BIN)/helm-docs ## write deploy/chart/README.md again from the comments of its values.yaml; needs Go
+	$(BIN)/helm-docs --chart-search-root deploy/chart --sort-values-order file --log-level warning
+
+$(BIN)/helm: package = helm.sh/helm/v3/cmd/helm@v3.22.0
+$(BIN)/helm-docs: package = github.com/norwoodj/helm-docs/cmd/helm-docs@v1.14.2
+$(BIN)/helm $(BIN)/helm-docs: | $(BIN)/python
+	GOBIN=$(CURDIR)/$(BIN) go install $(package)
 
 # Our package is installed as it stands, by the locked build tool. Whoever has `dev` has `demo` too.
 # Not compiled ahead: Python compiles what is imported, a tenth of what comes, and keeps it.

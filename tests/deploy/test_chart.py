@@ -1,11 +1,13 @@
 """The Helm chart and the alert rules, by the tools that will read them."""
 
 import base64
+import json
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -15,8 +17,10 @@ from tests.reports import complete_exposition
 
 CHART = "deploy/chart"
 KUBERNETES = "1.31"
+NEWEST = "1.37"
+OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.83.0"
 CUSTOM = {"PodMonitor", "PrometheusRule"}
-"""Kinds of the Prometheus operator: Kubernetes itself has no schema of them."""
+"""Kinds of the Prometheus operator: their schemas come with its source."""
 
 MINIMAL = {"kafka": {"bootstrapServers": "kafka:9092"}, "checkpoint": {"existingSecret": "snapshot-keys"}}
 FULL: dict[str, Any] = {
@@ -38,12 +42,23 @@ FULL: dict[str, Any] = {
     "extraEnv": [{"name": "PYTHONPATH", "value": "/model"}],
     "extraVolumes": [{"name": "model", "configMap": {"name": "model"}}],
     "extraVolumeMounts": [{"name": "model", "mountPath": "/model"}],
+    "extraArgs": ["--verbose"],
+    "extraEnvFrom": [{"configMapRef": {"name": "proxies"}}],
+    "extraInitContainers": [{"name": "fetch", "image": "registry.example/fetch:1"}],
+    "extraContainers": [{"name": "oauth2-proxy", "image": "registry.example/oauth2-proxy:7"}],
+    "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/explain"}},
     "podAnnotations": {"a": "b"},
+    "podLabels": {"team": "ml"},
+    "priorityClassName": "high",
+    "terminationGracePeriodSeconds": 90,
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "k", "operator": "Exists"}],
     "affinity": {"podAntiAffinity": {}},
     "podMonitor": {"enabled": True, "labels": {"team": "ml"}},
-    "prometheusRule": {"enabled": True},
+    "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example/explain"},
     "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
 }
 
@@ -70,15 +85,126 @@ def test_every_object_fits_the_schema_of_kubernetes(values: dict[str, Any], tmp_
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     run("helm", "lint", "--strict", CHART, "-f", str(tmp_path / "values.yaml"))
     objects = rendered(values, tmp_path)
-    expected = {"StatefulSet", "Service", "ConfigMap", "PodDisruptionBudget", "NetworkPolicy"}
+    expected = {
+        "StatefulSet",
+        "Service",
+        "ServiceAccount",
+        "ConfigMap",
+        "PodDisruptionBudget",
+        "NetworkPolicy",
+    }
     assert set(objects) == (expected if values is MINIMAL else expected | CUSTOM)
     for kind, object in objects.items():
         if kind not in CUSTOM:
             kubernetes_validate.validate(object, KUBERNETES, strict=True)
+            kubernetes_validate.validate(object, NEWEST, strict=True)
     broken = objects["StatefulSet"]
     broken["spec"]["podManagmentPolicy"] = "Parallel"
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(broken, KUBERNETES, strict=True)
+
+
+@pytest.fixture(scope="session")
+def operator() -> dict[str, Any]:
+    """The JSON Schema of each kind of the Prometheus operator, which allows no field beside those it names."""
+
+    def closed(schema: dict[str, Any]) -> dict[str, Any]:
+        for inner in schema.get("properties", {}).values():
+            closed(inner)
+        if isinstance(schema.get("items"), dict):
+            closed(schema["items"])
+        if "properties" in schema:
+            schema.setdefault("additionalProperties", False)
+        return schema
+
+    folder = Path(json.loads(run("go", "mod", "download", "-json", OPERATOR))["Dir"])
+    found = {}
+    for kind in ("podmonitors", "servicemonitors", "prometheusrules"):
+        file = folder / f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+        text = file.read_text().replace("- =\n", "- '='\n")  # YAML 1.1 has a type `=`
+        definition = yaml.safe_load(text.replace("^(?i)", "(?i)^"))["spec"]  # Go's order
+        schema = closed(definition["versions"][0]["schema"]["openAPIV3Schema"])
+        schema["properties"]["metadata"] = {"type": "object"}
+        found[definition["names"]["kind"]] = schema
+    return found
+
+
+def test_the_objects_of_the_prometheus_operator_fit_its_schemas(
+    operator: dict[str, Any], tmp_path: Path
+) -> None:
+    by_service = {**FULL, "podMonitor": {"enabled": False}, "serviceMonitor": {"enabled": True, "labels": {"team": "ml"}}}  # fmt: skip
+    for values in (FULL, by_service):
+        for kind, object in rendered(values, tmp_path).items():
+            if kind in operator:
+                jsonschema.validate(object, operator[kind])
+    monitors = [
+        rendered(values, tmp_path)[kind]["spec"][endpoints]
+        for values, kind, endpoints in (
+            (FULL, "PodMonitor", "podMetricsEndpoints"),
+            (by_service, "ServiceMonitor", "endpoints"),
+        )
+    ]
+    assert monitors[0] == monitors[1] and monitors[0][0]["authorization"]["credentials"]["key"] == "token"
+    broken = rendered(FULL, tmp_path)["PodMonitor"]
+    broken["spec"]["podMetricsEndpoint"] = []
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, operator["PodMonitor"])
+
+
+def test_alerts_lead_to_the_runbook_where_the_team_reads_it(tmp_path: Path) -> None:
+    def links(values: dict[str, Any]) -> set[str]:
+        (group,) = rendered(values, tmp_path)["PrometheusRule"]["spec"]["groups"]
+        return {rule["annotations"]["runbook_url"].partition("#")[0] for rule in group["rules"]}
+
+    assert links(FULL) == {"https://wiki.example/explain"}
+    assert links({**FULL, "prometheusRule": {"enabled": True}}) == {"docs/runbook.md"}
+
+
+def test_two_sidecars_of_one_release_do_not_collide(tmp_path: Path) -> None:
+    parent = tmp_path / "platform"
+    parent.mkdir()
+    dependency = {"name": "explanation-sidecar", "version": "*", "repository": f"file://{ROOT / CHART}"}
+    names = ("churn", "fraud")
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
+    chart["dependencies"] = [{**dependency, "alias": name} for name in names]
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    own = {**FULL, "checkpoint": {}, "replicas": 1, "partitions": None}
+    (parent / "values.yaml").write_text(yaml.safe_dump(dict.fromkeys(names, own)))
+    run("helm", "dependency", "build", str(parent))
+    text = run("helm", "template", "r", str(parent), "--kube-version", KUBERNETES)
+    objects = [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    called = [(object["kind"], object["metadata"]["name"]) for object in objects]
+    assert len(set(called)) == len(called) == 2 * len({kind for kind, _ in called})
+    stateful = [object for object in objects if object["kind"] == "StatefulSet"]
+    for one, other in (stateful, stateful[::-1]):
+        wanted = one["spec"]["selector"]["matchLabels"]
+        labels = other["spec"]["template"]["metadata"]["labels"]
+        assert any(labels[name] != value for name, value in wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("release", "change", "name"),
+    [
+        ("explained", {}, "explained-explanation-sidecar"),
+        ("explanation-sidecar-eu", {}, "explanation-sidecar-eu"),
+        ("explained", {"nameOverride": "sidecar"}, "explained-sidecar"),
+        ("explained", {"fullnameOverride": "churn"}, "churn"),
+        ("a" * 50, {}, "a" * 50 + "-e"),
+    ],
+)
+def test_objects_are_called_as_every_chart_calls_them(
+    release: str, change: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({**MINIMAL, **change}))
+    text = run(
+        "helm", "template", release, CHART, "--kube-version", KUBERNETES, "-f", str(tmp_path / "values.yaml")
+    )
+    assert {object["metadata"]["name"] for object in yaml.safe_load_all(text) if object} == {name}
+
+
+def test_the_readme_of_the_chart_is_that_of_its_values() -> None:
+    command = ("helm-docs", "--chart-search-root", CHART, "--sort-values-order", "file", "--log-level", "warning")  # fmt: skip
+    assert run(*command, "--dry-run").strip() == (ROOT / CHART / "README.md").read_text().strip()
 
 
 def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None:
@@ -88,14 +214,25 @@ def test_the_pods_are_what_the_service_needs_and_no_more(tmp_path: Path) -> None
     container = pod["containers"][0]
     assert (stateful["replicas"], stateful["podManagementPolicy"]) == (3, "Parallel")
     assert (pod["enableServiceLinks"], pod["automountServiceAccountToken"]) == (False, False)
-    assert pod["terminationGracePeriodSeconds"] == 60
+    assert pod["terminationGracePeriodSeconds"] == 90
+    account = objects["ServiceAccount"]
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+    assert account["metadata"]["annotations"] == FULL["serviceAccount"]["annotations"]
+    assert account["automountServiceAccountToken"] is False
+    assert stateful["template"]["metadata"]["labels"]["team"] == "ml"
+    assert pod["priorityClassName"] == "high"
+    (spread,) = pod["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == stateful["selector"]["matchLabels"]
+    assert [other["name"] for other in pod["containers"][1:]] == ["oauth2-proxy"]
+    assert [other["name"] for other in pod["initContainers"]] == ["fetch"]
+    assert container["envFrom"] == FULL["extraEnvFrom"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert container["args"][-3:] == ["--workers", "2", "--with-join"]
+    assert container["args"][-4:] == ["--workers", "2", "--with-join", "--verbose"]
     assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
     environment = {variable["name"]: variable for variable in container["env"]}
     assert environment["EXPLAIN_KAFKA__CONFIG"]["valueFrom"]["secretKeyRef"]["name"] == "kafka-client"
@@ -137,7 +274,7 @@ def test_the_join_keeps_its_state_on_a_disk_where_one_is_claimed(tmp_path: Path)
     assert "volumeClaimTemplates" not in unclaimed
     assert {"name": "join", "emptyDir": {}} in without_disk["volumes"]
     for spec, names in ((with_disk, {"join"}), (without_disk, set())):
-        (container,) = spec["containers"]
+        container = spec["containers"][0]
         environment = {variable["name"]: variable.get("value") for variable in container["env"]}
         (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "join"]
         assert str(environment["EXPLAIN_JOIN__STATE_DIR"]).startswith(f"{mount['mountPath']}/")
@@ -201,6 +338,8 @@ def test_the_service_accepts_the_settings_that_the_chart_gives_it(tmp_path: Path
         ({"partitions": 5}, "replicas (3) × workers (2) is more than the 5 partitions"),
         ({"kafka": {"bootstrapServers": "k:9092", "membership": "fixed"}}, "membership"),
         ({"replica": 3}, "replica"),
+        ({"serviceMonitor": {"enabled": True}}, "every pod would be scraped twice"),
+        ({"prometheusRule": {"runbookUrl": "wiki"}}, "runbookUrl"),
         ({"config": {"http": {"port": 80}}}, "port"),
         ({"config": {"http": {"dashboard": True}}, "http": {"port": 9000}}, "http.existingSecret"),
         ({"image": {"repository": "r", "digest": "sha256:12"}}, "digest"),
@@ -225,7 +364,7 @@ def test_every_alert_fires_is_silent_when_it_should_be_and_has_an_entry_in_the_r
     entries = re.findall(r"^## (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
     assert entries == [rule["alert"] for rule in rules]
     for rule in rules:
-        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
 
 
 def test_promtool_finds_nothing_to_complain_about_in_the_metrics() -> None:

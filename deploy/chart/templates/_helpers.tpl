@@ -1,9 +1,23 @@
+{{- /* Names as `helm create` makes them. 52 characters, so that a StatefulSet's name with its revision fits into a label. */ -}}
+{{- define "sidecar.chart" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
 {{- define "sidecar.name" -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- $both := contains (include "sidecar.chart" .) .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name (include "sidecar.chart" .)) -}}
+{{- .Values.fullnameOverride | default $both | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sidecar.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "sidecar.name" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
 {{- end -}}
 
 {{- define "sidecar.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "sidecar.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -34,4 +48,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- else if include "sidecar.makesKey" . -}}
 {{ include "sidecar.name" . }}-snapshots
 {{- end -}}
+{{- end -}}
+
+{{- define "sidecar.endpoint" -}}
+{{- $root := index . 0 -}}
+port: http
+path: /metrics
+interval: {{ (index . 1).interval }}
+{{- with $root.Values.http.existingSecret }}
+authorization:
+  credentials: {name: {{ . | quote }}, key: token}
+{{- end }}
 {{- end -}}
