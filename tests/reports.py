@@ -24,19 +24,18 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
         since=since,
         phase="running",
         position=90,
+        folded_at=1_700_000_000_000,
         replay_left=0,
         metrics={
             "records_total": [([], 80)],
             "explanations_total": [([], 8)],
             "rejected_recently": [([], 70)],
             "alarms_total": [([], 2)],
-            "skipped_records": [([], 3)],
+            "skipped_records_total": [([], 3)],
             "evaluator_fallbacks_total": [([], 3)],
-            "smoothed_loss": [
-                (["cross_entropy", "model", ""], 0.4),
-                (["cross_entropy", "empty", ""], 0.7),
-                (["cross_entropy", "mean_prediction", ""], 0.75),
-            ],
+            "smoothed_loss": [(["cross_entropy", ""], 0.4)],
+            "smoothed_loss_empty": [(["cross_entropy", ""], 0.7)],
+            "smoothed_loss_mean_prediction": [(["cross_entropy", ""], 0.75)],
             "version_records_total": [([""], 80)],
             "predictions_checked_total": [([""], 80)],
             "predictions_skewed_total": [([""], 2)],
@@ -72,6 +71,7 @@ def report(*partitions: PartitionReport, **changes: Any) -> Report:
 
 def complete_exposition() -> bytes:
     """Every metric there is, of two partitions."""
-    partitions = {number: partition(number, features=50) for number in range(2)}
+    drift = {"target": {"number": 7}, "change": None}
+    partitions = {number: replace(partition(number, features=50), drift=drift) for number in range(2)}
     joins = [JoinReport(0, "running", 0, Counts().by_name())]
     return exposition([report(*partitions.values(), join=joins)], partitions, {0: 100}, importance=True)

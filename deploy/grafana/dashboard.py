@@ -16,15 +16,20 @@ PANELS = [
     (
         "Records folded",
         "reqps",
-        "sum by (partition) (rate(explain_sidecar_records_total[1m]))",
-        "{{partition}}",
+        "sum by (app_id, partition) (rate(explain_sidecar_records_total[1m]))",
+        "{{app_id}} {{partition}}",
     ),
-    ("Lag", "short", "max by (partition) (explain_sidecar_consumer_lag_records)", "{{partition}}"),
+    (
+        "Lag",
+        "s",
+        "max by (app_id, partition) (explain_sidecar_consumer_lag_seconds)",
+        "{{app_id}} {{partition}}",
+    ),
     (
         "Loss of the model, and of none",
         "none",
-        "max by (partition, loss, model, version) (explain_sidecar_smoothed_loss)",
-        "{{partition}} {{loss}} {{model}} {{version}}",
+        'max by (__name__, app_id, partition, loss, version) ({__name__=~"explain_sidecar_smoothed_loss.*"})',
+        "{{app_id}} {{partition}} {{__name__}} {{loss}} {{version}}",
     ),
     (
         "Partitions by state",
@@ -50,33 +55,41 @@ PANELS = [
         "sum by (outcome) (rate(explain_sidecar_transactions_total[1m]))",
         "{{outcome}}",
     ),
-    ("Size of the state", "bytes", "max by (partition) (explain_sidecar_state_bytes)", "{{partition}}"),
+    (
+        "Size of the state",
+        "bytes",
+        "max by (app_id, partition) (explain_sidecar_state_bytes)",
+        "{{app_id}} {{partition}}",
+    ),
 ]
 SOMETIMES = [
     (
         "Served predictions that are not the model's",
         "percentunit",
-        "max by (partition, version) (rate(explain_sidecar_predictions_skewed_total[5m]))"
-        " / max by (partition, version) (rate(explain_sidecar_predictions_checked_total[5m]))",
-        "{{partition}} {{version}}",
+        "max by (app_id, partition, version) (rate(explain_sidecar_predictions_skewed_total[5m]))"
+        " / max by (app_id, partition, version) (rate(explain_sidecar_predictions_checked_total[5m]))",
+        "{{app_id}} {{partition}} {{version}}",
     ),
     (
         "Loss of the challenger minus the model's, and its interval",
         "none",
-        "max by (partition, loss, of, version) (explain_sidecar_challenger_loss_difference)",
-        "{{partition}} {{loss}} {{of}} {{version}}",
+        'max by (__name__, app_id, partition, loss, version) ({__name__=~"explain_sidecar_challenger_loss_difference.*"})',
+        "{{app_id}} {{partition}} {{__name__}} {{loss}} {{version}}",
     ),
 ]
 """Panels without data unless the settings have record.prediction, a challenger."""
 
-ALARMS = "changes(max by (partition) (explain_sidecar_alarms_total)[1m:15s]) > 0"
+ALARMS = "changes(max by (app_id, partition) (explain_sidecar_alarms_total)[1m:15s]) > 0"
 
 
 class Annotation(AnnotationQuery):
     """A mark on every panel where its query has a value; Grafana reads its two texts, which the kit does not know."""
 
     def to_json(self) -> dict[str, object]:
-        return super().to_json() | {"titleFormat": "Alarm", "textFormat": "partition {{partition}}"}
+        return super().to_json() | {
+            "titleFormat": "Alarm",
+            "textFormat": "{{app_id}} partition {{partition}}",
+        }
 
 
 def build() -> str:

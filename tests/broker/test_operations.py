@@ -38,6 +38,7 @@ class Sidecar(Process):
         super().__init__(
             ["-m", "explain_sidecar.cli", "run", *arguments], {**line.environment, **environment}
         )
+        self._common = (line.settings.app_id, line.settings.topics.records)
         line.wait_for(lambda: "on http://" in self.log() or not self.running())
         found = re.search(r"http://\S+", self.log())
         assert found, self.log()
@@ -52,6 +53,7 @@ class Sidecar(Process):
         for family in text_string_to_metric_families(get(self.address + "metrics")[1]):
             for sample in family.samples:
                 of_name = found.setdefault(sample.name.removeprefix("explain_sidecar_"), {})
+                assert (sample.labels.pop("app_id"), sample.labels.pop("topic")) == self._common
                 of_name[tuple(label for _, label in sorted(sample.labels.items()))] = sample.value
         return found
 
@@ -97,11 +99,11 @@ def test_the_metrics_say_what_the_topics_hold_and_follow_a_partition_that_moves(
         for record in line.inputs[p]:
             state.step(record)
         for which, value in zip(
-            ("model", "empty", "mean_prediction"),
+            ("", "_empty", "_mean_prediction"),
             state.explained.performance.of("cross_entropy"),
             strict=True,
         ):
-            assert found["smoothed_loss"]["cross_entropy", which, str(p), ""] == value
+            assert found[f"smoothed_loss{which}"]["cross_entropy", str(p), ""] == value
         assert found["partition_state"][str(p), "running"] == 1
     assert found["step_seconds_count"]["running",] == 800
     assert found["transactions_total"]["committed",] >= 1  # how many depends on how fast it folds

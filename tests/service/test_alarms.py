@@ -176,9 +176,9 @@ def test_the_metrics_have_the_floors_of_the_loss_the_gain_and_rejected_records()
     assert floors.keys() == {
         ("loss", "cross_entropy", ""),
         ("gain", "cross_entropy", ""),
-        ("rejected", "", ""),
     }
-    assert floors["rejected", "", ""] > 0.05
+    ((labels, rejected),) = measure(state)["alarm_rejected_floor"]
+    assert labels == [""] and rejected > 0.05
     assert measure(new_state(model=STATIC, explainers=ONE))["alarm_floor"] == []
 
 

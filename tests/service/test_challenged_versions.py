@@ -125,9 +125,9 @@ def test_metrics_are_by_version(tmp_path):
     line = line_of(tmp_path, LEARNS)
     line.fold(records(ORDER))
     found = measure(line.state)
-    versions = {tuple(labels) for labels, _ in found["smoothed_loss"] if labels[1] == "challenger"}
-    assert versions == {("cross_entropy", "challenger", name) for name in ("v1", "v2")}
-    assert {labels[2] for labels, _ in found["challenger_loss_difference"]} <= {"v1", "v2"}
+    versions = {tuple(labels) for labels, _ in found["smoothed_loss_challenger"]}
+    assert versions == {("cross_entropy", name) for name in ("v1", "v2")}
+    assert {labels[1] for labels, _ in found["challenger_loss_difference"]} <= {"v1", "v2"}
 
 
 def test_a_state_with_a_challenger_is_not_one_without(tmp_path):

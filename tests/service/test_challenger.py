@@ -370,8 +370,8 @@ def test_the_dashboard_says_which_one_is_better():
 def test_metrics_have_the_challenger_s_loss_and_the_difference():
     state, _ = compared(WORSE, 500)
     found = measure(state)
-    losses = {tuple(labels): value for labels, value in found["smoothed_loss"]}
-    assert losses["cross_entropy", "challenger", ""] == pytest.approx(np.log(2))
-    difference = {labels[1]: value for labels, value in found["challenger_loss_difference"]}
-    assert difference["low"] < difference["mean"] < difference["high"]
+    losses = {tuple(labels): value for labels, value in found["smoothed_loss_challenger"]}
+    assert losses["cross_entropy", ""] == pytest.approx(np.log(2))
+    low, mean, high = (found[f"challenger_loss_difference{end}"][0][1] for end in ("_low", "", "_high"))
+    assert low < mean < high
     assert measure(PartitionState(settings(), 3))["challenger_loss_difference"] == []

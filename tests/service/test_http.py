@@ -108,7 +108,7 @@ def test_an_output_whose_readers_stand_still_is_named_and_not_ready() -> None:
             waiting.phase == "readers of explanations stand still at offset 341 of 593: producer 2, epoch 2"
         )
         text = exposition(workers.reports, workers.partitions, {}).decode()
-        assert 'readers_hidden_records{partition="2",topic="explanations"} 252.0' in text
+        assert 'readers_hidden_records{output="explanations",partition="2"} 252.0' in text
 
 
 def test_a_report_that_cannot_be_made_does_not_end_the_reports(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -38,7 +39,7 @@ def test_the_numbers_of_all_workers_are_one_exposition() -> None:
     assert ("consumer_lag_records", frozenset({("partition", "1")})) not in merged
     assert merged["evaluator_fallbacks_total", frozenset({("partition", "1")})] == 3
     assert merged["rejected_recently", frozenset({("partition", "1")})] == 70
-    assert merged["skipped_records", frozenset({("partition", "1")})] == 3
+    assert merged["skipped_records_total", frozenset({("partition", "1")})] == 3
     states = {state: merged["partition_state", frozenset({("partition", "1"), ("state", state)})]
               for state in ("waiting", "restoring", "replaying", "running", "held")}  # fmt: skip
     assert states == {"waiting": 0, "restoring": 0, "replaying": 0, "running": 1, "held": 0}
@@ -50,7 +51,7 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (15 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 3
+        == 64 * (16 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 3
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]
@@ -60,6 +61,28 @@ def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> No
     assert opted["importance", frozenset({**series, "feature": "other"}.items())] == pytest.approx(
         sum(range(30)) / 10
     )
+
+
+def test_every_series_says_which_sidecar_it_is_of() -> None:
+    common = {"app_id": "churn", "topic": "labelled"}
+    everything = samples(exposition([report(partition(0))], {0: partition(0)}, {0: 100}, common=common))
+    assert all(common.items() <= dict(labels).items() for _, labels in everything)
+
+
+def test_the_lag_in_seconds_is_the_age_of_the_newest_record_where_others_wait() -> None:
+    now = time.time()
+    states = {
+        0: replace(partition(0), folded_at=round((now - 60) * 1000)),
+        1: replace(partition(1), folded_at=round((now - 60) * 1000)),
+        2: replace(partition(2), folded_at=None),
+        3: replace(partition(3), folded_at=round((now + 3600) * 1000)),  # another machine's clock
+    }
+    found = samples(exposition([report(*states.values())], states, {0: 100, 1: 90, 2: 100, 3: 100}))
+    seconds = {
+        dict(labels)["partition"]: v for (name, labels), v in found.items() if name == "consumer_lag_seconds"
+    }
+    assert seconds.pop("0") == pytest.approx(60, abs=30)
+    assert seconds == {"1": 0.0, "3": 0.0}
 
 
 def test_a_feature_that_is_named_other_does_not_double_a_series() -> None:
@@ -86,11 +109,10 @@ def test_the_change_of_the_last_window_is_the_sum_of_its_causes() -> None:
         1: replace(partition(1), drift={**drift, "change": None}),
     }
     found = samples(exposition([], partitions, {}))
-    assert found["drift_window", frozenset({("partition", "1")})] == 7
+    assert found["drift_windows_total", frozenset({("partition", "1")})] == 7
     parts = {
         dict(labels)["cause"]: value for (name, labels), value in found.items() if name == "drift_risk_change"
     }
-    assert parts.pop("total") == pytest.approx(0.2)
     assert parts.keys() == {"concept", "inputs", "learning", "unevaluated"}
     assert sum(parts.values()) == pytest.approx(0.2)
 

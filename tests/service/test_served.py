@@ -73,7 +73,7 @@ def test_a_skewed_prediction_counts_and_one_that_was_rounded_does_not(tmp_path, 
     found = measure(line.state)
     assert found["predictions_checked_total"] == [([""], 60)]
     assert found["predictions_skewed_total"] == [([""], 2)]
-    assert [labels for labels, _ in found["smoothed_loss"]][-1] == ["cross_entropy", "served", ""]
+    assert [labels for labels, _ in found["smoothed_loss_served"]] == [["cross_entropy", ""]]
     strict = messages(
         fold(VersionedPartition(known(tmp_path, record={"prediction_tolerance": 1e-7})).state, given)
     )

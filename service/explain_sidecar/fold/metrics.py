@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the supervisor, which serves the metrics, has no model and nothing that explains one
+    from explain_core.confidence import Interval
+    from explain_core.models.empty import Performance
     from explain_core.stream.served import Served
     from explain_sidecar.fold.partition import PartitionState
 
@@ -35,23 +37,39 @@ def measure(state: PartitionState) -> dict[str, Samples]:
     return {name: value if isinstance(value, list) else [([], value)] for name, value in found}
 
 
-def _smoothed_losses(state: PartitionState) -> Samples:
-    return list(_each_loss(state))
+Performances = Iterable[tuple[str, "Performance"]]
+"""By version."""
 
 
-def _each_loss(state: PartitionState) -> Iterator[tuple[list[str], float]]:
-    for version, explained in state.models.items():
-        for loss in explained.performance.losses:
-            values = explained.performance.of(loss.name)
-            for predictor, value in zip(("model", "empty", "mean_prediction"), values, strict=True):
-                if value is not None:
-                    yield [loss.name, predictor, version], value
-            if explained.served is not None:
-                yield [loss.name, "served", version], explained.served.performance.of(loss.name)[0]
-    for version, challenger in state.challengers.items():
-        performance = challenger.explained.performance
-        for loss in performance.losses:
-            yield [loss.name, "challenger", version], performance.of(loss.name)[0]
+def _of_model(state: PartitionState) -> Performances:
+    return ((version, explained.performance) for version, explained in state.models.items())
+
+
+def _of_served(state: PartitionState) -> Performances:
+    found = ((version, explained.served) for version, explained in state.models.items())
+    return ((version, served.performance) for version, served in found if served is not None)
+
+
+def _of_challenger(state: PartitionState) -> Performances:
+    return ((version, one.explained.performance) for version, one in state.challengers.items())
+
+
+def _loss(
+    name: str, whose: str, performances: Callable[[PartitionState], Performances], place: int = 0
+) -> PartitionMetric:
+    """``place``: of the model, the empty model and the mean prediction, as ``Performance.of`` gives them."""
+    return PartitionMetric(
+        name,
+        "gauge",
+        f"Smoothed prequential loss of {whose}.",
+        lambda state: [
+            ([loss.name, version], value)
+            for version, performance in performances(state)
+            for loss in performance.losses
+            if (value := performance.of(loss.name)[place]) is not None
+        ],
+        labels=("loss", "version"),
+    )
 
 
 def _weights(state: PartitionState) -> Samples:
@@ -61,14 +79,19 @@ def _weights(state: PartitionState) -> Samples:
     return [([member], weight) for weights in found for member, weight in weights.items()]
 
 
-def _differences(state: PartitionState) -> Samples:
-    return [
-        ([loss, of, version], value)
-        for version, challenger in state.challengers.items()
-        for loss, interval in challenger.intervals().items()
-        for of, value in (("mean", interval.value), ("low", interval.low), ("high", interval.high))
-        if value is not None
-    ]
+def _difference(name: str, what: str, of: Callable[[Interval], float | None]) -> PartitionMetric:
+    return PartitionMetric(
+        f"challenger_loss_difference{name}",
+        "gauge",
+        f"{what} the challenger's loss minus the model's.",
+        lambda state: [
+            ([loss, version], value)
+            for version, challenger in state.challengers.items()
+            for loss, interval in challenger.intervals().items()
+            if (value := of(interval)) is not None
+        ],
+        labels=("loss", "version"),
+    )
 
 
 def _served(state: PartitionState) -> list[tuple[str, Served]]:
@@ -79,12 +102,12 @@ def _served(state: PartitionState) -> list[tuple[str, Served]]:
     ]
 
 
-def _alarm_floors(state: PartitionState) -> Samples:
+def _floors(state: PartitionState, *kinds: str) -> Samples:
     return [
         ([subject.kind, subject.loss or "", version], floor)
         for version, alarms in state.watches.items()
         for subject, floor in alarms.floors().items()
-        if subject.kind in ("loss", "gain", "rejected")
+        if subject.kind in kinds
     ]
 
 
@@ -120,18 +143,16 @@ METRICS = [
         lambda state: state.rejections.recent,
     ),
     PartitionMetric(
-        "skipped_records",
-        "gauge",
+        "skipped_records_total",
+        "counter",
         "Records of this epoch that record.where does not mean, and deletes.",
         lambda state: state.skipped,
     ),
-    PartitionMetric(
-        "smoothed_loss",
-        "gauge",
-        "Smoothed prequential loss of the model, and of two that know no feature: the labels' frequencies (empty) and the mean prediction; and of a challenger.",
-        _smoothed_losses,
-        labels=("loss", "model", "version"),
-    ),
+    _loss("smoothed_loss", "the model", _of_model),
+    _loss("smoothed_loss_empty", "the model that knows but the labels' frequencies", _of_model, 1),
+    _loss("smoothed_loss_mean_prediction", "the mean prediction", _of_model, 2),
+    _loss("smoothed_loss_served", "the served predictions", _of_served),
+    _loss("smoothed_loss_challenger", "the challenger", _of_challenger),
     PartitionMetric(
         "drivers",
         "gauge",
@@ -161,12 +182,16 @@ METRICS = [
         _weights,
         labels=("member",),
     ),
-    PartitionMetric(
-        "challenger_loss_difference",
-        "gauge",
-        "Mean of the challenger's loss minus the model's, and the ends (low, high) of its interval, which holds however often you look.",
-        _differences,
-        labels=("loss", "of", "version"),
+    _difference("", "Mean of", lambda interval: interval.value),
+    _difference(
+        "_low",
+        "Low end of the interval, which holds however often you look, of",
+        lambda interval: interval.low,
+    ),
+    _difference(
+        "_high",
+        "High end of the interval, which holds however often you look, of",
+        lambda interval: interval.high,
     ),
     PartitionMetric(
         "predictions_checked_total",
@@ -192,8 +217,15 @@ METRICS = [
     PartitionMetric(
         "alarm_floor",
         "gauge",
-        "Smallest lasting change of a loss, of the gain over no model, or of the share of rejected records that an alarm could notice now.",
-        _alarm_floors,
+        "Smallest lasting change of a loss, or of the gain over no model, that an alarm could notice now.",
+        lambda state: _floors(state, "loss", "gain"),
         labels=("subject", "loss", "version"),
+    ),
+    PartitionMetric(
+        "alarm_rejected_floor",
+        "gauge",
+        "Smallest lasting change of the share of rejected records that an alarm could notice now.",
+        lambda state: [([version], floor) for (_, _, version), floor in _floors(state, "rejected")],
+        labels=("version",),
     ),
 ]

@@ -51,6 +51,7 @@ class Operations:
             self._settings.http.importance,
             self._workers.restarts,
             self._settings.checkpoint.hmac_key_file is not None,
+            {"app_id": self._settings.app_id, "topic": self._settings.topics.records},
         )
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, get_args
@@ -27,7 +28,7 @@ OTHER = "other"
 class Workers(Collector):
     """The metrics of the workers of one machine at one moment.
 
-    ``ends`` has the last stable offset of each partition whose lag is known.
+    ``ends`` has the last stable offset of each partition whose lag is known; ``common`` are labels of every series.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class Workers(Collector):
         importance: bool,
         restarts: int = 0,
         signed: bool = False,
+        common: Mapping[str, str] | None = None,
     ) -> None:
         self._signed = signed
+        self._common = dict(common or {})
         self._restarts = restarts
         self._reports = list(reports)
         self._partitions = list(partitions.values())
@@ -47,6 +50,12 @@ class Workers(Collector):
         self._importance = importance
 
     def collect(self) -> Iterator[Metric]:
+        for metric in self._families():
+            for number, sample in enumerate(metric.samples):
+                metric.samples[number] = sample._replace(labels={**self._common, **sample.labels})
+            yield metric
+
+    def _families(self) -> Iterator[Metric]:
         yield from self._per_worker()
         yield from self._per_partition()
         yield from self._from_messages()
@@ -106,7 +115,7 @@ class Workers(Collector):
             GaugeMetricFamily,
             "readers_hidden_records",
             "Offsets of a topic of the sidecar's that an open transaction hides from readers of committed messages, after 25 s.",
-            ("topic", "partition"),
+            ("output", "partition"),
             [
                 ((hidden.topic, str(hidden.partition)), hidden.end - hidden.offset)
                 for report in reports
@@ -186,14 +195,20 @@ class Workers(Collector):
                     for values, value in partition.metrics.get(metric.name, ())
                 ],
             )
+        behind = [
+            (partition, max(0, ends[partition.partition] - partition.position))
+            for partition in partitions
+            if partition.partition in ends and partition.position is not None
+        ]
         yield gauge(
             "consumer_lag_records",
             "Records not yet processed: last stable offset of the records topic minus the position of the fold.",
-            [
-                (partition, max(0, ends[partition.partition] - partition.position))
-                for partition in partitions
-                if partition.partition in ends and partition.position is not None
-            ],
+            behind,
+        )
+        yield gauge(
+            "consumer_lag_seconds",
+            "Age of the newest processed record, by Kafka's time, where there are records after it; else 0.",
+            [(partition, 0.0 if not lag else _age(partition.folded_at)) for partition, lag in behind],
         )
         yield gauge(
             "replay_remaining_records",
@@ -268,16 +283,16 @@ class Workers(Collector):
             (str(partition.partition), partition.drift) for partition in self._partitions if partition.drift
         ]
         yield _family(
-            GaugeMetricFamily,
-            "drift_window",
-            "Number of the last window whose change of risk was attributed.",
+            CounterMetricFamily,
+            "drift_windows_total",
+            "Windows that have ended in the partition's epoch, up to the last whose change of risk was attributed.",
             ("partition",),
             [((partition,), message["target"]["number"]) for partition, message in newest],
         )
         yield _family(
             GaugeMetricFamily,
             "drift_risk_change",
-            "Change of risk from the window before to the last one, in units of drift.loss: `total`, and its parts.",
+            "Change of risk from the window before to the last one, in units of drift.loss, by its causes, whose sum it is.",
             ("partition", "cause"),
             [
                 ((partition, cause), value)
@@ -295,16 +310,21 @@ def exposition(
     importance: bool = False,
     restarts: int = 0,
     signed: bool = False,
+    common: Mapping[str, str] | None = None,
 ) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Workers(reports, partitions, ends, importance, restarts, signed))
+    registry.register(Workers(reports, partitions, ends, importance, restarts, signed, common))
     return generate_latest(registry)
 
 
+def _age(moment: int | None) -> float | None:
+    """Seconds since a time in ms since 1970."""
+    return None if moment is None else max(0.0, time.time() - moment / 1000)
+
+
 def _causes(change: RiskChange) -> Iterator[tuple[str, float]]:
-    """The total and its parts, which add up to it."""
+    """The parts of a change, which add up to it."""
     joint = change.joint
-    yield "total", change.change
     yield "concept", joint.concept.value
     if joint.hypothesis:
         yield "hypothesis", joint.hypothesis.value

@@ -62,6 +62,8 @@ class OwnedPartition:
         self.metrics: dict[str, Samples] = {}
         self.caught_up_at = -1
         self.committed_offset = -1
+        self.folded_at: int | None = None
+        """Kafka's time of the newest record that this worker folded, in ms since 1970."""
         self.fold_seconds = 0.0
         self._stored_learnt = 0
         self._ends_until = 0.0
@@ -156,6 +158,7 @@ class OwnedPartition:
                 outputs = state.supplied(record, self._cluster.schema, self._model)
             folded = [record]
         self.fold_seconds += self._clock.monotonic() - started
+        self.folded_at = folded[-1].timestamp
         if target is None:
             return folded, outputs
         for _ in folded:

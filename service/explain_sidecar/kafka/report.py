@@ -40,14 +40,15 @@ class Buckets:
 class PartitionReport:
     """A partition that the worker owns, at its last commit.
 
-    ``metrics`` has what ``explain_sidecar.fold.metrics`` declares, by name. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``explanation``
-    and ``drift`` are the newest messages that this worker published.
+    ``metrics`` has what ``explain_sidecar.fold.metrics`` declares, by name. ``since`` is when the group gave it, on the monotonic clock that the processes of a machine share. ``folded_at`` is
+    Kafka's time of the newest record folded here, in ms since 1970. ``explanation`` and ``drift`` are the newest messages that this worker published.
     """
 
     partition: int
     since: float
     phase: Phase
     position: int | None
+    folded_at: int | None
     replay_left: int
     metrics: dict[str, Samples]
     state_bytes: int | None
@@ -154,6 +155,7 @@ def _partition(owned: OwnedPartition, totals: Totals, read: Callable[[bytes], by
         since=owned.since,
         phase="held" if owned.held is not None else owned.phase,
         position=owned.position,
+        folded_at=owned.folded_at,
         replay_left=owned.replay_left,
         metrics=owned.metrics,
         state_bytes=stored.raw_size if stored else None,
