@@ -65,7 +65,10 @@ def test_a_message_without_cloudevents_is_as_the_fold_made_it():
 
 def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
     configured = settings(
-        app_id="churn", cloudevents={"enabled": True}, drift=QUICK, record={"timestamp": "at"}
+        app_id="churn",
+        cloudevents={"enabled": True, "type_prefix": "com.example.ml"},
+        drift=QUICK,
+        record={"timestamp": "at"},
     )
     state = PartitionState(configured, 3, epoch=2)
     rows = [{**row, "at": 1_700_000_000_000 + 250 * index} for index, row in enumerate(stream(610))]
@@ -82,7 +85,8 @@ def test_a_cloudevent_has_the_headers_of_the_kafka_binding():
             ("ce_specversion", b"1.0"),
             ("ce_id", f"churn/x3vB_tRvQ9GrhJXW-kFzKA/3/{destination}/2/{seq}".encode()),
             ("ce_source", b"urn:explanation-sidecar:churn"),
-            ("ce_type", kind.encode()),
+            ("ce_type", f"com.example.ml.{kind.replace('/', '.v')}".encode()),
+            ("ce_dataschema", f"urn:explanation-sidecar:schema:{kind.replace('/', ':')}".encode()),
             ("ce_time", time.encode()),
             ("ce_subject", b"records/3"),
             ("content-type", b"application/json"),

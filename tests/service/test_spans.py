@@ -1,5 +1,6 @@
 """Spans of traced messages: exported over HTTP to a collector, and never in the loop's way."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,17 +52,17 @@ class Collector:
                 self.answers.set()
 
 
-def made(endpoint: str) -> Spans:
-    spans = spans_of(
-        load_settings(
-            environ={
-                "EXPLAIN_APP_ID": "churn",
-                "EXPLAIN_INSTANCE_ID": "pod-0",
-                "EXPLAIN_TRACING__ENDPOINT": endpoint,
-            }
-        ),
-        slot=1,
-    )
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
+
+
+def made(endpoint: str | None) -> Spans:
+    named = {} if endpoint is None else {"EXPLAIN_TRACING__ENDPOINT": endpoint}
+    environ = {"EXPLAIN_APP_ID": "churn", "EXPLAIN_INSTANCE_ID": "pod-0", **named}
+    spans = spans_of(load_settings(environ=environ), slot=1)
     assert spans is not None
     return spans
 
@@ -74,7 +75,7 @@ def record(offset: int, traceparent: bytes | None) -> InputRecord:
 OUTPUT = Output("explanations", b"records/3", b"12345", (("schema", b"explanation/1"),))
 
 
-def test_a_span_belongs_to_the_trace_of_the_record_and_says_where_the_message_is() -> None:
+def test_a_span_is_linked_to_the_trace_of_the_record_and_says_where_the_message_is() -> None:
     with Collector().running() as collector:
         spans = made(collector.endpoint)
         spans.add(3, record(7, f"00-{TRACE}-{PARENT}-01".encode()), [OUTPUT], seconds=0.25)
@@ -83,17 +84,39 @@ def test_a_span_belongs_to_the_trace_of_the_record_and_says_where_the_message_is
         spans.add(3, record(9, f"00-{TRACE}-{PARENT}-01".encode()), [], seconds=0.25)
         spans.close()
     ((about, span),) = collector.spans
-    assert (span.trace_id.hex(), span.parent_span_id.hex(), span.name) == (
-        TRACE,
-        PARENT,
-        "explain explanations",
-    )
+    (link,) = span.links
+    assert (link.trace_id.hex(), link.span_id.hex(), span.name) == (TRACE, PARENT, "send explanations")
+    assert span.parent_span_id == b"" and span.trace_id != link.trace_id
     assert span.end_time_unix_nano - span.start_time_unix_nano == 250_000_000
     assert (about["service.name"], about["service.instance.id"]) == ("churn", "churn-pod-0-1")
     attributes = {attribute.key: attribute.value for attribute in span.attributes}
     assert attributes["messaging.destination.partition.id"].string_value == "3"
     assert attributes["messaging.message.body.size"].int_value == 5
+    assert attributes["messaging.kafka.message.key"].string_value == "records/3"
+    assert attributes["messaging.client.id"].string_value == "churn-pod-0-1"
     assert attributes["explanation_sidecar.records.offset"].int_value == 7
+
+
+def test_the_variables_of_opentelemetry_work_and_a_setting_of_ours_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    traced = record(7, f"00-{TRACE}-{PARENT}-01".encode())
+    with Collector().running() as collector, Collector().running() as other:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "explainer")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
+        for endpoint in (None, other.endpoint):
+            spans = made(endpoint)
+            spans.add(3, traced, [OUTPUT], seconds=0.25)
+            spans.close()
+        for name, value in (("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")):
+            with monkeypatch.context() as off:
+                off.setenv(name, value)
+                assert spans_of(load_settings(environ={}), slot=0) is None
+    for ((about, _),) in (collector.spans, other.spans):
+        assert about["service.name"] == "explainer"
+        assert about["service.instance.id"] == "churn-pod-0-1"
+        assert about["deployment.environment.name"] == "staging"
 
 
 def test_a_collector_that_does_not_answer_holds_nothing_up_and_the_oldest_excess_is_dropped() -> None:

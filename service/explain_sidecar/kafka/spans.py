@@ -1,4 +1,7 @@
-"""Spans of the messages whose last record came with a ``traceparent``: what the sidecar did, in the trace of the pipeline.
+"""Spans of the messages whose last record came with a ``traceparent``: what the sidecar did, linked to the trace of the pipeline.
+
+A message sums up many records, each with a trace of its own perhaps: its span begins a trace, and links to that of the last record, as
+OpenTelemetry's conventions for messaging have it for batches. The variables ``OTEL_…`` work as in any program with the SDK.
 
 They are made beside the fold, from the clock, and change nothing in what is published. A thread of its own exports them; while the
 collector is away they are dropped, and the loop never waits.
@@ -7,6 +10,7 @@ collector is away they are dropped, and the loop never waits.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -28,36 +32,43 @@ CLOSE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
 def spans_of(settings: Settings, slot: int) -> Spans | None:
-    """None unless ``tracing.endpoint`` is set. Raises ``UserError`` where its extra is not installed."""
-    endpoint = settings.tracing.endpoint
-    if endpoint is None:
+    """None unless ``tracing.endpoint`` is set, or one of ``ENDPOINTS`` by the environment. Raises ``UserError`` where the extra is not installed."""
+    named = {name: os.environ[name] for name in ENDPOINTS if os.environ.get(name)}
+    if settings.tracing.endpoint is not None:
+        named = {"tracing.endpoint": settings.tracing.endpoint}
+    off = (os.environ.get("OTEL_SDK_DISABLED", "").lower(), os.environ.get("OTEL_TRACES_EXPORTER"))
+    if not named or off[0] == "true" or off[1] == "none":
         return None
+    source, endpoint = next(iter(named.items()))
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise UserError(
-            f"tracing.endpoint: {error.name or error} is missing; it needs the extra `otel`: pip install 'explanation-sidecar[otel]'"
+            f"{source}: {error.name or error} is missing; it needs the extra `otel`: pip install 'explanation-sidecar[otel]'"
         ) from None
     # Their loggers report every batch that fails, with a traceback; ours says once that it does.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-    resource = Resource.create(
-        {"service.name": settings.app_id, "service.instance.id": worker_name(settings, slot)}
-    )
+    name = worker_name(settings, slot)
+    own = Resource.create({"service.name": settings.app_id, "service.instance.id": name})
+    resource = own.merge(OTELResourceDetector().detect())  # what the environment says comes first
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces")
-    provider.add_span_processor(BatchSpanProcessor(_reporting(exporter, endpoint)))
-    return Spans(settings, provider)
+    exporter = OTLPSpanExporter(endpoint=None if source in ENDPOINTS else f"{endpoint}/v1/traces")
+    provider.add_span_processor(BatchSpanProcessor(_reporting(exporter, f"{source} {endpoint}")))
+    return Spans(settings, provider, name)
 
 
 class Spans:
     """Makes a span of each message, and hands it to a thread that exports it."""
 
-    def __init__(self, settings: Settings, provider: TracerProvider) -> None:
-        from opentelemetry.trace import SpanKind
+    def __init__(self, settings: Settings, provider: TracerProvider, client: str) -> None:
+        from opentelemetry.trace import Link, SpanKind, get_current_span
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._topics = settings.topics
@@ -65,6 +76,15 @@ class Spans:
         self._tracer = provider.get_tracer("explanation-sidecar")
         self._propagator = TraceContextTextMapPropagator()
         self._kind = SpanKind.PRODUCER
+        self._link, self._span_of = Link, get_current_span
+        self._common = {
+            "messaging.system": "kafka",
+            "messaging.operation.type": "send",
+            "messaging.operation.name": "send",
+            "messaging.client.id": client,
+            "messaging.consumer.group.name": settings.app_id,
+            "explanation_sidecar.records.topic": self._topics.records,
+        }
 
     def add(self, partition: int, record: InputRecord, outputs: Sequence[Output], seconds: float) -> None:
         """The messages that a record has caused, and how long its fold took; nothing for a record without a trace."""
@@ -73,24 +93,25 @@ class Spans:
             for name, value in record.headers
             if name in TRACE_CONTEXT and value is not None
         }
-        context = self._propagator.extract(carrier) if outputs and carrier else None
-        if not context:
+        if not (outputs and carrier):
             return
+        traced = self._span_of(self._propagator.extract(carrier)).get_span_context()
+        if not (traced.is_valid and traced.trace_flags.sampled):
+            return
+        links = [self._link(traced)]
         end = time.time_ns()
         for output in outputs:
             topic = getattr(self._topics, output.destination)
             attributes = {
-                "messaging.system": "kafka",
-                "messaging.operation.type": "send",
-                "messaging.operation.name": "explain",
+                **self._common,
                 "messaging.destination.name": topic,
                 "messaging.destination.partition.id": str(partition),
                 "messaging.message.body.size": len(output.value or b""),
-                "explanation_sidecar.records.topic": self._topics.records,
+                "messaging.kafka.message.key": (output.key or b"").decode("utf-8", "replace"),
                 "explanation_sidecar.records.offset": record.offset,
             }
             span = self._tracer.start_span(
-                f"explain {topic}", context, self._kind, attributes, start_time=end - int(seconds * 1e9)
+                f"send {topic}", None, self._kind, attributes, links, start_time=end - int(seconds * 1e9)
             )
             span.end(end)
 
@@ -101,7 +122,7 @@ class Spans:
         last.join(CLOSE_SECONDS)
 
 
-def _reporting(exporter: SpanExporter, endpoint: str) -> SpanExporter:
+def _reporting(exporter: SpanExporter, where: str) -> SpanExporter:
     """An exporter that fails without noise: a line in the log when that begins, and one when it is over."""
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -116,11 +137,9 @@ def _reporting(exporter: SpanExporter, endpoint: str) -> SpanExporter:
                 result = SpanExportResult.FAILURE
             failed = result is not SpanExportResult.SUCCESS
             if failed and not self.failing:
-                log.warning(
-                    "tracing.endpoint %s: spans cannot be exported, and are dropped until they can", endpoint
-                )
+                log.warning("%s: spans cannot be exported, and are dropped until they can", where)
             elif self.failing and not failed:
-                log.info("tracing.endpoint %s: spans are exported again", endpoint)
+                log.info("%s: spans are exported again", where)
             self.failing = failed
             return result
 

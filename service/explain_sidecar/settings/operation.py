@@ -62,11 +62,11 @@ class WorkerSettings(Section):
 
 
 class TracingSettings(Section):
-    """Spans of the messages whose last record has a traceparent; the header itself is always passed on."""
+    """Spans of the messages whose last record has a traceparent; the header itself is always passed on. `OTEL_…` variables work too."""
 
     endpoint: Address | None = Field(
         None,
-        description="Collector for OTLP over HTTP, http://host:4318; by default there are no spans.",
+        description="Collector for OTLP over HTTP, http://host:4318; by default that of OTEL_EXPORTER_OTLP_ENDPOINT, and without it there are no spans.",
     )
 
 

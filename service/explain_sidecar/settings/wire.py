@@ -14,6 +14,11 @@ class CloudEventsSettings(Section):
     """Explanations and drift messages as CloudEvents 1.0: headers of the Kafka binding's binary mode."""
 
     enabled: bool = Field(False, description="Add the headers ce_id, ce_source, ce_type, ce_time, ….")
+    type_prefix: str = Field(
+        "org.explanation-sidecar",
+        pattern=r"^[a-z][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$",
+        description="What ce_type begins with: your organisation's domain backwards, such as com.example.ml.",
+    )
 
 
 def _registry_config(config: dict[str, Any]) -> dict[str, Any]:

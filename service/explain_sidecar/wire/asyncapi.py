@@ -7,6 +7,7 @@ from typing import Any
 
 from explain_sidecar.fold.messages import TRACE_CONTEXT
 from explain_sidecar.settings import Settings
+from explain_sidecar.wire.envelope import schema_id
 
 KAFKA = "0.5.0"
 """Version of AsyncAPI's bindings to Kafka."""
@@ -152,7 +153,13 @@ def _cloudevent(name: str) -> dict[str, Any]:
             "examples": [f"explanation-sidecar/x3vBHtRvQ9GrhJXWqkFzKA/0/{output}/0/22"],
         },
         "ce_source": {"type": "string", "examples": ["urn:explanation-sidecar:explanation-sidecar"]},
-        "ce_type": {"const": f"{name}/1"},
+        "ce_type": {
+            "type": "string",
+            "pattern": f"\\.{name}\\.v1$",
+            "description": "cloudevents.type_prefix, the kind of message, and its version.",
+            "examples": [f"org.explanation-sidecar.{name}.v1"],
+        },
+        "ce_dataschema": {"const": schema_id(f"{name}/1")},
         "ce_time": {
             "type": "string",
             "format": "date-time",

@@ -18,6 +18,11 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTENT_TYPES = {"json": "application/json", "avro": "application/avro"}
 
 
+def schema_id(schema: str) -> str:
+    """The absolute name of a schema, from the ``schema`` that its messages carry, such as ``alarm/1``."""
+    return f"urn:explanation-sidecar:schema:{schema.replace('/', ':')}"
+
+
 class Envelope:
     """Makes the messages of a records topic, by its id, ready to send.
 
@@ -29,7 +34,7 @@ class Envelope:
         self._app_id = settings.app_id
         # The client's Base64 has slashes; Kafka's own tools print the URL-safe alphabet.
         self._topic_id = topic_id.replace("+", "-").replace("/", "_")
-        self._cloudevents = settings.cloudevents.enabled
+        self._cloudevents = settings.cloudevents
         self._registry = registry_of(settings)
         self.read: Callable[[bytes], bytes] = json_reader(self._registry)
         self._content_type = _CONTENT_TYPES[settings.registry.format if self._registry else "json"]
@@ -43,7 +48,7 @@ class Envelope:
             return output
         if self._registry is not None:
             output = output._replace(value=self._registry.encode(output.destination, output.value))
-        if self._cloudevents:
+        if self._cloudevents.enabled:
             output = output._replace(headers=(*output.headers, *self._attributes(partition, output, event)))
         return output
 
@@ -55,7 +60,8 @@ class Envelope:
             "ce_specversion": "1.0",
             "ce_id": "/".join(map(str, identity)),
             "ce_source": f"urn:explanation-sidecar:{self._app_id}",
-            "ce_type": event.schema,
+            "ce_type": f"{self._cloudevents.type_prefix}.{event.schema.replace('/', '.v')}",
+            "ce_dataschema": schema_id(event.schema),
             # Optional, and the one attribute that an input may have no value for.
             **({} if time is None else {"ce_time": time}),
             "ce_subject": (output.key or b"").decode(),

@@ -13,6 +13,7 @@ from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation
 from explain_sidecar.snapshots.snapshot import Manifest
 from explain_sidecar.wire.asyncapi import document
 from explain_sidecar.wire.avro import avro_schema
+from explain_sidecar.wire.envelope import schema_id
 
 Scalar = float | int | str | bool | None
 
@@ -59,7 +60,7 @@ def avro_schemas() -> dict[str, str]:
 
 
 def _schema(name: str, model: type) -> dict[str, Any]:
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"explanation-sidecar/{name}"}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": schema_id(f"{name}/1")}
     return schema | TypeAdapter(model).json_schema(by_alias=True, mode="serialization")
 
 
