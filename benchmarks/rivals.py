@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from explain_core import losses
-from explain_sidecar.fold.default_models import linear_model_of
+from explain_core.learners.named import linear_model_of
 
 RESERVOIR = 100
 EMIT_EVERY = 100

@@ -30,8 +30,8 @@ from experiments.options import quick_option
 from explain_client.fold import FoldDriver
 from explain_core.learners.choice import learner_of
 from explain_core.learners.mixture import MixtureLearner
+from explain_core.learners.named import Name, Task, named_model
 from explain_core.losses import get
-from explain_sidecar.fold.default_models import Name, Task, named_model
 
 Record = tuple[dict[str, Any], Any]
 FIRST = 500

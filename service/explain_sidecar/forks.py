@@ -172,7 +172,7 @@ def main() -> None:
 
 def _prepare() -> None:
     """Import what is ours. A user's model stays out: what it starts, as threads, would not outlive a fork."""
-    import explain_sidecar.fold.default_models
+    import explain_core.learners.named  # noqa: F401
     import explain_sidecar.kafka.loop  # noqa: F401
 
 

@@ -17,7 +17,7 @@ from river import (
     tree,
 )
 
-from explain_sidecar.fold.default_models import linear_model_of, named_model
+from explain_core.learners.named import linear_model_of, named_model
 
 Task = Literal["multiclass", "regression"]
 

@@ -145,7 +145,7 @@ def test_where_no_difference_is_seen_the_message_says_which_one_would_have_been(
     _, outputs = compared(
         {
             **TREE,
-            "factory": "explain_sidecar.fold.default_models:linear_model_of",
+            "factory": "explain_core.learners.named:linear_model_of",
             "params": {"task": "binary"},
         }
     )
@@ -212,7 +212,7 @@ def test_settings_of_a_challenger_that_make_no_sense_are_refused(given, words):
         ({"factory": "nowhere:Model"}, r"^challenger.factory: 'nowhere:Model' cannot be imported"),
         ({**TREE, "params": {"depth": 1}}, r"^challenger.params: "),
         (
-            {"factory": "explain_sidecar.fold.default_models:linear_model_of", "static": True},
+            {"factory": "explain_core.learners.named:linear_model_of", "static": True},
             r"^challenger.params: ",
         ),
         ({"uri": "nothing.json"}, r"^challenger.uri: nothing.json: No such file"),

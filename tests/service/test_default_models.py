@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pytest
 
 from explain_core import losses
+from explain_core.learners.named import Name
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold import models
-from explain_sidecar.fold.default_models import Name
 from explain_sidecar.fold.models import load_model
 from explain_sidecar.settings import ModelSettings
 

@@ -14,15 +14,13 @@ from explain_client.alarm_words import sentence as alarm_sentence
 from explain_core.alarms.detector import Position
 from explain_core.comparison import better, sentence
 from explain_core.confidence import Interval
-from explain_core.drift import Difference
 from explain_core.explanation import Explanation
 from explain_core.importance.segments import Report
 from explain_core.learners.mixture import MixtureLearner
 from explain_core.models.empty import Performance
-from explain_core.periods import Period, Sums
-from explain_core.stream import Alarm, RiskChanged, Subject
+from explain_core.stream import Alarm, RiskChanged, Subject, about
 from explain_core.stream.challenger import Challenger
-from explain_core.stream.explained import PERFORMANCE, Ended, ExplainedModel
+from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.slot import Slot
 from explain_sidecar.fold.sizes import HEADROOM
 from explain_sidecar.settings import Settings
@@ -60,10 +58,10 @@ def explanation(slot: Slot, position: Position, settings: Settings) -> dict[str,
             if report is not None
         },
         "drivers": {
-            name: {loss.name: _drivers(explained, name, loss.name) for loss in explainer.losses}
+            name: {loss.name: about.drivers(explained, name, loss.name) for loss in explainer.losses}
             for name, explainer in explained.explainers.items()
         },
-        "periods": [_period(explained, ended, position) for ended in explained.ended(position)],
+        "periods": [about.period(explained, ended, position) for ended in explained.ended(position)],
     }
 
 
@@ -130,48 +128,6 @@ def _segment(name: str, feature: str, report: Report, floors: Floors) -> dict[st
     }
 
 
-def _drivers(explained: ExplainedModel, name: str, loss: str) -> dict[str, Any] | None:
-    found = explained.drivers(name, loss)
-    return found and {**found._asdict(), "drivers": [driver._asdict() for driver in found.drivers]}
-
-
-def _period(explained: ExplainedModel, ended: Ended, position: Position) -> dict[str, Any]:
-    period = ended.period
-    return {
-        "name": period.name,
-        "records": ended.records,
-        "first_offset": period.offset + 1,
-        "last_offset": position.offset,
-        "from": period.timestamp,
-        "until": position.timestamp,
-        "performance": {
-            loss.name: dict(zip(("loss", "gain"), cells, strict=True))
-            for loss, cells in zip(explained.performance.losses, _means(period, PERFORMANCE), strict=False)
-        },
-        "importance": {
-            name: {
-                loss.name: dict(zip((player.name for player in explainer.players), cells, strict=False))
-                for loss, cells in zip(explainer.losses, _means(period, name), strict=False)
-            }
-            for name, explainer in explained.explainers.items()
-        },
-    }
-
-
-def _means(period: Period, source: str) -> list[list[dict[str, float | None]]]:
-    """By loss and column: the mean with its band, and the sums that it is made from."""
-    if source not in period.sums:
-        return []
-    sums = Sums(period.sums[source])
-    low, high = sums.band()
-    columns = (sums.array[0], sums.value, low, high, *sums.array[1:])
-    names = ("n", "value", "low", "high", "sum", "var", "third", "var2")
-    return [
-        [dict(zip(names, cells, strict=True)) for cells in zip(*(of.tolist() for of in row), strict=True)]
-        for row in zip(*columns, strict=True)
-    ]
-
-
 def _challenger(challenger: Challenger, settings: Settings) -> dict[str, Any]:
     explained = challenger.explained
     return {
@@ -200,23 +156,8 @@ def _difference(loss: str, interval: Interval) -> dict[str, Any]:
 
 def alarm(found: Alarm, settings: Settings) -> dict[str, Any]:
     """What an alarm message says."""
-    subject, change = found.subject, found.change
     content = {
-        "subject": subject.kind,
-        "feature": subject.feature,
-        "estimator": subject.estimator,
-        "loss": subject.loss,
-        "segment": subject.segment and dict(zip(("feature", "value"), subject.segment, strict=True)),
-        "direction": "up" if change.least > 0.0 else "down",
-        "least": abs(change.least),
-        "before": change.before._asdict(),
-        "after": change.after._asdict(),
-        "onset": change.onset._asdict(),
-        "earliest": change.earliest._asdict(),
-        "latest": change.latest._asdict(),
-        "evidence": change.evidence,
-        "clipped": change.clipped,
-        "cause": found.cause,
+        **about.alarm(found),
         "one_in": settings.alarms.one_in,
         "min_change": settings.alarms.min_change,
         "model": settings.model.source,
@@ -227,55 +168,13 @@ def alarm(found: Alarm, settings: Settings) -> dict[str, Any]:
 
 def drift(found: RiskChanged, settings: Settings) -> dict[str, Any]:
     """What a drift message says."""
-    return {
-        "baseline": found.baseline._asdict(),
-        "target": found.target._asdict(),
-        "alarm": found.alarm and found.alarm._asdict(),
-        **_change(found, settings),
-    }
-
-
-def _change(found: RiskChanged, settings: Settings) -> dict[str, Any]:
-    change = found.change
-    if change is None:
-        return _without_change(found.problem)
-    details = change.to_dict()
-    said = change.sentence(*found.names, remedy=partial(ignoring, settings.drift.ignore))
-    content = {
-        "sentence": said,
-        "separation": details["separation"],
-        "differences": [_feature(difference) for difference in change.differences],
-        "change": details,
-    }
-    size = len(orjson.dumps(content))
+    content = about.drift(found, partial(ignoring, settings.drift.ignore))
+    size = len(orjson.dumps({name: content[name] for name in about.without_change("")}))
     identity = 6 * settings.record.max_string if settings.record.id else 0
-    if size > settings.emit.max_bytes - HEADROOM - identity:
-        return _without_change(
-            f"{said}; the details take {size} bytes and are left out: raise emit.max_bytes"
-        )
-    return content
-
-
-def _without_change(said: str) -> dict[str, Any]:
-    return {"sentence": said, "separation": None, "differences": [], "change": None}
-
-
-def _feature(found: Difference) -> dict[str, Any]:
-    risk = found.risk
-    return {
-        "feature": found.feature,
-        "sense": found.sense,
-        "words": found.words,
-        "bits": found.bits,
-        "before": found.before,
-        "after": found.after,
-        "value": found.value,
-        "by": found.by,
-        "risk": risk and risk.value,
-        "low": risk and risk.low,
-        "high": risk and risk.high,
-        "fault": found.fault,
-    }
+    if content["change"] is None or size <= settings.emit.max_bytes - HEADROOM - identity:
+        return content
+    said = f"{content['sentence']}; the details take {size} bytes and are left out: raise emit.max_bytes"
+    return {**content, **about.without_change(said)}
 
 
 def ignoring(ignored: Sequence[str], names: Sequence[str]) -> str:

@@ -19,10 +19,10 @@ from explain_core.artefacts.relabelled import relabelled
 from explain_core.learners.base import Learner
 from explain_core.learners.choice import learner_of
 from explain_core.learners.mixture import Mixture
+from explain_core.learners.named import named_model
 from explain_core.losses import Task
 from explain_core.models import Model, wrap
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold.default_models import named_model
 from explain_sidecar.settings import ModelSettings, RecordSettings, Settings
 from explain_sidecar.settings.model import PLACE
 

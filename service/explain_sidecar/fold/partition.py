@@ -6,7 +6,6 @@ random generator and no thread in it; that is what makes recovery exact.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -21,6 +20,7 @@ from explain_core.stream.alarms import Alarms, AlarmsData
 from explain_core.stream.challenger import Challenger, ChallengerData, ChallengerFailed
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
 from explain_core.stream.explainer import ONLY, Digest, PartsData
+from explain_core.stream.identity import beginning
 from explain_core.stream.recent import RecentData
 from explain_core.stream.slot import Slot, SlotData
 from explain_core.stream.windows import WindowsData
@@ -107,7 +107,7 @@ class PartitionState:
 
     def __init__(self, settings: Settings, partition: int, epoch: int = 0, start: int = 0) -> None:
         identity = (settings.app_id, settings.topics.records, partition, epoch)
-        seed = derive_seed(settings.seed, *identity)
+        seed, digest = beginning(settings.seed, *identity)
         self.partition, self.epoch = partition, epoch
         self.next_offset = start
         self.rejections = Rejections()
@@ -124,7 +124,6 @@ class PartitionState:
         self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
         self.settings = settings
         self.schemas = Schemas()
-        digest = hashlib.blake2b("/".join(map(str, identity)).encode(), digest_size=16).digest()
         self.versions: Versions | None = None
         self.stream = self._stream(seed, digest)
         if settings.models.enabled:

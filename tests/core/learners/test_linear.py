@@ -9,8 +9,8 @@ from river import compose, linear_model, optim, preprocessing
 
 from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.linear import LinearLearner, linear_learner
+from explain_core.learners.named import linear_model_of
 from explain_core.losses import Task
-from explain_sidecar.fold.default_models import linear_model_of
 from tests.core.learners.lockstep import RECORDS, mixed, run
 
 

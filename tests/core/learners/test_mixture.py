@@ -15,9 +15,9 @@ from explain_core.learners.base import LearnerState
 from explain_core.learners.choice import learner_of
 from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.mixture import NO_MODEL, Mixture, MixtureLearner
+from explain_core.learners.named import linear_model_of
 from explain_core.losses import Task, get
 from explain_core.state import StateError, block
-from explain_sidecar.fold.default_models import linear_model_of
 from tests.core.learners.lockstep import mixed, stored
 
 Record = tuple[dict[str, float], Any]

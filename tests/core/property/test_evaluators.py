@@ -17,11 +17,11 @@ from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners.choice import learner_of
 from explain_core.learners.mixture import Mixture
+from explain_core.learners.named import linear_model_of
 from explain_core.losses import NAMED
 from explain_core.models import wrap
 from explain_core.random import Generator
 from explain_core.reservoirs import make_reservoir
-from explain_sidecar.fold.default_models import linear_model_of
 from tests.streams import nominal_stream
 
 RECORDS = int(os.environ.get("EXPLAIN_EQUALITY_RECORDS", 150))
