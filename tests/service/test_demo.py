@@ -65,7 +65,7 @@ def said(alarms):
         number: [explanation(number, SEPTEMBER + i * 40 * DAY, 0.5 - i / 10) for i in (0, 1)]
         for number in (0, 1)
     }
-    return summary(history, [], alarms, ORIGINS).strip().split("\n")
+    return summary(history, [], alarms, ORIGINS, width=10_000).strip().split("\n\n")
 
 
 def test_the_summary_names_the_alarms_of_each_cause_once_and_in_words():
@@ -79,15 +79,21 @@ def test_the_summary_names_the_alarms_of_each_cause_once_and_in_words():
         ]
     )
     assert (
-        "What changed, at most once in 100,000 flights by chance alone: Since Tuesday 2013-09-03 00:00 UTC the model's log loss fell by at least 28 % "
-        "(0.516 → 0.223 ± 0.020); departure hour matters less, by at least 0.015 (0.060 → 0.030 ± 0.020); nothing else raised an alarm. "
-        "Since Monday 2013-12-02 00:00 UTC the model's gain over no model rose, by at least 0.090 (0.030 → 0.210 ± 0.020); nothing else raised an alarm."
+        "  What changed, at most once in 100,000 flights by chance alone:\n  - Since Tuesday 2013-09-03 00:00 UTC the model's log loss fell by at least 28 % "
+        "(0.516 → 0.223 ± 0.020); departure hour matters less, by at least 0.015 (0.060 → 0.030 ± 0.020); nothing else raised an alarm.\n"
+        "  - Since Monday 2013-12-02 00:00 UTC the model's gain over no model rose, by at least 0.090 (0.030 → 0.210 ± 0.020); nothing else raised an alarm."
     ) in newark
     assert newark.startswith(
-        "EWR: departure hour drives the model: 0.050 [0.049, 0.051], over the 2,000 flights of the year, "
+        "EWR\n  Departure hour drives the model: 0.050 [0.049, 0.051], over the 2,000 flights of the year, "
         "in which it is better than no model by 0.100 [0.099, 0.101] of log loss."
     )
-    assert kennedy.startswith("JFK: ") and "No alarm: " in kennedy and "What changed" not in kennedy
+    assert kennedy.startswith("JFK\n") and "No alarm: " in kennedy and "What changed" not in kennedy
+
+
+def test_the_summary_s_lines_fit_the_terminal() -> None:
+    history = {0: [explanation(0, SEPTEMBER + i * 40 * DAY, 0.5 - i / 10) for i in (0, 1)]}
+    lines = summary(history, [], [alarm(0, "loss", 1, 0.516, 0.223)], ORIGINS, width=60).splitlines()
+    assert max(map(len, lines)) <= 60 and any(line.startswith("      ") for line in lines)
 
 
 def test_bands_that_do_not_overlap_are_no_change_to_the_summary():

@@ -95,7 +95,7 @@ def demo(
         history: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(len(ORIGINS))}
         interrupted = _watch(console, settings, history, sidecar, counts, follow or late_labels, steps)
         changes, alarms = _read(settings, "drift"), _read(settings, "alarms")
-        console.print(summary(history, changes, alarms, ORIGINS), highlight=False)
+        console.print(summary(history, changes, alarms, ORIGINS, console.width), highlight=False)
         _farewell(console, config if follow and not interrupted else None)
         if interrupted:
             raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -36,35 +37,51 @@ def summary(
     changes: list[dict[str, Any]],
     alarms: list[dict[str, Any]],
     airports: Sequence[str],
+    width: int = 100,
 ) -> str:
-    """A paragraph for each partition: what drives the model, what it is worth, which alarms came, and why the risk changed."""
-    return "\n" + "\n".join(
-        _partition(
-            airports[partition],
+    """For each partition what drives the model and what it is worth, which alarms came, and why the risk changed; in lines of this width."""
+    found = []
+    for partition, messages in sorted(history.items()):
+        if not messages:
+            continue
+        lines = _partition(
             messages,
             [change for change in changes if change["partition"] == partition],
             [alarm for alarm in alarms if alarm["partition"] == partition],
         )
-        for partition, messages in sorted(history.items())
-        if messages
-    )
+        folded = (
+            textwrap.fill(
+                line, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+            )
+            for line in lines
+        )
+        found.append("\n".join([airports[partition], *folded]))
+    return "\n" + "\n\n".join(found) + "\n"
 
 
 def _partition(
-    airport: str, messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
-) -> str:
+    messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
+) -> list[str]:
     periods = [
         period_of(period) for message in messages for period in message["periods"] if period["name"] == PERIOD
     ]
-    return f"{airport}: {_drivers(periods)}. {_seasons(periods)}{_year(messages)} {_alarms(alarms, messages)}{_risk(changes)}"
+    found = [
+        _drivers(periods),
+        _seasons(periods),
+        _year(messages),
+        *_alarms(alarms, messages),
+        _risk(changes),
+    ]
+    return [line for line in found if line]
 
 
 def _drivers(periods: Sequence[Period]) -> str:
     """What drove the model over the year."""
     driven = merge_periods(periods).driven(ESTIMATOR, LOSS) if periods else None
     if driven is None:
-        return "too few flights to say what drives the model"
-    return driven.sentence(_name, "flights", 5, "log loss", f"the {driven.records:,} flights of the year")
+        return "Too few flights to say what drives the model."
+    words = driven.sentence(_name, "flights", 5, "log loss", f"the {driven.records:,} flights of the year")
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _seasons(periods: Sequence[Period]) -> str:
@@ -88,7 +105,7 @@ def _seasons(periods: Sequence[Period]) -> str:
         )
         for season, driven in found.items()
     ]
-    return f"By season, {'; '.join(words)}. "
+    return f"By season, {'; '.join(words)}."
 
 
 def _name(feature: str) -> str:
@@ -109,18 +126,18 @@ def _year(messages: list[dict[str, Any]]) -> str:
     return f"Delays were easiest to foresee in {best} ({means[best]:.3f}) and hardest in {worst} ({means[worst]:.3f})."
 
 
-def _alarms(alarms: list[dict[str, Any]], messages: list[dict[str, Any]]) -> str:
+def _alarms(alarms: list[dict[str, Any]], messages: list[dict[str, Any]]) -> list[str]:
     """What changed: the story of each cause, the oldest first."""
     if not alarms:
-        return "No alarm: nothing changed for long by more than the noise can hide."
+        return ["No alarm: nothing changed for long by more than the noise can hide."]
     stories = Stories()
     for alarm in alarms:
         stories.add(Alarm.from_json(orjson.dumps(alarm)))
     for message in messages:
         for period in map(period_of, message["periods"]):
             stories.add_period(period, message["app_id"], message["partition"], message["epoch"])
-    told = " ".join(story.sentence(_name) for story in stories)
-    return f"What changed, at most once in {alarms[0]['one_in']:,} flights by chance alone: {told}"
+    told = [f"- {story.sentence(_name)}" for story in stories]
+    return [f"What changed, at most once in {alarms[0]['one_in']:,} flights by chance alone:", *told]
 
 
 def _risk(changes: list[dict[str, Any]]) -> str:
@@ -132,7 +149,7 @@ def _risk(changes: list[dict[str, Any]]) -> str:
         found, key=lambda pair: (bool(pair[0].causes), abs(pair[0].change), pair[1]["offset"])
     )
     words = change.sentence(_days(message["baseline"]), _days(message["target"]), partial(ignoring, ()))
-    return f" {words[0].upper()}{words[1:]}."
+    return f"The risk: {words}."
 
 
 def _days(window: dict[str, Any]) -> str:
