@@ -58,7 +58,7 @@ def feed(detector: ChangeDetector, values: Array, start: int, **how: Any) -> lis
     """Changes that the records show, each with the number of records when it was noticed."""
     found = []
     for i in range(len(values)):
-        if detector.add(values[i], Position(start + i, (start + i) * EVERY)):
+        if detector.add(values[i], [Position(start + i, (start + i) * EVERY)]):
             found += [(start + i + 1, change) for change in detector.end_block(**how)]
     return found
 
@@ -280,7 +280,7 @@ def cost(subjects: int, records: int) -> float:
     for _ in range(5):
         start = time.thread_time()
         for i in range(records):
-            if detector.add(values[i % 2_000], place):
+            if detector.add(values[i % 2_000], [place]):
                 detector.end_block()
         best = min(best, time.thread_time() - start)
     return best / records * 1e6

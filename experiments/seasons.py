@@ -78,7 +78,7 @@ def feed(detector: ChangeDetector, values: Array, hours: Array, start: int) -> l
     """Changes, each with the number of records when it was noticed."""
     found = []
     for i, hour in enumerate(hours.tolist()):
-        if detector.add(values[i], Position(start + i, hour * HOUR)):
+        if detector.add(values[i], [Position(start + i, hour * HOUR)]):
             found += [(start + i + 1, change) for change in detector.end_block()]
     return found
 
@@ -135,7 +135,7 @@ def costs(records: int) -> dict[str, float]:
             places = [Position(i, i * 60_000) for i in range(at, at + records)]
             start = time.thread_time()
             for i, place in enumerate(places):
-                if detector.add(values[i % 2_000], place):
+                if detector.add(values[i % 2_000], [place]):
                     detector.end_block()
             best[name] = min(best[name], time.thread_time() - start)
         at += records

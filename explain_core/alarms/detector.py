@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -129,7 +130,7 @@ class ChangeDetector:
     >>> rng, detector = np.random.default_rng(0), ChangeDetector(2, one_in=100_000)
     >>> found = []
     >>> for t in range(12_000):
-    ...     if detector.add(rng.normal([0.0, 0.3 * (t >= 9_030)], 1.0), Position(t, 0)):
+    ...     if detector.add(rng.normal([0.0, 0.3 * (t >= 9_030)], 1.0), [Position(t, 0)]):
     ...         found += detector.end_block()
     >>> [(change.subject, change.earliest.offset <= 9_030 <= change.latest.offset, change.before.records) for change in found]
     [(1, True, 8000)]
@@ -181,19 +182,27 @@ class ChangeDetector:
             self._found = np.zeros((subjects, engine.N_FOUND))
             self.subjects = subjects
 
-    def add(self, values: Array | list[float], position: Position) -> bool:
-        """Add a record: a value of each subject. True if the block is complete, and ``end_block`` is due."""
+    @property
+    def room(self) -> int:
+        """How many records complete the block."""
+        return BLOCK - self._rows
+
+    def add(self, values: Array | list[float], positions: Sequence[Position]) -> bool:
+        """Add at most ``room`` records: a value of each subject, records × subjects, or of a single one a row. True if the block is complete, and
+        ``end_block`` is due.
+        """
         rows = self._rows
         if not rows:
             if self._n + 1 >= len(self._sizes):
                 self._more_room()
-            self._starts[self._n] = position
-        self._pending[rows] = values
-        self._rows = rows + 1
+            self._starts[self._n] = positions[0]
+        self._rows = rows + len(positions)
+        self._pending[rows : self._rows] = values
         if self._seasonal:
-            self._hours[rows + 1] = position.timestamp // seasons.HOUR
-        self._last = position
-        return rows + 1 == BLOCK
+            hours = [position.timestamp // seasons.HOUR for position in positions]
+            self._hours[rows + 1 : self._rows + 1] = hours
+        self._last = positions[-1]
+        return self._rows == BLOCK
 
     def end_block(
         self, min_change: Array | list[float] | float = 0.0, among: int | None = None

@@ -31,7 +31,7 @@ cdef struct Plan:
     double* sage_rates
     double* prediction  # the record's own
     int64_t m, sage_m  # inner draws of iPFI and of iSAGE, 0 for none
-    Py_ssize_t n_losses, n_players, n_sage_players  # of what they smooth
+    Py_ssize_t n_losses, n_players, n_sage_players, n_deltas  # of what they smooth
     Py_ssize_t players, n_rows, width, n_outside, n_labels
     bint with_empty  # whether a model stands for the empty coalition
     # Sizes that follow.
@@ -56,6 +56,7 @@ cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
     p.prediction = <double*> slot(table, 19)
     p.m, p.sage_m, p.n_losses = counts[0], counts[1], counts[2]
     p.n_players, p.n_sage_players = counts[3], counts[4]
+    p.n_deltas = p.n_losses * (p.n_players + p.n_sage_players)
     p.players = table[3 * 2 + 2] - 1
     p.n_rows, p.width, p.n_outside, p.n_labels = table[3 * 1 + 1], table[3 * 1 + 2], table[3 * 4 + 2], table[3 * 10 + 2]
     p.with_empty = table[3 * 9 + 2] > 0

@@ -30,6 +30,7 @@ LONGEST: int
 class Stream:
     predictions: Floats
     losses: Floats
+    increments: Floats
     slots: Integers
     states: NDArray[np.uint64]
     def __init__(

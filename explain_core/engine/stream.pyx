@@ -101,8 +101,8 @@ cdef class Stream:
     cdef int64_t sizes[MOST]
     cdef Measured measured
     cdef const int64_t[:, ::1] labels
-    cdef readonly object predictions, losses, slots, states
-    cdef double[:, ::1] predicted, lost
+    cdef readonly object predictions, losses, increments, slots, states
+    cdef double[:, ::1] predicted, lost, added
     cdef int64_t[:, ::1] drawn
     cdef uint64_t[::1] generators
 
@@ -128,7 +128,8 @@ cdef class Stream:
         self.measured.numbers, self.measured.sizes = &numbers[0], &sizes[0]
         self.measured.cells, self.measured.sums = &cells[0, 0, 0], &sums[0, 0]
         self.predictions = self.predicted = np.empty((LONGEST, sizes[0]))
-        self.losses = self.lost = np.empty((LONGEST, sizes[2]))
+        self.losses = self.lost = np.empty((LONGEST, 2 * sizes[2]))
+        self.increments = self.added = np.empty((LONGEST, sum([self.plans[i].n_deltas for i in range(self.n_plans)])))
         self.slots = self.drawn = np.empty((LONGEST, self.n_reservoirs), np.int64)
         self.states = self.generators = np.empty(self.n_reservoirs, np.uint64)
 
@@ -136,7 +137,8 @@ cdef class Stream:
         """Take records in, one after another; returns how many, up to one with a prediction or Δ that is not finite, of which nothing has changed.
 
         ``ys`` are the places of their labels in ``labels``, or numbers; ``before``: how many records were taken in before. Afterwards ``predictions``,
-        ``losses`` and ``slots`` are those of the records, ``states`` those of the reservoirs' generators.
+        ``losses`` (of the model, and of the labels' frequencies), ``increments`` (Δ of iPFI and iSAGE of each plan, where a record is explained) and
+        ``slots`` are those of the records, ``states`` those of the reservoirs' generators.
         """
         cdef Py_ssize_t i, n = self.measured.sizes[0], width = rows.shape[1]
         cdef int r
@@ -146,7 +148,7 @@ cdef class Stream:
             x = &rows[i, 0]
             if not self.number:
                 label = &self.labels[<Py_ssize_t> ys[i], 0]
-            if not self.explained(x, ys[i] if self.number else <double> label[1], (before + i) % self.every == 0):
+            if not self.explained(x, ys[i] if self.number else <double> label[1], (before + i) % self.every == 0, &self.added[i, 0]):
                 return i
             if self.learns:
                 learn_by(
@@ -159,11 +161,11 @@ cdef class Stream:
             memcpy(self.measured.numbers + 1, self.plans[0].prediction, n * sizeof(double))
             memcpy(&self.predicted[i, 0], self.plans[0].prediction, n * sizeof(double))
             measure(&self.measured, ys[i] if self.number else <double> label[1], 0 if self.number else label[2])
-            memcpy(&self.lost[i, 0], self.measured.numbers + 1 + n, self.measured.sizes[2] * sizeof(double))
+            memcpy(&self.lost[i, 0], self.measured.numbers + 1 + n, 2 * self.measured.sizes[2] * sizeof(double))
         return ys.shape[0]
 
-    cdef bint explained(self, const double* x, double y, bint explains) except -1:
-        """Predict a record, and explain it or not; False, and nothing has changed, where something is not finite."""
+    cdef bint explained(self, const double* x, double y, bint explains, double* added) except -1:
+        """Predict a record, and explain it or not: then its Δ are ``added``; False, and nothing has changed, where something is not finite."""
         cdef Plan* p
         cdef uint64_t pfi, sage
         cdef int i
@@ -179,4 +181,7 @@ cdef class Stream:
                 if i > 0:
                     raise ValueError("losses: a loss of a perturbed copy of the record is not finite")
                 return False
+            memcpy(added, p.delta, p.n_losses * p.n_players * sizeof(double))
+            memcpy(added + p.n_losses * p.n_players, p.sage_delta, p.n_losses * p.n_sage_players * sizeof(double))
+            added += p.n_deltas
         return True

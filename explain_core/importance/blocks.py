@@ -13,6 +13,7 @@ from explain_core.engine.stream import LONGEST, MOST, Stream
 from explain_core.evaluation.learned import LearnedEvaluator
 from explain_core.importance.group import EstimatorGroup
 from explain_core.learners.base import Learner
+from explain_core.losses import Prediction
 from explain_core.models import Model, Row
 from explain_core.models.empty import Performance
 from explain_core.reservoirs import GeometricReservoir, Reservoir, UniformReservoir
@@ -109,13 +110,14 @@ class Blocks:
             return 0
         explained = BLOCK - self._groups[0].estimators[0]._n % BLOCK
         skips = [reservoir._skip for reservoir in self._reservoirs if isinstance(reservoir, UniformReservoir)]
-        until = -before % self._every + (explained - 1) * self._every + 1
-        return min(LONGEST, BLOCK - self._performance._n % BLOCK, until, *skips)
+        last = until(explained, before, self._every)
+        return min(LONGEST, BLOCK - self._performance._n % BLOCK, last, *skips)
 
     def take(
         self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row], before: int
     ) -> tuple[Array, Array]:
-        """Take in at most ``most`` records, also given as encoded rows, ``ys`` as numbers of ``labels``; the predictions and the losses.
+        """Take in at most ``most`` records, also given as encoded rows, ``ys`` as numbers of ``labels``; their predictions, and their losses as
+        ``Learnt`` has them.
 
         These are of those that were taken in: all up to one of which something is not finite.
         """
@@ -140,6 +142,37 @@ class Blocks:
         for plan in plans:
             assert plan is not None
             plan.bound.rows.follow()
-        losses = stream.losses[:n]
-        performance.count(losses.tolist())
+        losses = stream.losses[:n].reshape(n, 2, len(performance.losses))
+        performance.count(losses[:, 0].tolist())
         return stream.predictions[:n], losses
+
+    def truths(self, ys: Array) -> list[Any]:
+        """The codes that ``ys`` of ``take`` are numbers of, or the numbers."""
+        codes = list(map(int, self.labels))  # those of a linear model are booleans
+        return [codes[int(y)] for y in ys] if codes else ys.tolist()
+
+    def asked(self, predictions: Array) -> list[Prediction]:
+        """The predictions of ``take`` as the model tells them."""
+        numbers: list[Any] = predictions.tolist()
+        labels = tuple(self.places)
+        return (
+            [of[0] for of in numbers]
+            if labels == (None,)
+            else [dict(zip(labels, of, strict=True)) for of in numbers]
+        )
+
+    def increments(self, explained: range) -> dict[int, Array]:
+        """Δ of the records of ``take`` at these places, records × losses × players, by the ``id`` of their estimator."""
+        stream, found, end = self._stream, {}, 0
+        assert stream is not None
+        rows = stream.increments[explained.start : explained.stop : explained.step]
+        for group in self._groups:
+            for estimator, entry in sorted(group._entries, key=lambda one: one[0].copies == "joining"):
+                begin, end = end, end + entry.delta.size
+                found[id(estimator)] = rows[:, begin:end].reshape(-1, *entry.delta.shape)
+        return found
+
+
+def until(explained: int, before: int, every: int) -> int:
+    """How many records it takes after so many until so many of them, each ``every``-th, are explained."""
+    return -before % every + (explained - 1) * every + 1

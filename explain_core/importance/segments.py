@@ -69,8 +69,8 @@ class Segments:
     >>> segments = Segments(pfi, "plan", 10)
     >>> for i in range(400):
     ...     x = {"plan": ("big", "small")[i % 2], "a": float(i % 7)}
-    ...     _ = pfi.explain_one(x, x["a"])
-    ...     _ = segments.add(x, np.array([[0.0], [1.0]]))
+    ...     if pfi.explain_one(x, x["a"]).increments is not None:
+    ...         _ = segments.add(x, np.array([[0.0], [1.0]]), pfi.increments)
     >>> {report.value: report.importance.importance()["a"].value > 0.0 for report in segments}
     {'big': True, 'small': False}
     """
@@ -96,14 +96,10 @@ class Segments:
         self._waiting = 0
         self._decay = estimator._smoother.decay
 
-    def add(self, x: Row, losses: Array) -> bool:
-        """Take in the record that the estimator has explained last, with the losses of the model and of the empty one (2 × losses).
-
-        False while the estimator has no increments yet.
+    def add(self, x: Row, losses: Array, increments: Array) -> str | None:
+        """Take in a record that the estimator has explained, with the losses of the model and of the empty one (2 × losses) and the estimator's
+        increments; returns its segment.
         """
-        increments = self._estimator.increments
-        if increments is None:
-            return False
         if increments.shape[1] != self._players:
             self._grow(losses.shape[1], increments.shape[1])
         value = x.get(self.feature)
@@ -123,7 +119,7 @@ class Segments:
         if waiting + 1 == BATCH:
             self._settle()
         self.newest = value
-        return True
+        return value
 
     def _settle(self) -> None:
         """Smooth what waits; when that happens makes no difference."""

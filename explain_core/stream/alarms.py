@@ -12,16 +12,18 @@ from itertools import chain
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from explain_core.alarms.causes import Causes, CausesState
 from explain_core.alarms.detector import ChangeDetector, DetectorState, Position
+from explain_core.engine.stream import LONGEST
 from explain_core.foreign import dumps
 from explain_core.importance.base import IncrementalEstimator
+from explain_core.importance.blocks import until
 from explain_core.importance.segments import Segments
-from explain_core.models import Row
 from explain_core.models.empty import Performance
 from explain_core.state import Pack, State, Unpack, check
-from explain_core.stream.events import Alarm, Record, Subject
+from explain_core.stream.events import Alarm, Learnt, Record, Subject
 from explain_core.stream.options import Alarming
 from explain_core.stream.part import Part
 
@@ -50,9 +52,12 @@ class Watch:
     def __init__(self, detector: ChangeDetector) -> None:
         self.detector = detector
 
-    def values(self, x: Row, explained: bool) -> Any:
-        """Of a record that was folded; None where it has none."""
+    def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        """Of records that were folded, or of those that were explained; None where these have none."""
         raise NotImplementedError
+
+    of_explained = False
+    """Whether it has values of records that were explained alone."""
 
     def subject(self, column: int) -> Subject:
         """Of a column of the values."""
@@ -81,10 +86,10 @@ class _Losses(Watch):
         super().__init__(detector)
         self._performance, self._kinds, self._segment = performance, kinds, segment
 
-    def values(self, x: Row, explained: bool) -> list[float]:
-        own, empty = self._performance.newest.tolist()
-        found = {"loss": own, "gain": [b - a for a, b in zip(own, empty, strict=True)]}
-        return [value for kind in self._kinds for value in found[kind]]
+    def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        own, empty = learnt.losses[:, 0], learnt.losses[:, 1]
+        found = [own if kind == "loss" else empty - own for kind in self._kinds]
+        return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
 
     def subject(self, column: int) -> Subject:
         kind, loss = divmod(column, len(self._performance.losses))
@@ -113,9 +118,11 @@ class _Importances(Watch):
         self._performance, self._name, self._estimator, self._row = performance, name, estimator, row
         self._loss, self._segment = estimator.losses[row].name, segment
 
-    def values(self, x: Row, explained: bool) -> Any:
-        increments = self._estimator.increments
-        return increments[self._row] if explained and increments is not None else None
+    of_explained = True
+
+    def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        increments = learnt.increments.get(self._name)
+        return None if increments is None else increments[:, self._row]
 
     def subject(self, column: int) -> Subject:
         feature = self._estimator.players[column].name
@@ -136,8 +143,9 @@ class _Missing(Watch):
         super().__init__(detector)
         self._kinds = kinds
 
-    def values(self, x: Row, explained: bool) -> list[float]:
-        return [0.0 if name in x else 1.0 for name in self._kinds]
+    def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        values = [[0.0 if name in record.x else 1.0 for name in self._kinds] for record in records]
+        return np.array(values)
 
     def subject(self, column: int) -> Subject:
         return Subject("missing", feature=list(self._kinds)[column])
@@ -150,8 +158,8 @@ class _Missing(Watch):
 class _Rejected(Watch):
     """Whether a record could not be folded."""
 
-    def values(self, x: Row, explained: bool) -> list[float]:
-        return [0.0]
+    def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        return np.zeros((len(records), 1))
 
     def subject(self, column: int) -> Subject:
         return Subject("rejected")
@@ -188,9 +196,9 @@ class Alarms(Part):
                 watch = _Importances(detector, performance, name, explainer, row)
                 self._watches[f"importance/{name}/{loss.name}"] = watch
         self._features = {name: found.feature for name, found in segments.items()}
-        self._segments: dict[str, Segments] = {}
-        for found in segments.values() if "segments" in subjects else ():
-            self._segments.setdefault(found.feature, found)
+        self._segments: dict[str, tuple[str, Segments]] = {}
+        for name, found in segments.items() if "segments" in subjects else ():
+            self._segments.setdefault(found.feature, (name, found))
         self._apart = segments if "segment_importance" in subjects else {}
         self._by_segment: dict[tuple[str, str | None], Watch] = {}
         self._by_importance: dict[tuple[str, str, str | None], Watch] = {}
@@ -216,29 +224,55 @@ class Alarms(Part):
         warm_up = max(self._options.warm_up, TURNOVER * stay)
         return self._detector(0, memory=stay, draws=explainer.n_samples, warm_up=warm_up)
 
-    def learnt(self, record: Record, explained: bool) -> list[Alarm]:
-        """Take in a folded record, explained or not."""
-        position = Position(record.offset, record.timestamp)
+    def room_after(self, records: int) -> int:
+        """How many records it takes in by ``learnt``, the model having taken in so many, of which the last one alone raises alarms."""
+        return min(
+            (
+                until(watch.detector.room, records, self._every)
+                if watch.of_explained
+                else watch.detector.room
+                for watch in self._all
+            ),
+            default=LONGEST,
+        )
+
+    def learnt(self, records: Sequence[Record], learnt: Learnt) -> list[Alarm]:
+        """Take in consecutive records, of which the last one alone ends a detector's block."""
         raised: list[Alarm] = []
-        for watch in chain(self._watches.values(), self._newest() if explained else ()):
-            values = watch.values(record.x, explained)
-            if values is not None:
-                detector = watch.detector
-                if len(values) != detector.subjects:
-                    detector.grow(len(values))
-                if detector.add(values, position):
-                    raised += self._end(watch)
+        last = len(records) - 1
+        # The last one apart: what an alarm may exceed depends on the subjects that there are by then.
+        for begin, end in ((0, last), (last, last + 1)) if last else ((0, 1),):
+            given, part = records[begin:end], learnt.part(begin, end) if last else learnt
+            positions = [Position(record.offset, record.timestamp) for record in given]
+            for watch in self._watches.values():
+                raised += self._add(watch, given, part, positions)
+            for i, place in enumerate(part.explained if self._segments or self._apart else ()):
+                alone = part.part(place, place + 1)
+                for watch in self._of_segments({name: values[i] for name, values in part.segments.items()}):
+                    raised += self._add(watch, given[place : place + 1], alone, positions[place : place + 1])
         return raised
 
-    def _newest(self) -> Iterator[Watch]:
-        """The watches of the segments of the newest record."""
-        for segments in self._segments.values():
-            if segments.begun:
-                yield self._of_segment(segments.feature, segments.newest)
-        for name, segments in self._apart.items():
-            if segments.begun and self._explainers[name].increments is not None:
+    def _add(
+        self, watch: Watch, records: Sequence[Record], learnt: Learnt, positions: Sequence[Position]
+    ) -> list[Alarm]:
+        values, detector = watch.values(records, learnt), watch.detector
+        if watch.of_explained:
+            positions = [positions[place] for place in learnt.explained]
+        if values is None or not positions:
+            return []
+        if values.shape[1] != detector.subjects:
+            detector.grow(values.shape[1])
+        return self._end(watch) if detector.add(values, positions) else []
+
+    def _of_segments(self, newest: Mapping[str, str | None]) -> Iterator[Watch]:
+        """The watches of the segments of a record."""
+        for feature, (name, _) in self._segments.items():
+            if name in newest:
+                yield self._of_segment(feature, newest[name])
+        for name in self._apart:
+            if name in newest:
                 for loss in range(len(self._explainers[name].losses)):
-                    yield self._of_importance(name, loss, segments.newest)
+                    yield self._of_importance(name, loss, newest[name])
 
     def _of_segment(self, *segment: Any) -> Watch:
         """The watch of a segment's losses, made at its first record."""
@@ -261,7 +295,7 @@ class Alarms(Part):
 
     def rejected(self, position: Position) -> list[Alarm]:
         watch = self._watches.get("rejected")
-        return self._end(watch) if watch is not None and watch.detector.add([1.0], position) else []
+        return self._end(watch) if watch is not None and watch.detector.add([1.0], [position]) else []
 
     def _end(self, watch: Watch) -> list[Alarm]:
         changes = watch.detector.end_block(watch.limits(self._options.min_change), self._among)
@@ -317,7 +351,7 @@ class Alarms(Part):
             watch.detector.restore(data.detectors[name], watch.most)
         for feature, value, state in data.segments:
             check(
-                feature in self._segments and value in self._segments[feature],
+                feature in self._segments and value in self._segments[feature][1],
                 "alarms: of a segment that is none",
             )
             check((feature, value) not in self._by_segment, "alarms: of a segment twice")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from explain_core.alarms.detector import Change
 from explain_core.drift import RiskChange
@@ -23,6 +28,30 @@ class Record(NamedTuple):
     weight: float = 1.0
     served: Prediction | None = None
     version: str | None = None
+
+
+class Learnt(NamedTuple):
+    """What is known of consecutive records once the model has learnt them.
+
+    ``losses`` are those of the model and of the labels' frequencies, records × 2 × losses. The other fields are of the records that were explained,
+    whose places are ``explained``, by explainer: ``increments``, records × losses × players, and ``segments``, where there are any.
+    """
+
+    losses: NDArray[np.float64]
+    explained: Sequence[int]
+    increments: Mapping[str, NDArray[np.float64]]
+    segments: Mapping[str, Sequence[str | None]]
+
+    def part(self, begin: int, end: int) -> Learnt:
+        """Of the records at these places."""
+        before = bisect_left(self.explained, begin)
+        own = slice(before, bisect_left(self.explained, end))
+        return Learnt(
+            self.losses[begin:end],
+            [place - begin for place in self.explained[own]],
+            {name: values[own] for name, values in self.increments.items()},
+            {name: values[own] for name, values in self.segments.items()},
+        )
 
 
 class Subject(NamedTuple):

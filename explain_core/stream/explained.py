@@ -25,6 +25,7 @@ from explain_core.periods import Driven, Period, Periods, PeriodsState
 from explain_core.random import derive_seed
 from explain_core.reservoirs import GeometricReservoir, ReservoirState, UniformReservoir, make_reservoir
 from explain_core.state import Count, Pack, State, Unpack, check
+from explain_core.stream.events import Learnt
 from explain_core.stream.models import ModelData, model_data, restored_model
 from explain_core.stream.options import Explainer, Options
 from explain_core.stream.served import Served, ServedData
@@ -190,24 +191,46 @@ class ExplainedModel:
         losses = self.performance.update(y, prediction)
         self._add_up()
         if self.segments and self.explains:
-            for segments in self.segments.values():
-                segments.add(x, self.performance.newest)
+            for name, segments in self.segments.items():
+                increments = self.explainers[name].increments
+                if increments is not None:
+                    segments.add(x, self.performance.newest, increments)
         self.records += 1
         if self.served is not None and served is not None:
             self.served.add(y, served, prediction)
         return losses
 
+    def learnt(self, explained: bool) -> Learnt:
+        """What is known of the record of ``learn``, which was explained or not."""
+        increments = {
+            name: explainer.increments[None]
+            for name, explainer in self.explainers.items()
+            if explained and explainer.increments is not None
+        }
+        segments = {name: [segments.newest] for name, segments in self.segments.items() if name in increments}
+        return Learnt(self.performance.newest[None], [0] if explained else [], increments, segments)
+
     @property
     def in_blocks(self) -> bool:
         """Whether compiled code may take records in by ``learn_block``."""
-        return not self.segments and self.served is None and isinstance(self.evaluator, LearnedEvaluator)
+        return self.served is None and isinstance(self.evaluator, LearnedEvaluator)
 
-    def learn_block(self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row]) -> tuple[Array, Array]:
-        """``explain`` and ``learn`` of the records of a block, see ``Blocks.take``; their predictions and losses."""
+    def learn_block(self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row]) -> tuple[Array, Learnt]:
+        """``explain`` and ``learn`` of the records of a block, see ``Blocks.take``; their predictions, and what is known of them."""
         predictions, losses = self.blocks.take(rows, ys, weights, xs, self.records)
         self._add_up()
+        explained = range(-self.records % self.options.every, len(losses), self.options.every)
         self.records += len(losses)
-        return predictions, losses
+        found = self.blocks.increments(explained)
+        increments = {name: found[id(explainer)] for name, explainer in self.explainers.items()}
+        values = {
+            name: [
+                segments.add(xs[place], losses[place], added)
+                for place, added in zip(explained, increments[name], strict=True)
+            ]
+            for name, segments in self.segments.items()
+        }
+        return predictions, Learnt(losses, explained, increments, values)
 
     def _add_up(self) -> None:
         """Add the blocks that ended to the periods."""

@@ -214,27 +214,26 @@ class StreamExplainer:
         return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
-        """``update`` of each (features, label); several times as fast where nothing but estimators watches a model that learns in arrays."""
+        """``update`` of each (features, label); several times as fast where a model that learns in arrays has no challenger."""
         events: list[Event] = []
         waiting = deque(block)
         while waiting:
-            taken = self._update_block(waiting)
-            if taken == 0:
-                events += self.update(*waiting[0])
+            taken, found = self._update_block(waiting)
+            events += self.update(*waiting[0]) if taken == 0 else found
             for _ in range(max(taken, 1)):
                 waiting.popleft()
         return events
 
-    def _update_block(self, waiting: Iterable[tuple[Row, Any]]) -> int:
-        """How many of the first records were folded as a block; none where the first one, or the state, is not ordinary."""
+    def _update_block(self, waiting: Iterable[tuple[Row, Any]]) -> tuple[int, list[Event]]:
+        """How many of the first records were folded as a block, and what follows; none where the first one, or the state, is not ordinary."""
         if not self.in_blocks or not self.records:
-            return 0
+            return 0, []
         explained = self.newest.explained
         blocks, columns = explained.blocks, explained.model.columns  # type: ignore[attr-defined]
         if explained.records != self._bound_after:
             self._bound_after = explained.records if blocks.bind() else -1
         if self._bound_after < 0:
-            return 0
+            return 0, []
         xs: list[Row] = []
         rows, ys = np.empty((LONGEST, len(columns.names))), np.empty(LONGEST)
         for x, y in islice(waiting, blocks.most(explained.records)):
@@ -244,12 +243,10 @@ class StreamExplainer:
                 break
             ys[n] = code
             xs.append(x)
-        n = len(xs)
-        if n:
-            offsets = range(self.next_offset, self.next_offset + n)
-            n = self.fold_block(offsets, rows[:n], ys[:n], np.ones(n), xs)
-            self._bound_after = explained.records
-        return n
+        offsets = range(self.next_offset, self.next_offset + len(xs))
+        found = self.fold_block(offsets, offsets, xs, rows, ys, np.ones(len(xs)))
+        self._bound_after = explained.records
+        return found
 
     def fold(self, record: Record) -> list[Event]:
         """Take in a record whose label is a code of ``labels``, and whose features have their kinds; returns what follows, in order.
@@ -257,55 +254,68 @@ class StreamExplainer:
         What the model or a challenger raises goes through; the stream is then of no more use.
         """
         slot = self.newest = self.slots[record.version or ONLY]
-        model, explains, periods = slot.explained.model, slot.explained.explains, slot.explained.periods
+        model, explains = slot.explained.model, slot.explained.explains
         x = slot.features(record.x)
         predictions = slot.predict(record, x)
         events: list[Event] = [
             event for part in self.parts.values() for event in part.predicted(record, predictions[0], model)
         ]
         losses = slot.learn(record, x, predictions)
-        alarms: list[Alarm] = [
-            alarm for part in self.parts.values() for alarm in part.learnt(record, explains)
-        ]
-        for watch in slot.alarms:
-            alarms += [alarm._replace(version=record.version) for alarm in watch.learnt(record, explains)]
+        alarms: list[Alarm] = []
+        if self.parts or slot.alarms:
+            learnt = slot.explained.learnt(explains)
+            alarms += [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
+            for watch in slot.alarms:
+                alarms += [alarm._replace(version=record.version) for alarm in watch.learnt([record], learnt)]
         self.records += 1
         self.next_offset = record.offset + 1
-        if alarms and periods is not None:
-            periods.alarmed(slot.explained.records, record.offset, record.timestamp)
         traced = b"".join(
             trace(record.offset, *found, len(self.labels)) for found in zip(predictions, losses, strict=True)
         )
         self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
-        events += alarms
+        return events + self._ended(record, alarms)
+
+    def _ended(self, record: Record, alarms: list[Alarm]) -> list[Event]:
+        """What follows once all is known of a record, which raised these alarms."""
+        explained = self.newest.explained
+        if alarms and explained.periods is not None:
+            explained.periods.alarmed(explained.records, record.offset, record.timestamp)
+        events: list[Event] = [*alarms]
         for part in self.parts.values():
-            events += part.answers(record, model, alarms, self.raised)
+            events += part.answers(record, explained.model, alarms, self.raised)
         self.raised += len(alarms)
         return events
 
     @property
     def in_blocks(self) -> bool:
-        """Whether ``fold_block`` may be called: nothing sees records one by one."""
+        """Whether ``fold_block`` may be called: there is one model, which compiled code explains."""
         slot = self.slots.get(ONLY)
-        return (
-            slot is not None
-            and not self.parts
-            and not (slot.challengers or slot.alarms)
-            and slot.explained.in_blocks
-        )
+        return slot is not None and not slot.challengers and slot.explained.in_blocks
 
     def fold_block(
-        self, offsets: Sequence[int], rows: Array, ys: Array, weights: Array, xs: Sequence[Row]
-    ) -> int:
-        """``fold`` of several records that ``explained.blocks`` takes in, also given as encoded rows; how many it took in."""
-        explained = self.newest.explained
+        self,
+        offsets: Sequence[int],
+        timestamps: Sequence[int],
+        xs: Sequence[Row],
+        rows: Array,
+        ys: Array,
+        weights: Array,
+    ) -> tuple[int, list[Event]]:
+        """``fold`` of the first of several records that ``explained.blocks`` takes in, also given as encoded rows; how many, and what follows of the
+        last one.
+        """
+        explained, alarms = self.newest.explained, self.newest.alarms
         places = explained.blocks.places
         order = np.array(
             [0] if self.task == "regression" else [places.get(code, -1) for code in self.labels.values()],
             np.int64,
         )
-        predictions, losses = explained.learn_block(rows, ys, weights, xs)
-        n = len(losses)
+        rooms = [part.room(timestamps) for part in self.parts.values()]
+        n = min(len(xs), *rooms, *(watch.room_after(explained.records) for watch in alarms), LONGEST)
+        if n == 0:
+            return 0, []
+        predictions, learnt = explained.learn_block(rows[:n], ys[:n], weights[:n], xs)
+        n, losses = len(learnt.losses), learnt.losses[:, 0]
         traced = np.empty((n, 1 + len(order) + losses.shape[1]), "<f8")
         traced[:, 0] = np.array(offsets[:n], "<i8").view("<f8")
         traced[:, 1 : 1 + len(order)] = np.where(order >= 0, predictions[:, order], 0.0)
@@ -315,9 +325,18 @@ class StreamExplainer:
             record = whole[place : place + width]
             self.digest = hashlib.blake2b(self.digest + record, digest_size=16).digest()
         self.records += n
-        if n:
-            self.next_offset = offsets[n - 1] + 1
-        return n
+        if n == 0:
+            return 0, []
+        self.next_offset = offsets[n - 1] + 1
+        if not self.parts and not alarms:
+            return n, []
+        records = list(map(Record, offsets, timestamps, xs, explained.blocks.truths(ys[:n])))
+        for part in self.parts.values():
+            found = explained.blocks.asked(predictions)
+            for each, prediction in zip(records, found, strict=True):
+                part.predicted(each, prediction, explained.model)
+        raised = [alarm for watch in alarms for alarm in watch.learnt(records, learnt)]
+        return n, self._ended(records[-1], raised)
 
     def reject(self, position: Position) -> list[Alarm]:
         """There was a record that cannot be folded; returns the alarms that this raises."""

@@ -10,7 +10,7 @@ from explain_core.foreign import dumps
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Pack, State, Unpack
-from explain_core.stream.events import Alarm, Event, Record
+from explain_core.stream.events import Alarm, Event, Learnt, Record
 
 
 class Part:
@@ -20,8 +20,8 @@ class Part:
         """The model has predicted the record, and has not learnt from it yet."""
         return ()
 
-    def learnt(self, record: Record, explained: bool) -> Sequence[Alarm]:
-        """The model has learnt from the record, which may also have been explained."""
+    def learnt(self, records: Sequence[Record], learnt: Learnt) -> Sequence[Alarm]:
+        """The model has learnt from consecutive records."""
         return ()
 
     def answers(self, record: Record, model: Model, alarms: Sequence[Alarm], first: int) -> Sequence[Event]:
@@ -31,6 +31,12 @@ class Part:
     def rejected(self, position: Position) -> Sequence[Alarm]:
         """There was a record that could not be read."""
         return ()
+
+    def room(self, timestamps: Sequence[int]) -> int:
+        """How many of the next records, which have these event times, it takes in by ``predicted`` without telling of one, or needing the model; 0
+        where it has to see one at a time.
+        """
+        return 0
 
     @property
     def versions(self) -> frozenset[str | None]:

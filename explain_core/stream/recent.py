@@ -98,6 +98,15 @@ class Recent(Part):
         ]
         return ()
 
+    def room(self, timestamps: Sequence[int]) -> int:
+        # The record for which an answer waits is the last one.
+        return min(
+            [
+                self._size - self._chunks[-1].records if self._chunks else 0,
+                *(asked.wait for asked in self._waiting),
+            ]
+        )
+
     def answers(self, record: Record, model: Model, alarms: Sequence[Alarm], first: int) -> list[RiskChanged]:
         """The first alarm of a cause asks why; the answers that are due with the record, which this model served, and this version of it."""
         for number, alarm in enumerate(alarms, first):

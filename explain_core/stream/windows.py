@@ -14,7 +14,7 @@ period: a new window begins with the next record, wherever it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from explain_core.foreign import dumps
 from explain_core.losses import Prediction
@@ -145,6 +145,21 @@ class Windows(Part):
         elif current.add(record, self._attribution.loss(record.y, prediction)) == size:
             found += self._end(current, model)
         return found
+
+    def room(self, timestamps: Sequence[int]) -> int:
+        current, period = self.current, self._period
+        if current is None or current.late > self._size:
+            return 0
+        room = self._size - len(current.rows) - 1
+        if not period:
+            return room
+        begin = current.period * period
+        late = self._size - current.late
+        for n, timestamp in enumerate(timestamps):
+            if timestamp >= begin + period or late < 0 or n == room:
+                return n
+            late -= timestamp < begin
+        return len(timestamps)
 
     def _end(self, window: Window, model: Model) -> list[RiskChanged]:
         """Close the window; returns why the risk changed, if that can be known."""

@@ -21,7 +21,7 @@ def run(detector, values, start=0, **how):
     """Changes, each with the number of records when it was noticed."""
     found = []
     for i, row in enumerate(values):
-        if detector.add(row, Position(start + i, 10 * (start + i))):
+        if detector.add(row, [Position(start + i, 10 * (start + i))]):
             found += [(start + i + 1, change) for change in detector.end_block(**how)]
     return found
 
@@ -318,7 +318,7 @@ def run_by_hour(detector, values, hours, start=0):
     """As ``run``, with event times."""
     found = []
     for i, (row, hour) in enumerate(zip(values, hours.tolist(), strict=True), start):
-        if detector.add(row, Position(i, hour * 3_600_000 + 1_234)):
+        if detector.add(row, [Position(i, hour * 3_600_000 + 1_234)]):
             found += [(i + 1, change) for change in detector.end_block()]
     return found
 

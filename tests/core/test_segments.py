@@ -38,13 +38,20 @@ def make(kind=IncrementalPFI, most=3, **settings):
     return estimator, Segments(estimator, "plan", most)
 
 
+def add(segments, estimator, x, losses):
+    """Whether there were increments to add."""
+    if estimator.increments is not None:
+        segments.add(x, losses, estimator.increments)
+    return estimator.increments is not None
+
+
 @pytest.mark.parametrize("kind", [IncrementalPFI, IncrementalSAGE])
 def test_a_segment_is_the_smoothed_mean_of_its_own_increments(kind):
     estimator, segments = make(kind)
     alone, counts = {}, {}
     for x, y, losses in rows(1_500):
         estimator.explain_one(x, y)
-        if segments.add(x, losses):
+        if add(segments, estimator, x, losses):
             plan = segments.newest
             values = np.hstack([losses.T, estimator.increments])
             if plan not in alone:
@@ -73,7 +80,7 @@ def test_the_first_values_are_kept_apart_and_all_others_are_one():
     kept = []
     for x, y, losses in rows(300):
         estimator.explain_one(x, y)
-        if segments.add(x, losses):
+        if add(segments, estimator, x, losses):
             plan = x.get("plan")
             kept = kept if plan in kept or plan is None or len(kept) == 2 else [*kept, plan]
             assert segments.newest == (plan if plan in kept else None)
@@ -86,12 +93,12 @@ def test_whenever_one_looks_stores_and_restores_the_result_is_the_same():
     estimator, whole = make()
     for x, y, losses in given:
         estimator.explain_one(x, y)
-        whole.add(x, losses)
+        add(whole, estimator, x, losses)
     rng = np.random.Generator(np.random.PCG64(1))
     estimator, segments = make()
     for t, (x, y, losses) in enumerate(given):
         estimator.explain_one(x, y)
-        segments.add(x, losses)
+        add(segments, estimator, x, losses)
         if rng.random() < 0.05:
             list(segments)
         if rng.random() < 0.03 or t % BATCH == 7:
@@ -110,12 +117,12 @@ def test_the_segment_of_which_most_is_new_is_told_first_and_none_without_anythin
     assert segments.due() is None
     for x, y, losses in rows(400):
         estimator.explain_one(x, y)
-        segments.add(x, losses)
+        add(segments, estimator, x, losses)
     records = {report.value: report.records for report in segments}
     told = [segments.due().value for _ in records]
     assert told == sorted(records, key=lambda value: -records[value])
     assert segments.due() is None
-    segments.add({"plan": "a"}, losses)
+    segments.add({"plan": "a"}, losses, estimator.increments)
     assert segments.due().value == "a"
 
 
@@ -132,7 +139,7 @@ def test_a_state_that_is_none_is_refused():
     estimator, segments = make()
     for x, y, losses in rows(300):
         estimator.explain_one(x, y)
-        segments.add(x, losses)
+        add(segments, estimator, x, losses)
     state = segments.state()
     twice = type(state)([state.segments[0], state.segments[0]])
     too_many = type(state)([*state.segments, msgspec.structs.replace(state.segments[0], value="z")])

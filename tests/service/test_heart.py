@@ -151,18 +151,29 @@ def test_blocks_have_the_bits_of_one_record_after_another(name: str, monkeypatch
         changed = {**x, "https": float("nan")} if i % 97 == 5 else {**x, "late": i % 3} if i > 500 else x
         return changed if name == "linear" else {**changed, "letter": "abcd"[i % 3 if i < 700 else 3]}
 
-    options = Options(explainers=[Explainer(rows=50), Explainer(kind="isage", rows=50)])
-    one_by_one, in_blocks = (
-        StreamExplainer(learner_of(LEARNERS[name](), "classification"), options, 7) for _ in range(2)
+    def made() -> StreamExplainer:
+        return StreamExplainer(fresh(), options, 7, fresh=fresh)
+
+    def fresh() -> Model:
+        return learner_of(LEARNERS[name](), "classification")
+
+    options = Options(
+        explainers=[Explainer(rows=50, by="https"), Explainer(kind="isage", rows=50)],
+        alarms=Alarming(one_in=1_000, warm_up=100, baseline=100),
+        drift=Windowing(window=200, bootstrap=2),
     )
+    one_by_one, in_blocks = made(), made()
     given = [(odd(i, x), y) for i, (x, y) in enumerate(RECORDS)]
-    for x, y in given:
-        one_by_one.update(x, y)
+    expected = [event for x, y in given for event in one_by_one.update(x, y)]
     taken, fold_block = [], in_blocks.fold_block
     monkeypatch.setattr(in_blocks, "fold_block", lambda *of: taken.append(fold_block(*of)) or taken[-1])
-    for start in range(0, len(given), 130):
-        in_blocks.update_many(given[start : start + 130])
-    assert sum(taken) > 600
+    found = [
+        event
+        for start in range(0, len(given), 130)
+        for event in in_blocks.update_many(given[start : start + 130])
+    ]
+    assert sum(n for n, _ in taken) > 600
+    assert len(found) > 1 and repr(found) == repr(expected)
     assert in_blocks.digest == one_by_one.digest and in_blocks.state() == one_by_one.state()
 
 

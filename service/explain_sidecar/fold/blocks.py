@@ -11,6 +11,7 @@ import orjson
 
 from explain_core.engine.rows import Encoder, Reader
 from explain_core.engine.stream import LONGEST
+from explain_core.stream import Event
 from explain_sidecar.fold.records import MAX_NUMBER, Decoder, InputRecord, Sample
 from explain_sidecar.formats.errors import BadRecord
 
@@ -29,15 +30,17 @@ class BlockFold:
         self._after = -1
         """Records of the model after which the reader was made, or the last block ended."""
 
-    def fold(self, records: Iterable[InputRecord]) -> list[InputRecord]:
-        """Those that it has folded, of which the last one alone may complete an explanation; often none. ``last`` is then that one's sample."""
+    def fold(self, records: Iterable[InputRecord]) -> tuple[list[InputRecord], list[Event]]:
+        """Those that it has folded, of which the last one alone may complete an explanation, and what follows of it; often none. ``last`` is then that
+        one's sample.
+        """
         state, explained = self._state, self._state.explained if self._possible else None
         if explained is None or not state.records:
-            return []
+            return [], []
         if explained.records != self._after:
             self._reader, self._after = self._bound(), explained.records
         if self._reader is None:
-            return []
+            return [], []
         emit = state.settings.emit.every
         most = min(explained.blocks.most(explained.records), emit - explained.records % emit)
         given = self._ordinary(islice(records, most))
@@ -46,10 +49,15 @@ class BlockFold:
         further = self._further(given, others) if self._decoder.further else None
         n = len(xs) if further is None else min(len(xs), len(further))
         if n == 0:
-            return []
+            return [], []
         weights = np.ones(n) if further is None else np.array([weight for weight, _, _ in further[:n]])
+        timestamps = (
+            [record.timestamp for record in given[:n]]
+            if further is None
+            else [at for _, at, _ in further[:n]]
+        )
         offsets = [record.offset for record in given[:n]]
-        n = state.stream.fold_block(offsets, self._rows[:n], self._ys[:n], weights, xs)
+        n, events = state.stream.fold_block(offsets, timestamps, xs[:n], self._rows, self._ys, weights)
         del given[n:]
         if n:
             weight, timestamp, identity = (
@@ -57,7 +65,7 @@ class BlockFold:
             )
             self.last = Sample({}, None, weight, timestamp, identity)
         self._after = explained.records
-        return given
+        return given, events
 
     def _further(
         self, records: list[InputRecord], fields: list[dict[str, Any]]

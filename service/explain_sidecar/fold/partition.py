@@ -267,10 +267,7 @@ class PartitionState:
         if record.key != self.only_key:
             # The first record's key names the partition until another key comes.
             self.only_key = record.key if self.records == 1 and key_text(record.key) else None
-        outputs = [self._told(event, record, sample.timestamp, sample.id) for event in found]
-        if self.explained.records % self._emit_every == 0:
-            outputs.append(self._explanation(record, sample))
-        return outputs
+        return self._told_of(found, record, sample)
 
     def fold(self, records: Iterable[InputRecord]) -> tuple[list[InputRecord], list[Output]]:
         """``step`` of the first of these records in a block, up to one that causes messages; which, and these messages.
@@ -278,7 +275,7 @@ class PartitionState:
         It takes none where the first one, or the state, is not ordinary: that is for ``step`` or ``supplied``. Raises ``FoldError`` as these do.
         """
         try:
-            folded = self._blocks.fold(records)
+            folded, events = self._blocks.fold(records)
         except Exception as error:
             raise self._failed(self.next_offset, self.stream.newest, error) from error
         if not folded:
@@ -288,9 +285,14 @@ class PartitionState:
             if record.headers:
                 self.label_delay.add(record.headers)
         self.next_offset = folded[-1].offset + 1
-        if self.explained.records % self._emit_every:
-            return folded, []
-        return folded, [self._explanation(folded[-1], self._blocks.last)]
+        return folded, self._told_of(events, folded[-1], self._blocks.last)
+
+    def _told_of(self, events: list[Event], record: InputRecord, sample: Sample) -> list[Output]:
+        """The messages about a record that was folded."""
+        outputs = [self._told(event, record, sample.timestamp, sample.id) for event in events]
+        if self.explained.records % self._emit_every == 0:
+            outputs.append(self._explanation(record, sample))
+        return outputs
 
     def _failed(self, offset: int, slot: Slot, error: Exception) -> FoldError:
         what, model = "model", slot.explained.model
