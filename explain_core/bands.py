@@ -94,7 +94,7 @@ def holm(p: Array, level: float) -> NDArray[np.bool_]:
     return result
 
 
-def spread_of(inputs: Array, smallest: float) -> Spread:
+def spread_of(inputs: Array) -> Spread:
     """A mean's ``Spread`` from sums over blocks: w are the shares of the weight, v and c variance and third moment of a record of the block.
 
     Parameters
@@ -103,13 +103,11 @@ def spread_of(inputs: Array, smallest: float) -> Spread:
         Rows of ``explain_core.engine.smoothing``: Σ w² v, Σ w³ c, Σ (w² v)², the sums over w in the first place those within a block;
         (Σ w²)²/Σ (Σ w²)², how many blocks of equal weight there are; F ≥ 1, by what dependence raises the variance, and from how many
         batches that is known; the skewness γ of one record, and the number of independent records.
-    smallest
-        The least squared coefficient of variation of a block's variance, 2/(b − 1) for normal records.
 
     Few blocks that hold most of the variance say little of it: the degrees of freedom are Satterthwaite's.
     """
     out = np.empty((4, *inputs.shape[1:]))
-    engine.spread_of(inputs.reshape(len(inputs), -1), smallest, out.reshape(4, -1))
+    engine.spread_of(inputs.reshape(len(inputs), -1), out.reshape(4, -1))
     return Spread(*out)
 
 

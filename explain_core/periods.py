@@ -9,7 +9,7 @@ import numpy as np
 
 from explain_core import bands
 from explain_core.bands import Array, Band, Spread
-from explain_core.engine.smoothing import BLOCK
+from explain_core.engine import smoothing as engine
 from explain_core.state import Block, Count, State, array, block, check, finite
 
 LEVEL, SHARE = 0.025, 0.05
@@ -60,23 +60,9 @@ class Sums:
     @property
     def spread(self) -> Spread:
         """How ``value`` errs; NaN below ``bands.LEAST`` records."""
-        n, _, variance, third, squares = self.array
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            n = np.where(n >= bands.LEAST, n, np.nan)
-            one = variance / n
-            gamma = np.where(one > 0.0, third / n / (one * np.sqrt(one)), 0.0)
-            independent, batches = np.ones_like(n), np.maximum(n / (3.0 * BLOCK), 16.0)
-            inputs = [
-                variance / (n * n),
-                third / n**3,
-                squares / n**4,
-                n / BLOCK,
-                independent,
-                batches,
-                gamma,
-                n,
-            ]
-            return bands.spread_of(np.stack(inputs), 2.0 / (BLOCK - 1.0))
+        out = np.empty((4, *self.array.shape[1:]))
+        engine.spread_of_sums(self.array.reshape(5, -1), bands.LEAST, out.reshape(4, -1))
+        return Spread(*out)
 
     def band(self, confidence: float = 0.95, band: Band = "normal") -> tuple[Array, Array]:
         """Low and high end of the two-sided band; NaN below ``bands.LEAST`` records."""
@@ -273,7 +259,7 @@ def _driven(
     d = of.shape[1]
     every = Sums(np.concatenate([of, gain, whole], axis=1))
     values, spread = every.value, every.spread
-    low, high = bands.ends(values, spread, 0.95)
+    low, high = bands.ends(values[: d + 1], Spread(*(part[: d + 1] for part in spread)), 0.95)
     if not np.isfinite(low[d]) or not np.isfinite(low[:d]).any():
         return None
     found = np.zeros(d, bool)

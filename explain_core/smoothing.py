@@ -179,7 +179,7 @@ class Smoother:
     @property
     def spread(self) -> Spread:
         """How ``value`` errs; NaN until there are two observations."""
-        return bands.spread_of(self._inputs, 2.0 / (BLOCK - 1.0))
+        return bands.spread_of(self._inputs)
 
     @property
     def std(self) -> Array:

@@ -397,22 +397,43 @@ def perform(
     measure(&of, y, seen)
 
 
-def spread_of(const double[:, ::1] inputs, double smallest, double[:, ::1] out):
+cdef void spread_cell(const double* inputs, double* out, Py_ssize_t layer) noexcept nogil:
+    """``explain_core.bands.spread_of`` of one cell; what is found of several cells is ``layer`` apart."""
+    cdef double variance = inputs[VARIANCE], effective = inputs[EFFECTIVE], gamma = inputs[GAMMA], freedom, skewness = 0.0
+    cdef double std = sqrt(inputs[FACTOR] * variance)
+    # The least squared coefficient of variation of a block's variance is that of normal records.
+    freedom = 2.0 * effective / fmax(effective * inputs[FOURTH] / (variance * variance) - 1.0, 2.0 / (BLOCK - 1.0))
+    if variance > 0.0:
+        skewness = inputs[THIRD] / (variance * sqrt(variance))
+        skewness = -MOST_SKEWED if skewness < -MOST_SKEWED else MOST_SKEWED if skewness > MOST_SKEWED else skewness
+    out[0] = std if std >= 0.0 else NAN
+    out[layer] = skewness
+    out[2 * layer] = fmax(1.0 / (1.0 / freedom + 0.5 / (inputs[KNOWN] + 4.0)), 1.0)
+    out[3 * layer] = fmin((SKEW * gamma * gamma + FEW) / inputs[COUNT], MOST_WIDER)
+
+
+def spread_of(const double[:, ::1] inputs, double[:, ::1] out):
     """``explain_core.bands.spread_of`` of inputs, ``INPUTS`` × cells: standard error, skewness, degrees of freedom and widening, 4 × cells."""
-    cdef Py_ssize_t i
-    cdef double variance, effective, gamma, uneven, freedom, std
+    cdef Py_ssize_t i, row
+    cdef double own[INPUTS]
     for i in range(inputs.shape[1]):
-        variance, effective, gamma = inputs[VARIANCE, i], inputs[EFFECTIVE, i], inputs[GAMMA, i]
-        uneven = effective * inputs[FOURTH, i] / (variance * variance) - 1.0
-        freedom = 2.0 * effective / fmax(uneven, smallest)
-        std = sqrt(inputs[FACTOR, i] * variance)
-        out[0, i] = std if std >= 0.0 else NAN
-        out[1, i] = 0.0
-        if variance > 0.0:
-            out[1, i] = inputs[THIRD, i] / (variance * sqrt(variance))
-            out[1, i] = -MOST_SKEWED if out[1, i] < -MOST_SKEWED else MOST_SKEWED if out[1, i] > MOST_SKEWED else out[1, i]
-        out[2, i] = fmax(1.0 / (1.0 / freedom + 0.5 / (inputs[KNOWN, i] + 4.0)), 1.0)
-        out[3, i] = fmin((SKEW * gamma * gamma + FEW) / inputs[COUNT, i], MOST_WIDER)
+        for row in range(INPUTS):
+            own[row] = inputs[row, i]
+        spread_cell(own, &out[0, i], out.shape[1])
+
+
+def spread_of_sums(const double[:, ::1] sums, double least, double[:, ::1] out):
+    """``spread_of`` of means over a period, from its sums as ``close_block`` has them, 5 × cells; NaN below the ``least`` records."""
+    cdef Py_ssize_t i
+    cdef double own[INPUTS]
+    cdef double n, one
+    for i in range(sums.shape[1]):
+        n = sums[0, i] if sums[0, i] >= least else NAN
+        one = sums[2, i] / n
+        own[VARIANCE], own[THIRD], own[FOURTH] = sums[2, i] / power(n, 2), sums[3, i] / power(n, 3), sums[4, i] / power(n, 4)
+        own[EFFECTIVE], own[FACTOR], own[KNOWN], own[COUNT] = n / BLOCK, 1.0, fmax(n / (3.0 * BLOCK), 16.0), n
+        own[GAMMA] = sums[3, i] / n / (one * sqrt(one)) if one > 0.0 else 0.0
+        spread_cell(own, &out[0, i], out.shape[1])
 
 
 cdef double hall(double t, double skewness) noexcept nogil:
