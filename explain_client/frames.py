@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from explain_client.errors import ClientError
 from explain_client.fields import utc
 from explain_client.messages import Explanation
-from explain_client.periods import Mean
+from explain_client.periods import Mean, Period
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,18 +68,21 @@ def period_rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """
     version = explanation.version.name if explanation.version else None
     where = (explanation.app_id, explanation.topic, explanation.partition, explanation.epoch, version)
+    common = dict(zip(PERIOD, where, strict=False))
     for period in explanation.periods:
-        times = (utc(at) for at in (period.begin, period.until))
-        common = dict(zip(PERIOD, (*where, period.name, *times, period.records), strict=True))
-        for estimator, by_loss in {"performance": period.performance, **period.importances}.items():
-            for loss, means in by_loss.items():
-                for feature, mean in means.items():
-                    yield common | {
-                        "estimator": estimator,
-                        "loss": loss,
-                        "feature": feature,
-                        **asdict(mean),
-                    }
+        for row in rows_of_period(period):
+            yield common | row
+
+
+def rows_of_period(period: Period) -> Iterator[dict[str, Any]]:
+    """The means of a period, as ``period_rows`` has them."""
+    times = (utc(at) for at in (period.begin, period.until))
+    common = dict(zip(PERIOD[5:], (period.name, *times, period.records), strict=True))
+    for estimator, by_loss in {"performance": period.performance, **period.importances}.items():
+        for loss, means in by_loss.items():
+            for feature, mean in means.items():
+                names = {"estimator": estimator, "loss": loss, "feature": feature}
+                yield common | names | asdict(mean)
 
 
 def to_pandas(explanations: Iterable[Explanation], *, periods: bool = False) -> pd.DataFrame:

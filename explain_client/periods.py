@@ -41,6 +41,10 @@ SKEW, FEW, MOST = 0.2, 4.0, 1.5
 """See ``explain_core.bands``; of one record the squared skewness over n is that of the mean."""
 
 
+WORSE = "the model is worse than no model since {}; its importances say nothing"
+"""Said in the place of drivers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
     """A feature that drives the model, with the mean of its importance over the period."""

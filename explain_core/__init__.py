@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from explain_core.losses import Loss
     from explain_core.models import Model, wrap
     from explain_core.models.empty import Performance
+    from explain_core.report import Report, watch
     from explain_core.reservoirs import GeometricReservoir, UniformReservoir
     from explain_core.smoothing import alpha_of
     from explain_core.stream import Alarming, Comparing, Explainer, Options, StreamExplainer, Windowing
@@ -60,6 +61,7 @@ _HOMES = {
     "Model": "models",
     "Performance": "models.empty",
     "PermutationImportance": "importance.batch.permutation",
+    "Report": "report",
     "RiskChange": "drift",
     "SAGE": "importance.batch.sage",
     "SlidingWindowSAGE": "importance.batch.sage",
@@ -71,6 +73,7 @@ _HOMES = {
     "load_artefact": "artefacts.load",
     "load_model": "artefacts.load",
     "mean_decrease_impurity": "importance.batch.mdi",
+    "watch": "report",
     "wrap": "models",
 }
 
@@ -95,6 +98,7 @@ __all__ = [
     "Options",
     "Performance",
     "PermutationImportance",
+    "Report",
     "RiskChange",
     "SlidingWindowSAGE",
     "StreamExplainer",
@@ -108,6 +112,7 @@ __all__ = [
     "losses",
     "mean_decrease_impurity",
     "plots",
+    "watch",
     "wrap",
 ]
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def track(items: Iterable[T], description: str, total: int, show: bool) -> Iterator[T]:
-    """The items, with a bar of ``total`` steps where it is to show."""
+def track(items: Iterable[T], description: str, total: int | None, show: bool) -> Iterator[T]:
+    """The items, with a bar of ``total`` steps (None: not known) where it is to show."""
     if not show:
         yield from items
         return

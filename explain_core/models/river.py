@@ -21,7 +21,7 @@ class RiverModel(Model):
 
     @property
     def takes_weight(self) -> bool:
-        return "w" in inspect.signature(_last_step(self.wrapped).learn_one).parameters
+        return "w" in inspect.signature(last_step(self.wrapped).learn_one).parameters
 
 
 class RiverClassifier(RiverModel):
@@ -90,7 +90,7 @@ class RiverRegressor(RiverModel):
 def wrap_river(model: Any, task: Task) -> Model:
     from river import base
 
-    last = _last_step(model)
+    last = last_step(model)
     for kind, cls in (("classification", base.Classifier), ("regression", base.Regressor)):
         if isinstance(last, cls) and kind != task:
             raise ValueError(f"model: {type(last).__name__} is for {kind} and the task is {task}")
@@ -101,10 +101,10 @@ def wrap_river(model: Any, task: Task) -> Model:
     return (RiverLabeller if has_none else RiverClassifier)(model, task)
 
 
-def _last_step(model: Any) -> Any:
+def last_step(model: Any) -> Any:
     """The estimator of a river pipeline: its final step, at any depth."""
     steps = getattr(model, "steps", None)
-    return _last_step(list(steps.values())[-1]) if isinstance(steps, dict) and steps else model
+    return last_step(list(steps.values())[-1]) if isinstance(steps, dict) and steps else model
 
 
 def _in_batches(part: Any, method: str) -> bool:

@@ -37,9 +37,6 @@ def made_of(weights: Mapping[str, float]) -> str:
     return ", ".join(said)
 
 
-WORSE = "the model is worse than no model since {}; its importances say nothing"
-
-
 class Moved(NamedTuple):
     """A feature, and the points between which it moved, by their places."""
 

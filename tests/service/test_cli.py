@@ -70,6 +70,7 @@ def test_every_promised_command_is_there() -> None:
         "kafka run",
         "demo",
         "dbshap",
+        "explain",
         "dashboard",
         "check",
         "dead-letters show",

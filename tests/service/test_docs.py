@@ -184,7 +184,7 @@ def test_what_needs_no_broker_does_what_the_page_says(
                     monkeypatch.setenv(*variable.split("=", 1))
             elif (
                 first == NAME
-                and ("config" in rest or rest[0] in ("dbshap", "key"))
+                and ("config" in rest or rest[0] in ("dbshap", "explain", "key"))
                 and "--against-running" not in rest
             ):
                 cli.main(rest, prog_name=NAME, standalone_mode=False)
@@ -198,6 +198,7 @@ def test_what_needs_no_broker_does_what_the_page_says(
 
 DATA = Path(river.__path__[0]) / "datasets" / "phishing.csv.gz"
 SAYS = {
+    "docs/how-to/notebook.md": ["1,250 records", "What drives the model", "empty_server_form_handler"],
     "docs/how-to/changes.md": [],
     "docs/how-to/pipeline.md": ["settings are valid; the model is a Mixture for binary", "sites-explained"],
     "docs/how-to/model.md": [

@@ -20,10 +20,10 @@ from explain_client import Acknowledged, Alarm, Drift, Expected, Explanation, St
 from explain_client.errors import SchemaError
 from explain_client.fields import utc
 from explain_client.frames import period_rows
-from explain_client.periods import driven_of
+from explain_client.periods import WORSE, driven_of
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
-from explain_sidecar.headline import WORSE, differing, made_of
+from explain_sidecar.headline import differing, made_of
 from explain_sidecar.kafka.stream import Start, messages
 from explain_sidecar.settings import Settings
 from explain_sidecar.terminal import plain, plain_json

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from explain_client.messages import Explanation, utc
+from explain_client.periods import WORSE
 from explain_client.stories import Story
 from explain_sidecar.fold.rejections import LAST, MANY
-from explain_sidecar.headline import WORSE, detectable, moved
+from explain_sidecar.headline import detectable, moved
 from explain_sidecar.http.history import Column, History, ranking
 from explain_sidecar.http.partition import Partition, ShownVersion
 

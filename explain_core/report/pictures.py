@@ -1,0 +1,82 @@
+"""A report in pictures, with matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from explain_core import plots
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from explain_core.report.report import Report
+
+MOST = 8
+"""Features with a line of their own."""
+
+
+def figure(report: Report, every: str | int | None = None) -> Figure:
+    """Bars of the importances now; below, over the periods, the loss beside that of no model, and the importances; changes are dashed lines.
+
+    Raises ``ImportError`` where matplotlib is missing.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plot needs matplotlib: pip install 'explain-core[watch]'") from None
+    from explain_client.alarm_words import loss_name
+    from explain_client.fields import utc
+
+    explained = report.explainer.newest.explained
+    estimator = next(iter(explained.explainers))
+    importances = explained.explanations[estimator]
+    loss = importances.losses[0]
+    drawn = Figure(figsize=(9, 8), layout="constrained")
+    top, middle, bottom = drawn.subplots(3, 1, height_ratios=[1.2, 1, 1.2])
+    if importances.features:
+        plots.bars(importances, top=MOST, ax=top)
+    top.set_title(f"importance now ({estimator}, with its band)", loc="left", fontsize=9)
+    periods = report.periods(every)
+
+    def at(offset: int, timestamp: int) -> Any:
+        return utc(timestamp) if report.dated else offset
+
+    places = [at((p.first_offset + p.last_offset) // 2, (p.begin + p.until) // 2) for p in periods]
+    gains = [p.performance[loss]["gain"] for p in periods]
+    losses = [p.performance[loss]["loss"] for p in periods]
+    middle.plot(places, [mean.value for mean in losses], "o-", ms=3, label="model")
+    both = zip(losses, gains, strict=True)
+    middle.plot(
+        places,
+        [(a.value or 0.0) + (b.value or 0.0) for a, b in both],
+        "o-",
+        ms=3,
+        color="0.6",
+        label="no model",
+    )
+    middle.set_title(loss_name(loss), loc="left", fontsize=9)
+    ranked = [name for name, _ in importances.top(MOST)]
+    for number, name in enumerate(ranked):
+        means = [p.importances.get(estimator, {}).get(loss, {}).get(name) for p in periods]
+        points = [(place, mean) for place, mean in zip(places, means, strict=True) if mean is not None]
+        bottom.plot(
+            [place for place, _ in points],
+            [mean.value for _, mean in points],
+            "o-",
+            ms=3,
+            color=f"C{number}",
+            label=name,
+        )
+    bottom.set_title("importance over time", loc="left", fontsize=9)
+    bottom.axhline(0.0, color="black", linewidth=0.8)
+    for axes in (middle, bottom):
+        for story in report.changes():
+            axes.axvline(
+                at(story.lead.onset.offset, story.lead.onset.timestamp), color="tab:red", ls="--", lw=1
+            )
+        axes.legend(
+            loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize=8
+        )
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel("" if report.dated else "record", fontsize=8)
+    return drawn

@@ -1,0 +1,362 @@
+"""What one run over a stream found: drivers, changes, reasons, periods, in words, tables and pictures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from explain_core.alarms.detector import Position
+from explain_core.losses import Task
+from explain_core.models import Model, Row
+from explain_core.stream import Alarm, Event, Options, StreamExplainer, about
+from explain_core.stream.explainer import ONLY
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from explain_client import Alarm as AlarmMessage
+    from explain_client import Drift, Driver, Period, Story
+
+T = TypeVar("T")
+
+UNDATED = 2**53
+"""Added to offsets in the place of event times: these are no dates, so that sentences name offsets."""
+ENDING = 10
+"""Blocks that are looked at together for whether a change is over; one alone is too short for a band."""
+_APP = "explain_core.watch"
+_HEAD = {
+    "app_id": _APP, "topic": "records", "partition": 0, "id": None, "keys": None, "epoch": 0, "digest": "0" * 32
+}  # fmt: skip
+_UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_MONDAY = 345_600_000
+
+
+class Told(tuple[T, ...], Generic[T]):
+    """Findings with their sentences: printed they are the sentences, one a line."""
+
+    sentences: tuple[str, ...]
+
+    @classmethod
+    def of(cls, found: Iterable[T], sentences: Iterable[str]) -> Told[T]:
+        made = cls(found)
+        made.sentences = tuple(sentences)
+        return made
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from explain_core.report.page import paragraphs
+
+        return paragraphs(self.sentences)
+
+
+def client() -> Any:
+    """The package whose sentences these are. Raises ``ImportError`` with the remedy."""
+    try:
+        import explain_client
+    except ImportError:
+        raise ImportError(
+            "the report's sentences are those of explain_client: pip install 'explain-core[watch]'"
+        ) from None
+    return explain_client
+
+
+class Report:
+    """A model on a stream of records with all that was found, also while it goes on: ``update`` takes in the next record.
+
+    In a notebook it shows itself; ``print`` has the same in words. ``explainer`` is the ``StreamExplainer`` within. ``watch`` makes one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        options: Options,
+        seed: int,
+        *,
+        static: bool,
+        fresh: Callable[[], Model],
+        labels: dict[Any, int],
+        digest: bytes,
+        dated: bool,
+    ) -> None:
+        client()
+        from explain_client.stories import Stories
+
+        self.explainer = StreamExplainer(
+            model, options, seed, static=static, fresh=fresh, labels=labels, digest=digest
+        )
+        self.unlabelled = 0
+        """Records without a label, which were left out."""
+        self._static = static
+        self.dated = dated
+        """Whether the records have event times."""
+        self._stories: Stories = Stories()
+        self._alarms: list[AlarmMessage] = []
+        self._drifts: list[Drift] = []
+        self._blocks: list[Period] = []
+        self._notices: list[str] = []
+        self._of_block = 0  # records after which the newest block ended
+
+    @property
+    def digest(self) -> str:
+        """Over offset, prediction and losses of every record, in hexadecimal: what a sidecar has after the same records."""
+        return self.explainer.digest.hex()
+
+    @property
+    def records(self) -> int:
+        """That were predicted."""
+        return self.explainer.records
+
+    @property
+    def task(self) -> Task:
+        return self.explainer.task
+
+    def update(
+        self, x: Row, y: Any, *, timestamp: int | None = None, weight: float = 1.0
+    ) -> list[AlarmMessage | Drift]:
+        """Take in the next record: features, label, event time (milliseconds since 1970). Returns the alarms that it raises, and why the risk changed.
+
+        A record without a label (None) is left out, and counted. Raises ``ValueError`` for a label that the model does not have.
+        """
+        explainer = self.explainer
+        if y is None:
+            self.unlabelled += 1
+            explainer.next_offset += 1
+            return []
+        if self._static and explainer.labels and y not in explainer.labels:
+            raise ValueError(
+                f"row {explainer.next_offset}: the label {y!r:.40} is none of the model's classes "
+                f"{', '.join(map(repr, list(explainer.labels)[:5]))}; use the labels that it was trained with"
+            )
+        if timestamp is not None:
+            self.dated = True
+        offset = explainer.next_offset
+        told = [
+            self._tell(event, offset, timestamp)
+            for event in explainer.update(x, y, timestamp=timestamp, weight=weight)
+        ]
+        if explainer.records % 100 == 0:
+            self._end_block(Position(offset, offset if timestamp is None else timestamp))
+        return told
+
+    def _end_block(self, position: Position) -> None:
+        explained = self.explainer.newest.explained
+        notice = explained.judge(position)
+        if notice is not None:
+            self._notices.append(notice)
+        from explain_client.periods import merge_periods, period_of
+
+        for ended in explained.ended(position):
+            content = about.period(explained, ended, position)
+            content |= {name: self._time(content[name]) for name in ("from", "until")}
+            self._blocks.append(period_of(msgspec.json.decode(msgspec.json.encode(content))))
+            if len(self._blocks) % ENDING == 0:
+                self._stories.add_period(merge_periods(self._blocks[-ENDING:]), _APP, 0, 0)
+
+    def _tell(self, event: Event, offset: int, timestamp: int | None) -> AlarmMessage | Drift:
+        from explain_client import Alarm as AlarmMessage
+        from explain_client import Drift
+        from explain_client.alarm_words import sentence
+
+        at = self._time(offset if timestamp is None else timestamp)
+        message: AlarmMessage | Drift
+        if isinstance(event, Alarm):
+            watched = self.explainer.options.alarms
+            assert watched is not None
+            content = about.alarm(event)
+            for moment in ("onset", "earliest", "latest"):
+                content[moment]["timestamp"] = self._time(content[moment]["timestamp"])
+            head = {"schema": "alarm/1", "offset": offset, "timestamp": at, "seq": len(self._alarms)}
+            limits = {"one_in": watched.one_in, "min_change": watched.min_change, "model": None}
+            body = {**_HEAD, **head, **content, **limits, "sentence": sentence(content)}
+            message = AlarmMessage.from_json(msgspec.json.encode(body))
+            self._alarms.append(message)
+        else:
+            head = {"schema": "drift/1", "offset": offset, "timestamp": at, "seq": len(self._drifts)}
+            body = {**_HEAD, **head, **about.drift(event, self._remedy)}
+            message = Drift.from_json(msgspec.json.encode(body))
+            self._drifts.append(message)
+        self._stories.add(message)
+        return message
+
+    def _remedy(self, names: Sequence[str]) -> str:
+        drift = self.explainer.options.drift
+        listed = [*(drift.ignore if drift else ()), *names]
+        return f"pass ignore={listed!r} ({' '.join(f'--ignore {name}' for name in listed)})"
+
+    def _time(self, timestamp: int) -> int:
+        return timestamp if self.dated else UNDATED + timestamp
+
+    def drivers(self, estimator: str | None = None, loss: str | None = None) -> Told[Driver]:
+        """What drives the model now, the most important feature first, by an estimator and a loss (by default the first ones).
+
+        ``KeyError`` names the estimators and losses that there are.
+        """
+        from explain_client.periods import driven_of
+
+        estimator, loss = self._chosen(estimator, loss)
+        explained = self.explainer.slots[ONLY].explained
+        since = explained.worth.since
+        if since is not None:
+            from explain_client.periods import WORSE
+
+            when = _moment(since.offset, self._time(since.timestamp))
+            return Told.of((), [f"{WORSE.format(when)}."])
+        found = about.drivers(explained, estimator, loss)
+        if found is None:
+            return Told.of((), [f"{self.records:,} records are too few to say what drives the model."])
+        if not self.dated:
+            found["since"] = None
+        driven = driven_of({estimator: {loss: found}})[estimator][loss]
+        assert driven is not None
+        from explain_client.alarm_words import loss_name
+
+        return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss))}."])
+
+    def _chosen(self, estimator: str | None, loss: str | None) -> tuple[str, str]:
+        explainers = self.explainer.slots[ONLY].explained.explainers
+        estimator = estimator or next(iter(explainers), "")
+        if estimator not in explainers:
+            raise KeyError(f"estimator {estimator!r}: there are {', '.join(explainers) or 'none'}")
+        losses = [known.name for known in explainers[estimator].losses]
+        if loss is not None and loss not in losses:
+            raise KeyError(f"loss {loss!r}: {estimator} has {', '.join(losses)}")
+        return estimator, loss or losses[0]
+
+    def changes(self) -> Told[Story]:
+        """What changed and when: what has one cause is told once."""
+        stories = list(self._stories)
+        return Told.of(stories, [story.sentence() for story in stories])
+
+    def alarms(self) -> Told[AlarmMessage]:
+        """All alarms: the mean of a loss, a gain or an importance changed."""
+        return Told.of(self._alarms, [alarm.sentence for alarm in self._alarms])
+
+    def why(self) -> Told[Drift]:
+        """Why the risk moved: what the change of the loss is attributed to, the concept or the inputs."""
+        return Told.of(self._drifts, [f"{drift.sentence}." for drift in self._drifts])
+
+    def periods(self, every: str | int | None = None) -> Told[Period]:
+        """Means over periods: of event time, such as "7D", "12h" or "1W", or of so many records; by default about twelve.
+
+        A period has the blocks of 100 records that end in it; those of days begin at midnight UTC, "W" on Mondays. Each has ``driven()``, ``begin``, ``until``,
+        and means with their bands from 500 records on.
+        """
+        from explain_client.periods import merge_periods
+
+        groups: dict[int, list[Period]] = {}
+        for number, block in enumerate(self._blocks):
+            groups.setdefault(self._place(every, number, block.until), []).append(block)
+        merged = [merge_periods(blocks) for blocks in groups.values()]
+        _, loss = self._chosen(None, None)
+        from explain_client.alarm_words import loss_name
+
+        said = [
+            f"{_moment(period.first_offset, self._time(period.begin), day=True)}: {period.sentence(words=loss_name(loss))}"
+            for period in merged
+        ]
+        return Told.of(merged, said)
+
+    def _place(self, every: str | int | None, number: int, until: int) -> int:
+        if every is None:
+            return number // max(-(-len(self._blocks) // 12), 1)
+        if isinstance(every, int):
+            if every < 1:
+                raise ValueError(f"every: {every}; pass a length such as '7D', or at least 1 record")
+            return number // max(round(every / 100), 1)
+        found = re.fullmatch(r"\s*(\d*)\s*(s|min|h|d|w)\s*", every, re.IGNORECASE)
+        if found is None or found[1] == "0":
+            raise ValueError(
+                f"every: {every!r}; pass a length such as '7D', '12h', '30min' or '1W', or a number of records"
+            )
+        if not self.dated:
+            raise ValueError(
+                f"every: {every!r}, and the records have no times; pass time='column' to watch, or a number of records"
+            )
+        length = 1_000 * int(found[1] or 1) * _UNITS[found[2].lower()]
+        begin = self._blocks[0].begin
+        shift = _MONDAY if found[2].lower() == "w" else begin - begin % (1_000 * 86_400)
+        return (until - shift) // length
+
+    def to_pandas(self, every: str | int | None = None) -> pd.DataFrame:
+        """``periods`` as a data frame, one row per period, estimator, loss and feature. Raises ``ImportError`` where pandas is missing."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_pandas needs pandas: pip install 'explain-core[watch]'") from None
+        from explain_client.frames import rows_of_period
+
+        rows = [
+            {"first_offset": period.first_offset, "last_offset": period.last_offset} | row
+            for period in self.periods(every)
+            for row in rows_of_period(period)
+        ]
+        frame = pd.DataFrame(rows)
+        return frame.drop(columns=["name"] if self.dated else ["name", "begin", "until"], errors="ignore")
+
+    def plot(self, every: str | int | None = None) -> Figure:
+        """What drives the model, its loss, and the importances over ``periods``, with the changes: a figure of matplotlib."""
+        from explain_core.report.pictures import figure
+
+        return figure(self, every)
+
+    @property
+    def sections(self) -> list[tuple[str, Sequence[str]]]:
+        """What there is to say: a heading, and its sentences."""
+        found: list[tuple[str, Sequence[str]]] = [("What drives the model", self.drivers().sentences)]
+        nothing = (
+            "Nothing changed for certain." if self.explainer.options.alarms else "No alarms were asked for."
+        )
+        found.append(("What changed, and when", self.changes().sentences or [nothing]))
+        if self._drifts:
+            found.append(("Why the risk moved", self.why().sentences))
+        return found
+
+    @property
+    def summary(self) -> str:
+        """How many records, how good the model is, and the digest."""
+        from explain_client.alarm_words import loss_name
+
+        performance = self.explainer.slots[ONLY].explained.performance
+        loss = performance.losses[0].name
+        model, empty, _ = performance.of(loss)
+        left = f" ({self.unlabelled:,} without a label were left out)" if self.unlabelled else ""
+        figures = (
+            f"{loss_name(loss)} {model:.3f} of late, {empty:.3f} without any feature"
+            if self.records
+            else "none yet"
+        )
+        return f"{self.records:,} records{left}; {figures}; digest {self.digest}"
+
+    def __str__(self) -> str:
+        parts = [
+            f"{heading}\n" + "\n".join(f"  {line}" for line in lines) for heading, lines in self.sections
+        ]
+        return "\n\n".join([self.summary, *parts])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from explain_core.report.page import fragment
+
+        return fragment(self)
+
+    def to_html(self) -> str:
+        """The report as a page of its own, which needs nothing from elsewhere."""
+        from explain_core.report.page import page
+
+        return page(self)
+
+
+def _moment(offset: int, timestamp: int, day: bool = False) -> str:
+    from explain_client.alarm_words import moment
+
+    said = moment({"offset": offset, "timestamp": timestamp})
+    return said.split(" ")[1] if day and timestamp < UNDATED else said

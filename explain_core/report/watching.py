@@ -1,0 +1,174 @@
+"""``watch``: from records and a model to a report."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from explain_core.artefacts.load import load_artefact
+from explain_core.artefacts.relabelled import relabelled
+from explain_core.learners.choice import learner_of
+from explain_core.learners.named import Name, Task, named_model
+from explain_core.losses import Task as Kind
+from explain_core.models import Model, wrap
+from explain_core.models.river import last_step
+from explain_core.progress import track
+from explain_core.random import derive_seed
+from explain_core.report.report import Report
+from explain_core.report.rows import Source, source_of, task_of
+from explain_core.stream.identity import beginning
+from explain_core.stream.options import Alarming, Explainer, Options, Windowing
+
+BLOCK = 100
+"""Records of the periods that a report keeps; longer ones are merged from these."""
+
+ALARMS, DRIFT = Alarming(), Windowing(on_alarm=True)
+
+
+def watch(
+    data: Any = None,
+    label: str | None = None,
+    *,
+    model: Any = None,
+    task: Task | None = None,
+    time: str | None = None,
+    explainers: Sequence[Explainer] = (Explainer(kind="ipfi"), Explainer(kind="isage")),
+    alarms: Alarming | None = ALARMS,
+    drift: Windowing | None = DRIFT,
+    ignore: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Report:
+    """Let a model predict each record and then learn it, and say what drives it, what changed and when, and why its risk moved.
+
+    This is what the sidecar does for a partition of a topic, with the same numbers and the same digest.
+
+    ==============  ============================================================================================
+    ``data``        records in the order of time: a data frame (pandas, polars or of Arrow), the path of a CSV or Parquet file, an iterable of
+                    dicts, or of (features, label) as river's data sets are; None to give them to ``update`` one by one
+    ``label``       the column to be predicted
+    ``model``       of river: learns each record after it was predicted. Of scikit-learn, XGBoost and their like, or the path of a model's file:
+                    is explained as it is. By default the sidecar's mixture of no model, a linear model and a forest. It is copied, never changed
+    ``task``        binary, multiclass or regression; by default told from the model or the labels
+    ``time``        the column of event times; by default the only column of moments
+    ``explainers``  estimators of importance
+    ``alarms``      how changes are noticed; None: they are not
+    ``drift``       how the change of risk is attributed; None: it is not
+    ``ignore``      features that are no part of the inputs when a change is attributed, such as a date, which tells any two times apart
+    ``features``    those that are explained; by default all. Of a model that was fitted on an array its columns, in their order
+    ``seed``        of all draws
+    ``progress``    whether a bar on stderr shows how far it is; by default where that is a terminal or a notebook
+    ==============  ============================================================================================
+
+    Raises ``ValueError`` for records and models that do not fit each other, and ``ImportError`` where a package is missing; both name the remedy.
+
+    >>> from itertools import islice
+    >>> from river import datasets
+    >>> report = watch(list(islice(datasets.Phishing(), 1_000)), model="linear", progress=False)
+    >>> print(report.drivers())  # doctest: +ELLIPSIS
+    empty_server_form_handler ...
+    """
+    source = None if data is None else source_of(data, label, time)
+    found = model_of(model, task, source, features, seed)
+    options = Options(
+        explainers=explainers,
+        features=features,
+        periods=[str(BLOCK)],
+        alarms=alarms,
+        drift=drift and replace(drift, ignore=[*drift.ignore, *ignore]),
+    )
+    own_seed, digest = beginning(seed)
+    report = Report(
+        found.model,
+        options,
+        own_seed,
+        static=found.static,
+        fresh=found.fresh,
+        labels=found.labels,
+        digest=digest,
+        dated=source is not None and source.dated,
+    )
+    if source is not None:
+        show = sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
+        for sample in track(source.samples, "records", source.total, show):
+            report.update(sample.x, sample.y, timestamp=sample.timestamp)
+    return report
+
+
+class Chosen:
+    """The model that is explained, whether it never learns, how it is made once more, and the labels that it has from the start."""
+
+    def __init__(
+        self, make: Callable[[], Model], static: bool = False, labels: Sequence[Any] | None = None
+    ) -> None:
+        self.fresh, self.static = make, static
+        self.model = make()
+        self.labels = {label: code for code, label in enumerate(labels or ())}
+
+
+def model_of(
+    model: Any, task: Task | None, source: Source | None, features: Sequence[str] | None, seed: int
+) -> Chosen:
+    """The model to explain. Raises ``ValueError`` where none can be made of it."""
+    task = task or _task_of_model(model) or (None if source is None else task_of(source.labels))
+    if task is None and not _is_path(model):
+        raise ValueError(
+            "task: pass task='binary', 'multiclass' or 'regression': there are no records yet to tell it from"
+        )
+    kind: Kind = "regression" if task == "regression" else "classification"
+    if task is not None and (model is None or model in get_args(Name)):
+        own_seed = derive_seed(beginning(seed)[0], "model") % 2**31
+
+        def named() -> Model:
+            made = learner_of(named_model(model or "mixture", task, own_seed), kind)
+            assert made is not None
+            return made
+
+        return Chosen(named)
+    if _is_path(model):
+        artefact = load_artefact(model, None if task is None else kind)
+        return Chosen(lambda: relabelled(artefact.model, artefact.classes), True, artefact.classes)
+    if isinstance(model, Model):
+        learns = type(model).learn is not Model.learn
+        return Chosen(lambda: copy.deepcopy(model), not learns)
+    if hasattr(model, "learn_one"):
+
+        def of_river() -> Model:
+            own = copy.deepcopy(model)
+            return learner_of(own, kind) or wrap(own, kind)
+
+        return Chosen(of_river)
+    classes = getattr(model, "classes_", None) if kind == "classification" else None
+    known = None if classes is None else [_python(label) for label in classes]
+    # One that was fitted on an array has no names for its columns: they are the records', in their order.
+    columns = features or (source.features if source else None)
+    if hasattr(model, "feature_names_in_") or getattr(model, "n_features_in_", None) != len(columns or ()):
+        columns = None
+    return Chosen(lambda: relabelled(wrap(model, kind, columns), known), True, known)
+
+
+def _is_path(model: Any) -> bool:
+    return isinstance(model, str | Path) and model not in get_args(Name)
+
+
+def _task_of_model(model: Any) -> Task | None:
+    """What a model is for, where it alone says so: a regression, or a number of classes."""
+    if hasattr(model, "learn_one"):
+        from river import base
+
+        return "regression" if isinstance(last_step(model), base.Regressor) else None
+    if isinstance(model, Model):
+        return "regression" if model.task == "regression" else None
+    if hasattr(model, "predict") and not hasattr(model, "predict_proba"):
+        return "regression"
+    classes = getattr(model, "classes_", None)
+    return None if classes is None else ("binary" if len(classes) == 2 else "multiclass")
+
+
+def _python(label: Any) -> Any:
+    return label.item() if hasattr(label, "item") else label

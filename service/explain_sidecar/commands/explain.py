@@ -1,0 +1,58 @@
+"""``explain-sidecar explain``: the report of ``explain_core.watch`` on the rows of a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from explain_core.report import watch
+from explain_sidecar.commands.tables import read_table
+from explain_sidecar.errors import UserError
+from explain_sidecar.terminal import plain
+
+
+def run(
+    file: Path,
+    *,
+    label: str,
+    time: str | None,
+    model: str | None,
+    task: str | None,
+    ignore: Sequence[str],
+    missing: Sequence[str],
+    seed: int,
+    html: Path | None,
+) -> None:
+    """Print the report, and write it to a file.
+
+    Raises ``UserError`` for a file that cannot be read or written, and for records and models that do not fit each other.
+    """
+    if html is not None and not html.parent.is_dir():
+        raise UserError(f"--html {html}: there is no directory {html.parent}")
+    table = read_table("FILE", file, None, missing)
+    for option, names in (("--label", [label]), ("--time", [time] if time else []), ("--ignore", ignore)):
+        for name in names:
+            if name not in table.columns:
+                raise UserError(
+                    f"{option} {name}: {file.name} has no such column; it has {', '.join(table.columns)}"
+                )
+    try:
+        report = watch(
+            [record for _, record in table.rows()],
+            label,
+            model=model,
+            task=task,  # type: ignore[arg-type]
+            time=time,
+            ignore=ignore,
+            seed=seed,
+            progress=sys.stderr.isatty(),
+        )
+    except (ImportError, ValueError) as error:
+        raise UserError(str(error)) from None
+    sys.stdout.write(plain(str(report), keep="\n") + "\n")
+    if html is not None:
+        try:
+            html.write_text(report.to_html(), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--html {html}: cannot be written: {error}") from None

@@ -1,0 +1,257 @@
+"""``explain_core.watch`` and ``explain-sidecar explain``: a report from records in one line, with the sidecar's numbers and sentences."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from river import datasets, linear_model, preprocessing
+from sklearn.linear_model import LogisticRegression
+
+import explain_core as ec
+from explain_client.fold import FoldDriver
+from explain_core.random import Generator
+from explain_sidecar.cli import cli
+from explain_sidecar.errors import UserError
+from tests.documentation import blocks
+from tests.service.test_docs import DATA
+
+ROOT = Path(__file__).parents[2]
+QUICK = {"progress": False, "model": "linear"}
+NIGHT = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+def turning(n=6_000, at=3_000, dated=True):
+    """What ``a`` says of the label is what ``b`` says of it from the ``at``-th record on; a record each ten minutes."""
+    rng, rows = Generator(5), []
+    for i in range(n):
+        row = {name: rng.uniform() for name in ("a", "b", "noise")}
+        row["late"] = "yes" if row["a" if i < at else "b"] > 0.5 else "no"
+        rows.append({"time": NIGHT + timedelta(minutes=10 * i), **row} if dated else row)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def report():
+    return ec.watch(turning(), "late", **QUICK)
+
+
+PHISHING = [{**x, "label": bool(y)} for x, y in islice(datasets.Phishing(), 400)]
+APPROVAL = [{**x, "label": y} for x, y in islice(datasets.TrumpApproval(), 300)]
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "given"),
+    [
+        (PHISHING, {}, {}),
+        (PHISHING, {"model.name": "linear"}, {"model": "linear"}),
+        (PHISHING, {"model.factory": "river.linear_model:LogisticRegression"}, {"model": linear_model.LogisticRegression()}),
+        (APPROVAL, {"model.task": "regression"}, {}),
+        (APPROVAL, {"model.task": "regression", "seed": 7}, {"seed": 7}),
+    ],
+    ids=["default", "linear", "of river", "regression", "another seed"],
+)  # fmt: skip
+def test_the_digest_of_a_report_is_the_sidecars_for_the_same_records(records, settings, given):
+    driver = FoldDriver({"emit.every": 50, **settings})
+    driver.send(records)
+    found = ec.watch(records, "label", progress=False, **given)
+    assert driver.explanations[-1].records == found.records == len(records)
+    assert found.digest == driver._state.fold_digest.hex()
+
+
+def test_records_give_the_same_report_whatever_holds_them(tmp_path):
+    rows = turning(700, 350)
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    table = pa.Table.from_pandas(frame)
+
+    class Arrow:  # what polars and DuckDB give
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    forms = [rows, iter(rows), frame, Arrow(), tmp_path / "rows.csv", str(tmp_path / "rows.parquet")]
+    pairs = [({name: row[name] for name in ("a", "b", "noise")}, row["late"]) for row in rows]
+    found = {ec.watch(form, "late", **QUICK).digest for form in forms}
+    assert found | {ec.watch(pairs, **QUICK).digest} == found and len(found) == 1
+
+
+def test_missing_cells_are_missing_and_rows_without_a_label_are_left_out():
+    frame = pd.DataFrame({"a": [1.0, math.nan, 2.0], "b": ["x", None, "y"], "c": pd.array([1, None, 3], "Int64"), "y": [True, False, None]})  # fmt: skip
+    found = ec.watch(frame, "y", **QUICK)
+    assert (found.records, found.unlabelled) == (2, 1)
+    assert "1 without a label" in found.summary
+    live = ec.watch(task="binary", **QUICK)
+    live.update({"a": 1.0, "b": "x", "c": 1}, True)
+    live.update({}, False)
+    assert live.digest == found.digest
+
+
+def test_a_change_is_told_once_with_its_time_its_drivers_and_its_cause(report):
+    turned = NIGHT + timedelta(minutes=10 * 3_000)
+    (change,) = [story for story in report.changes() if story.lead.subject == "loss" and story.lead.direction == "up"]  # fmt: skip
+    assert abs(change.lead.onset.time - turned) < timedelta(days=2)
+    assert "concept" in change.why.causes
+    assert {alarm.feature for alarm in report.alarms() if alarm.subject == "importance"} <= {"a", "b"}
+    assert [driver.feature for driver in report.drivers()] == ["b"]
+    assert str(report.drivers()).startswith("b drives the model")
+    assert any("concept" in drift.causes for drift in report.why())
+    said = str(report)
+    for told in (report.changes(), report.why(), report.drivers()):
+        assert all(sentence in said for sentence in told.sentences)
+    assert "Since Mon" in str(report.changes()) or "Since Tue" in str(report.changes())
+
+
+def test_periods_have_the_means_of_the_blocks_that_end_in_them(report):
+    weeks = report.periods("7D")
+    assert sum(week.records for week in weeks) == report.records
+    begin, *_ = weeks
+    assert begin.begin == NIGHT.timestamp() * 1_000
+    assert [[driver.feature for driver in week.driven().drivers] for week in (weeks[0], weeks[-1])] == [["a"], ["b"]]  # fmt: skip
+    assert str(weeks).splitlines()[0].startswith("2013-01-01: a drives the model")
+    halves = report.periods(3_000)
+    assert [half.records for half in halves] == [3_000, 3_000]
+    frame = report.to_pandas(3_000)
+    row = frame[(frame.feature == "a") & (frame.estimator == "ipfi")].iloc[0]
+    mean = halves[0].importances["ipfi"]["cross_entropy"]["a"]
+    assert (row["value"], row["low"], row["high"]) == (mean.value, mean.low, mean.high)
+    monday = report.periods("1W")[1]
+    assert datetime.fromtimestamp(monday.until / 1_000, UTC) >= NIGHT + timedelta(days=6)
+
+
+def test_records_without_times_are_told_by_offset():
+    found = ec.watch(turning(4_500, 2_500, dated=False), "late", **QUICK)
+    assert found.changes() and "1970" not in str(found) and "9999-" not in str(found)
+    assert "Since offset 2" in str(found.changes())
+    assert "begin" not in found.to_pandas()
+    assert "9999-" not in found.to_html() + str(found.periods())
+
+
+def test_a_live_report_is_that_of_all_records_at_once(report):
+    live = ec.watch(task="binary", **QUICK)
+    told = []
+    for row in turning():
+        x = {name: row[name] for name in ("a", "b", "noise")}
+        told += live.update(x, row["late"], timestamp=round(row["time"].timestamp() * 1_000))
+    assert str(live) == str(report)
+    assert told == [*live.alarms(), *live.why()] or len(told) == len(live.alarms()) + len(live.why())
+
+
+def test_a_model_of_river_learns_as_a_copy_and_a_trained_one_is_explained_as_it_is():
+    own = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    x = {"a": 1.0, "b": 0.0, "noise": 0.5}
+    before = own.predict_proba_one(x)
+    rows = turning(1_500, 1_500, dated=False)
+    found = ec.watch(rows, "late", model=own, progress=False)
+    assert [driver.feature for driver in found.drivers()] == ["a"]
+    assert own.predict_proba_one(x) == before
+    frame = pd.DataFrame(rows)
+    trained = LogisticRegression().fit(frame[["a", "b", "noise"]], frame["late"])
+    told = ec.watch(frame, "late", model=trained, progress=False)
+    assert [driver.feature for driver in told.drivers()] == ["a"]
+
+
+def test_a_report_as_html_needs_nothing_from_elsewhere(report):
+    page = report.to_html()
+    assert page == report.to_html()
+    for part in ("<script", "src=", "@import", "url(http", "<link"):
+        assert part not in page
+    assert page.count("<svg") == 1 and "drives the model" in page
+    assert report._repr_html_() in page and str(report) == repr(report)
+    odd = ec.watch(
+        [{**row, "<b>": row["a"], "late": row["late"]} for row in turning(600, 600, dated=False)], "late", **QUICK
+    )  # fmt: skip
+    assert "<b>" not in odd.to_html()
+
+
+ROWS = turning(30, 30, dated=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((ROWS, "delay"), "'delay'; the first has a, b, noise, late|no record has 'delay'"),
+        ((ROWS,), "pass label='column'"),
+        (([], "late"), "there are no records"),
+        (({"a": [1]}, "late"), "pass a data frame, the path"),
+        ((["a"], "late"), "has to be a dict"),
+        (("rows.txt", "late"), "must end in .csv"),
+        (([{**ROWS[0], "a": math.inf}], "late"), "row 0: a is infinite; replace it"),
+        (([ROWS[0], {**ROWS[1], "a": "x"}], "late"), "row 1: a is 'x', and was a number before"),
+        (([{**ROWS[0], "a": [1.0]}], "late"), "row 0: a is a list; a feature is"),
+        (([{**ROWS[0], "t": NIGHT, "u": NIGHT}], "late"), "t, u are moments; pass time='t'"),
+    ],
+)
+def test_what_is_wrong_with_the_records_is_said_with_the_remedy(given, says):
+    with pytest.raises(ValueError, match=says):
+        ec.watch(*given, **QUICK)
+
+
+def test_what_is_wrong_with_the_model_or_the_question_is_said_with_the_remedy(report):
+    with pytest.raises(ValueError, match="pass task='binary'"):
+        ec.watch()
+    few = LogisticRegression().fit([[0.0], [1.0]], ["late", "early"])
+    with pytest.raises(ValueError, match="does not name its columns; pass features"):
+        ec.watch(ROWS, "late", model=few, progress=False)
+    trained = LogisticRegression().fit([[0.0] * 3, [1.0] * 3], ["late", "early"])
+    with pytest.raises(ValueError, match="the label 'no' is none of the model's classes 'early', 'late'"):
+        ec.watch(ROWS, "late", model=trained, progress=False)
+    with pytest.raises(ValueError, match="pass a length such as '7D'"):
+        report.periods("soon")
+    with pytest.raises(ValueError, match="pass time='column'"):
+        ec.watch(turning(200, 200, dated=False), "late", **QUICK).periods("7D")
+    with pytest.raises(ValueError, match="time: there is no column 'when'"):
+        ec.watch(ROWS, "late", time="when", **QUICK)
+    with pytest.raises(KeyError, match="there are ipfi, isage"):
+        report.drivers("shap")
+
+
+def test_the_page_shows_what_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv.gz").write_bytes(DATA.read_bytes())
+    (shown,) = [one.text for one in blocks("docs/how-to/notebook.md") if one.language == "python"]
+    exec(compile(shown, "notebook.md", "exec"), {})
+    assert "drive the model" in capsys.readouterr().out
+
+
+def explain(capsys, *arguments):
+    cli.main(["explain", *map(str, arguments)], standalone_mode=False)
+    return capsys.readouterr().out
+
+
+def test_the_command_prints_and_writes_the_report_of_a_file(capsys, tmp_path, report):
+    rows, file, page = turning(), tmp_path / "rows.csv", tmp_path / "report.html"
+    with file.open("w", newline="") as text:
+        writer = csv.DictWriter(text, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    printed = explain(capsys, file, "--label", "late", "--model", "linear", "--html", page)
+    assert printed == f"{report}\n"
+    assert page.read_text(encoding="utf-8") == report.to_html()
+    for wrong, says in (
+        (("--label", "delay"), "--label delay: rows.csv has no such column; it has time, a, b, noise, late"),
+        (("--label", "late", "--ignore", "day"), "--ignore day: rows.csv has no such column"),
+        (("--label", "late", "--model", tmp_path / "none.ubj"), "none.ubj"),
+        (("--label", "late", "--html", tmp_path / "no" / "report.html"), "there is no directory"),
+    ):
+        with pytest.raises(UserError, match=says):
+            explain(capsys, file, *wrong)
+
+
+def test_the_notebook_runs_and_shows_what_it_says():
+    notebook = json.loads((ROOT / "examples" / "watch.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell.get("outputs") for cell in notebook["cells"])
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(cells) + "\nprint(report)"],
+        capture_output=True, text=True, check=True, timeout=280, env={**os.environ, "MPLBACKEND": "Agg"},
+    )  # fmt: skip
+    assert "drive the model" in done.stdout or "drives the model" in done.stdout
