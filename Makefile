@@ -73,6 +73,15 @@ fuzz-states: setup ## damage stored states of every kind, pages that nobody may 
 	  seed=$$(( seed + 1 )); \
 	done
 
+.PHONY: fuzz-checked
+fuzz-checked: setup ## the same, and records in blocks, by an engine that checks bounds: STATES=10000 SEED=0
+	rm -rf build/checked/lib
+	ENGINE_CHECKED=1 $(BIN)/python setup.py --quiet build --build-base build/checked --build-lib build/checked/lib
+	export PYTHONPATH="$(CURDIR)/build/checked/lib:$(CURDIR)"; \
+	nice $(BIN)/python -P -m tests.fuzz.states --checked --inputs $(or $(STATES),10000) --seed $(or $(SEED),0) && \
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) nice $(BIN)/python -P -m pytest --import-mode append -W error::pytest.PytestUnraisableExceptionWarning \
+	  tests/fuzz/test_fuzz.py tests/service/test_blocks.py tests/core/learners
+
 .PHONY: fuzz-guided
 fuzz-guided: setup ## feed bad input guided to reach new code, by atheris (Linux): INPUTS=300000 STATE=build/guided
 	$(PIP) install --require-hashes --requirement requirements/guided.txt

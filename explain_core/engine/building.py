@@ -22,7 +22,6 @@ from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).resolve().parent
-BUILD = "build/engine"
 PLATFORMS = {
     "manylinux_2_28_x86_64": "x86_64-linux-gnu.2.28",
     "manylinux_2_28_aarch64": "aarch64-linux-gnu.2.28",
@@ -36,6 +35,7 @@ if PLATFORM and (OWN or PLATFORM not in PLATFORMS):
     sys.exit(f"ENGINE_PLATFORM={PLATFORM}: give one of {', '.join(PLATFORMS)}, and no CC")
 TARGET = PLATFORMS.get(PLATFORM, "")
 CHECKED = os.environ.get("ENGINE_CHECKED") == "1"
+BUILD = "build/engine-checked" if CHECKED else "build/engine"
 
 # The bits of the results depend on these: no fused multiply-add, no reordering, no assumption that NaN does not occur, and no
 # multiplication in place of the C library's pow, which is what Python's ** calls.

@@ -1,6 +1,7 @@
 """``python -m tests.fuzz.states``: damaged states of partitions, of each family of learners and with each part; prints what became of them.
 
-With ``--fence`` an access beyond an array of a learner or a trained model ends the process; `make fuzz-states` tries both sides.
+With ``--fence`` an access beyond an array of a learner or a trained model ends the process; `make fuzz-states` tries both sides. With ``--checked``
+the engine has to be one that checks its bounds, as `make fuzz-checked` builds it; what it notices is a fault, also where nobody could raise it.
 """
 
 import argparse
@@ -11,6 +12,9 @@ import time
 import warnings
 from collections import Counter
 
+import numpy as np
+
+from explain_core.engine import smoothing
 from tests.fuzz.damage import mutated
 from tests.fuzz.fence import fence
 from tests.fuzz.outcomes import grown_since, resident
@@ -26,6 +30,9 @@ ROUND = 500
 """States of a family, before the next one has its turn: a campaign that is cut short has tried all."""
 
 GOOD = {"refused", "stopped in words", "folds on"}
+
+_unraisable: list[str] = []
+"""What compiled code noticed where it could raise nothing."""
 
 
 def damaged(name: str, index: int, seed: int) -> bytes:
@@ -46,6 +53,9 @@ def tried(name: str, index: int, seed: int = 0) -> str:
         found = f"{type(error).__name__}: {error}"[:300]
     seconds = time.process_time() - started
     faulthandler.cancel_dump_traceback_later()
+    if _unraisable:
+        found = f"unraisable: {_unraisable[0]}"
+        _unraisable.clear()
     return found if seconds < MAX_SECONDS else f"{found}, after {seconds:.0f} s of CPU"
 
 
@@ -79,6 +89,15 @@ def _tell(line: str) -> None:
     sys.stdout.flush()
 
 
+def checks() -> bool:
+    """Whether the engine notices that there are no rows where it looks for some."""
+    try:
+        smoothing.spread_of_sums(np.zeros((1, 1)), 0.0, np.empty((4, 1)))
+    except IndexError:
+        return True
+    return False
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000, help="states in all")
@@ -86,9 +105,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="of each family's states the first to try")
     parser.add_argument("--family", choices=SECTIONS, action="append", help="these families alone")
     parser.add_argument("--fence", choices=("after", "before"), help="on this side of each array")
+    parser.add_argument("--checked", action="store_true", help="by an engine that checks its bounds")
     arguments = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")  # a damaged state's numbers overflow
+    sys.unraisablehook = lambda about: _unraisable.append(f"{about.exc_value!r}, {about.object!r}")
+    if arguments.checked and not checks():
+        sys.exit("the engine does not check its bounds: make fuzz-checked builds one that does")
     if arguments.fence:
         fence(arguments.fence)
     families = arguments.family or list(SECTIONS)

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.fuzz import states
+
 CAMPAIGN = """
 import sys
 from tests.fuzz import states
@@ -43,3 +45,15 @@ def test_a_check_of_trees_that_is_missing_is_noticed() -> None:
     ended = campaign("after", WITHOUT_CHECK)
     assert ended.returncode in (-signal.SIGSEGV, -signal.SIGBUS)
     assert "Segmentation fault" in ended.stderr or "Bus error" in ended.stderr
+
+
+def test_what_compiled_code_notices_and_cannot_raise_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "_unraisable", ["IndexError"])
+    assert states.tried("trained model", 0) == "unraisable: IndexError"
+    assert states.tried("trained model", 0) in states.GOOD
+
+
+def test_a_campaign_that_asks_for_bounds_that_are_checked_needs_an_engine_that_checks_them() -> None:
+    command = [sys.executable, "-m", "tests.fuzz.states", "--checked", "--inputs", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and "make fuzz-checked" in ended.stderr
