@@ -178,6 +178,7 @@ $(BIN)/helm $(BIN)/helm-docs: | $(BIN)/python
 # An editable installation does not compile what has changed since.
 ENGINE := $(wildcard explain_core/engine/*.p?? explain_core/engine/building.py)
 .venv/engine: $(ENGINE) | .venv/demo
+	@rm -f explain_core/engine/*.cpython-*  # modules of one Python alone, which it would take first
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	@touch $@
 
