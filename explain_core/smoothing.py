@@ -233,6 +233,7 @@ class Smoother:
         check(bool((sums[[N, SIZE]] % 1.0 == 0.0).all()), "smoother: a part of a record")
         n = sums[N].max(initial=0.0) if records is None else records
         check(bool((sums[SIZE] <= n % BLOCK).all()), "smoother: a block of too many records")
+        check(bool((sums[SIZE:KEPT] <= sums[SIZE]).all()), "smoother: a block of too much weight")
         self.cells, self.sums = cells, sums
 
     @property

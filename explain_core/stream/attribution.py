@@ -10,7 +10,7 @@ from explain_core.foreign import dumps, loads
 from explain_core.losses import Task
 from explain_core.models import Model
 from explain_core.random import derive_seed
-from explain_core.state import Unpack
+from explain_core.state import StateError, Unpack
 from explain_core.stream.models import ModelData, model_data, restored_model
 from explain_core.stream.options import Windowing
 from explain_core.stream.rows import Rows
@@ -33,7 +33,8 @@ class Attribution:
 
     def thaw(self, model: ModelData, unpack: Unpack = loads) -> Model:
         """A frozen model; ``unpack`` for one of a snapshot, which nobody has checked yet. Raises ``StateError`` where it is invalid."""
-        assert self._fresh is not None
+        if self._fresh is None:
+            raise StateError("windows: a model as it was, and it never learns")
         return restored_model(self._fresh(), model, False, unpack)
 
     def between(

@@ -223,6 +223,7 @@ def test_a_smoother_of_numbers_of_any_size_is_restored_at_any_time(alpha, scale)
         ("sums", SIZE, 49.5),
         ("sums", N, 150.5),
         ("sums", OPEN_2, 4e9),
+        ("sums", OPEN_2, 51.0),
         ("sums", KEPT, 55.0),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from explain_client.messages import Alarm, Drift
 from explain_core.drift import RiskChange
 from explain_core.state import StateError
+from explain_core.stream.models import ModelData
 from explain_core.stream.recent import Question
 from explain_core.stream.rows import Rows
 from explain_sidecar.errors import SettingsError
@@ -158,7 +159,10 @@ def test_records_that_are_none_are_refused(rows):
         [msgspec.structs.replace(wait, **wrong)] for wrong in ({"offset": 20}, {"onset": 20}, {"wait": 3})
     ]
     asked = [msgspec.structs.replace(data.recent, waiting=wrong) for wrong in (*waiting, [wait] * 9)]
-    for wrong in (changed, None, *asked):
+    learning = msgspec.structs.replace(
+        data.recent, chunks=[msgspec.structs.replace(first, model=ModelData(foreign=b""))]
+    )
+    for wrong in (changed, None, learning, *asked):
         with pytest.raises(StateError):
             new_state(**known).restore(msgspec.structs.replace(data, recent=wrong), bytes)
 
