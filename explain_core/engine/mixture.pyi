@@ -10,11 +10,16 @@ LOW: int
 HIGH: int
 SPREAD: int
 SEEN: int
+HOME_LOW: int
+HOME_SPREAD: int
+SHIFT: int
+SCALE: int
 N_TARGET: int
 REGRESSION: int
 OUTPUTS: int
 EXTREMES: int
 FIRST: int
+PROPORTION: int
 
 def learn(
     table: Integers,

@@ -4,7 +4,7 @@ Rows of ``parts``, and ``weights``, have no model first and then the members in 
 table of ``explain_core.learners.mixture``.
 """
 
-from libc.math cimport INFINITY, exp, isnan
+from libc.math cimport INFINITY, exp, fabs, isfinite, isnan
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -20,7 +20,11 @@ cpdef enum:  # of target
     LOW  # what predictions, and targets that are learnt, are between
     HIGH
     SPREAD  # the range of the recent targets
-    SEEN  # how many targets there were
+    SEEN  # how many targets there were since the recent ones began anew
+    HOME_LOW  # the range of the recent targets when there were first enough of them, which members keep
+    HOME_SPREAD  # 0 before
+    SHIFT  # the target is SHIFT + SCALE · what members learn and predict
+    SCALE
     N_TARGET
 
 cpdef enum:
@@ -30,6 +34,8 @@ cpdef enum:
 cpdef enum:
     EXTREMES = 2  # recent targets that may be anything, at either end
     FIRST = 8  # targets of which members learn nothing, so that all that they learn is within a range without the extremes; no weight changes before
+    LATELY = 32  # targets that tell that the first unit is back
+    PROPORTION = 16  # a range that is as many times as large as another, or as far off, is one in another unit
 
 cdef extern from *:
     """
@@ -50,6 +56,10 @@ cdef struct Target:
     double high
     double spread
     double seen
+    double home_low
+    double home_spread
+    double shift
+    double scale
 
 
 cdef struct Mixture:
@@ -57,7 +67,7 @@ cdef struct Mixture:
     int64_t* members  # the table of the members' tables
     int64_t* kinds
     double* weights
-    double* none  # a weight, and then counts of the classes or a mean
+    double* none  # a weight, and then counts of the classes or a mean, in the members' unit
     double* parts
     Target* target
     double* recent
@@ -78,11 +88,21 @@ cdef double clipped(Mixture* m, double y) noexcept nogil:
     return min(max(y, m.target.low), m.target.high)
 
 
+cdef double of_target(Mixture* m, double y) noexcept nogil:
+    """A target in the unit of the members."""
+    return (y - m.target.shift) / m.target.scale
+
+
+cdef double to_target(Mixture* m, double z) noexcept nogil:
+    """The target that a number in the unit of the members stands for, in the range."""
+    return clipped(m, m.target.shift + m.target.scale * z)
+
+
 cdef void no_model(Mixture* m, double* out) noexcept nogil:
     """What no model predicts: frequencies with half an observation more of each class (Krichevsky and Trofimov), or the mean."""
     cdef Py_ssize_t k
     if m.regression:
-        out[0] = m.none[1]
+        out[0] = to_target(m, m.none[1])
         return
     for k in range(m.outputs):
         out[k] = (m.none[1 + k] + 0.5) / (m.none[0] + 0.5 * m.outputs)
@@ -93,7 +113,7 @@ cdef void normalise(Mixture* m, double* part) noexcept nogil:
     cdef double whole = 0.0
     cdef Py_ssize_t k
     if m.regression:
-        part[0] = clipped(m, m.parts[0] if isnan(part[0]) else part[0])
+        part[0] = m.parts[0] if isnan(part[0]) else to_target(m, part[0])
         return
     for k in range(m.outputs):
         whole += part[k]
@@ -165,18 +185,79 @@ cdef double rank(const double* recent, Py_ssize_t n, Py_ssize_t spare, double si
     return sign * (first if spare == 0 else second if spare == 1 else third)
 
 
-cdef void remember(Mixture* m, double y) noexcept nogil:
-    """Take a target into the recent ones, whose range is that without ``EXTREMES`` at either end."""
+cdef bint grown(double low, double spread, double other_low, double other) noexcept nogil:
+    """Whether a range is larger than another one, or away from it, out of all proportion."""
+    return spread > PROPORTION * other or fabs((low + 0.5 * spread) - (other_low + 0.5 * other)) > PROPORTION * max(spread, other)
+
+
+cdef void take_unit(Mixture* m, double lowest, double spread) noexcept nogil:
+    """Let the range be to the target what its first range is to the members."""
+    cdef double scale = spread / m.target.home_spread, shift = lowest - scale * m.target.home_low
+    if 0.0 < scale < INFINITY and isfinite(shift):
+        m.target.scale, m.target.shift = scale, shift
+
+
+cdef bint like_home(Target* t, double low, double spread, bint enough) noexcept nogil:
+    """Whether a range is in proportion to that which the members keep; it is too small only where there are ``enough`` targets to say so."""
+    return not grown(low, spread, t.home_low, t.home_spread) and not (enough and PROPORTION * spread < t.home_spread)
+
+
+cdef bint back_home(Mixture* m) noexcept nogil:
+    """Whether the newest targets are in the first unit again, while larger ones are among the recent ones still."""
+    cdef double[LATELY] newest
+    cdef int64_t seen = <int64_t> m.target.seen, i
+    cdef double low
+    if seen < LATELY or m.n_recent < LATELY:
+        return False
+    for i in range(LATELY):
+        newest[i] = m.recent[(seen - 1 - i) % m.n_recent]
+    low = rank(newest, LATELY, EXTREMES, 1.0)
+    return like_home(m.target, low, rank(newest, LATELY, EXTREMES, -1.0) - low, True)
+
+
+cdef bint fit_unit(Mixture* m, double lowest, double spread, bint full) noexcept nogil:
+    """Find the unit of the recent targets; returns false where they have to begin anew for it.
+
+    Members keep the unit of their first full range. A range out of proportion to it is that of a target in another unit, or has more wild
+    values than the extremes that are left out: the targets from here on tell which.
+    """
+    cdef Target* t = m.target
+    cdef double low = t.shift + t.scale * t.home_low, own = t.scale * t.home_spread
+    cdef bint turned = t.shift != 0.0 or t.scale != 1.0
+    if t.home_spread == 0.0:
+        if full:
+            t.home_low, t.home_spread = lowest, spread
+    elif like_home(t, lowest, spread, full):
+        t.shift, t.scale = 0.0, 1.0
+    elif turned and back_home(m):
+        return False
+    elif <Py_ssize_t> t.seen == FIRST + 1 or not full and turned:
+        take_unit(m, lowest, spread)
+    elif grown(lowest, spread, low, own):
+        return False
+    elif full and PROPORTION * spread < own:
+        take_unit(m, lowest, spread)
+    return True
+
+
+cdef bint remember(Mixture* m, double y) noexcept nogil:
+    """Take a target into the recent ones, whose range is that without ``EXTREMES`` at either end; returns whether there are enough of them to learn from."""
     cdef int64_t seen = <int64_t> m.target.seen
     cdef Py_ssize_t n, spare
     cdef double lowest, highest
     m.recent[seen % m.n_recent] = y
     m.target.seen += 1.0
     n = min(<Py_ssize_t> seen + 1, m.n_recent)
+    if n <= FIRST and m.target.home_spread > 0.0:
+        return False
     spare = min(<Py_ssize_t> EXTREMES, (n - 1) // 4)
     lowest, highest = rank(m.recent, n, spare, 1.0), rank(m.recent, n, spare, -1.0)
+    if highest > lowest and not fit_unit(m, lowest, highest - lowest, n == m.n_recent):
+        m.target.seen = 0.0
+        return False
     m.target.spread = highest - lowest
     m.target.low, m.target.high = lowest - MARGIN * m.target.spread, highest + MARGIN * m.target.spread
+    return n > FIRST
 
 
 cdef void predict_mixture(const int64_t* table, const double* rows, Py_ssize_t n, Py_ssize_t width, double* out) noexcept nogil:
@@ -198,42 +279,44 @@ cdef void predict_mixture(const int64_t* table, const double* rows, Py_ssize_t n
     free(predicted)
 
 
-cdef double take_in(const int64_t* table, double y, bint known) noexcept nogil:
-    """Take in the number, or the code of the class, of the record whose predictions are in ``parts``; returns what the members learn for it.
+cdef bint take_in(const int64_t* table, double* y, bint known) noexcept nogil:
+    """Take in the number, or the code of the class, of the record whose predictions are in ``parts``; returns whether members learn it, in their unit.
 
     A class that was not ``known`` when they were made changes no weight.
     """
     cdef Mixture m
     cdef Py_ssize_t k
+    cdef bint learns
     open_mixture(table, &m)
     if m.regression:
         if m.target.seen > FIRST and m.target.spread > 0.0:
-            reweigh(&m, clipped(&m, y))
-        remember(&m, y)
-        y = clipped(&m, y)
+            reweigh(&m, clipped(&m, y[0]))
+        learns = remember(&m, y[0])
+        if not learns and m.target.home_spread > 0.0:
+            return False
+        y[0] = of_target(&m, clipped(&m, y[0]))
         m.none[0] = 1.0 + m.of.decay * m.none[0]
-        m.none[1] = clipped(&m, m.none[1] + (y - m.none[1]) / m.none[0])
-        return y
+        m.none[1] = of_target(&m, to_target(&m, m.none[1] + (y[0] - m.none[1]) / m.none[0]))
+        return learns
     if known:
-        reweigh(&m, y)
+        reweigh(&m, y[0])
     for k in range(m.n_none):
         m.none[k] *= m.of.decay
     m.none[0] += 1.0
-    m.none[1 + <Py_ssize_t> y] += 1.0
-    return y
+    m.none[1 + <Py_ssize_t> y[0]] += 1.0
+    return True
 
 
 cdef int learn_mixture(
     const int64_t* table, const double* x, double y, double weight, bint known, bint explained, object room
 ) except -1:
-    """``take_in``, and let the members learn; of the first numbers they learn nothing. See ``explain_core.engine.stream.learn``."""
+    """``take_in``, and let the members learn. See ``explain_core.engine.stream.learn``."""
     cdef Mixture m
     cdef Py_ssize_t member
     cdef const int64_t* own
-    y = take_in(table, y, known)
-    open_mixture(table, &m)
-    if m.regression and m.target.seen <= FIRST:
+    if not take_in(table, &y, known):
         return 0
+    open_mixture(table, &m)
     for member in range(m.n - 1):
         own = <const int64_t*> at_slot(m.members, member)
         if m.kinds[member] == LINEAR:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,7 @@ from explain_core.learners.linear import linear_learner
 from explain_core.learners.trees import tree_learner
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
-from explain_core.state import Block, array, check, finite
+from explain_core.state import Block, array, block, check, finite
 
 NO_MODEL = "none"
 """The name of the member that knows no feature."""
@@ -34,7 +36,9 @@ class Mixture(NamedTuple):
 
     For the weights a probability counts as one that no model has the part ``floor`` of: no single record decides them. In a regression the range
     is that of the last ``recent`` targets, without the two highest and the two lowest of them. Predictions, and targets that are learnt, count for
-    at most half of it outside of it. The loss of a weight is twice the squared error in units of it (the rate for which Vovk proved it).
+    at most half of it outside of it. The loss of a weight is twice the squared error in units of it (the rate for which Vovk proved it). Where the
+    range is ``engine.PROPORTION`` times as large as the first full one, or as far off, the recent targets begin anew. If those to come are out of
+    proportion too, the target is in another unit: its range stands for the first one to the members, which keep what they have learnt.
 
     >>> from explain_core.learners.choice import learner_of
     >>> from river import linear_model, tree
@@ -53,6 +57,14 @@ class Mixture(NamedTuple):
     recent: int = 256
 
 
+def _with_unit(state: LearnerState) -> LearnerState:
+    """Version 1 knew no unit of the target: members learnt it as it is."""
+    check("target" in state.arrays, "model: no target")
+    stored = array("target", state.arrays["target"], "<f8", (engine.HOME_LOW,))
+    target = block(np.concatenate([stored, [0.0, 0.0, 0.0, 1.0]]))
+    return msgspec.structs.replace(state, arrays=state.arrays | {"target": target}, version=2)
+
+
 class MixtureLearner(Learner):
     """A ``Mixture`` in arrays: its members share the columns and the classes, and keep the bits that they have alone.
 
@@ -61,6 +73,8 @@ class MixtureLearner(Learner):
 
     kind = "mixture"
     family = stream.MIXTURE
+    version = 2
+    migrations = MappingProxyType({1: _with_unit})
 
     def __init__(self, model: Mixture, task: Task, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
@@ -85,7 +99,7 @@ class MixtureLearner(Learner):
             weights=np.full(1 + n, 1.0 / (1 + n)),
             none=np.zeros(2 if regression else 1),
             parts=np.zeros((1 + n, int(regression))),
-            target=np.zeros(engine.N_TARGET),
+            target=np.array([float(place == engine.SCALE) for place in range(engine.N_TARGET)]),
             recent=np.zeros(model.recent if regression else 0),
         )
         self._predicted_last: Row | None = None
@@ -187,12 +201,20 @@ class MixtureLearner(Learner):
             "weights: no shares of one",
         )
         check(bool((none[: 1 if regression else None] >= 0.0).all()), "none: negative counts")
-        seen = target[engine.SEEN]
+        seen, scale = target[engine.SEEN], target[engine.SCALE]
         check(0.0 <= seen < 2.0**53 and seen == int(seen), "target: no number of targets")
         check(
             bool(target[engine.LOW] <= target[engine.HIGH] and target[engine.SPREAD] >= 0.0),
             "target: no range",
         )
+        ends = target[[engine.LOW, engine.HIGH]]
+        with np.errstate(over="ignore"):
+            check(
+                target[engine.HOME_SPREAD] >= 0.0
+                and scale > 0.0
+                and bool(np.isfinite((ends - target[engine.SHIFT]) / scale).all()),
+                "target: no unit",
+            )
         versions = array("versions", own["versions"], "<i8", (len(self.members),)).tolist()
         columns = self.columns.state()
         for (name, learner), version in zip(self.members.items(), versions, strict=True):

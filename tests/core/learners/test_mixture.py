@@ -17,7 +17,7 @@ from explain_core.learners.implicit import ImplicitRegression
 from explain_core.learners.mixture import NO_MODEL, Mixture, MixtureLearner
 from explain_core.learners.named import linear_model_of
 from explain_core.losses import Task, get
-from explain_core.state import StateError, block
+from explain_core.state import NewerState, StateError, block
 from tests.core.learners.lockstep import mixed, stored
 
 Record = tuple[dict[str, float], Any]
@@ -225,6 +225,64 @@ def test_a_regression_recovers_within_1000_records_of_any_target(stream: Any) ->
     assert np.mean(found[4000:]) / unit < 1.25 * np.mean(plain[1000:2000])
 
 
+@pytest.mark.parametrize(
+    ("unit", "at_once"),
+    [
+        (lambda y: 1000.0 * y, [2000, 3000]),
+        (lambda y: 0.001 * y, [3000]),
+        (lambda y: y + 1e6, [2000, 3000]),
+    ],
+)
+def test_members_keep_what_they_learnt_when_the_target_comes_in_another_unit(
+    unit: Callable[[float], float], at_once: list[int]
+) -> None:
+    """From record 2,000 to 3,000. A larger unit is seen at once, and the first one when it is back; a smaller one when 256 targets are in it."""
+    rng = random.Random(6)
+    plain = [(x, 3.0 * y + rng.gauss(0, 0.3)) for x, y in xor(4000)]
+    turned = [(x, unit(y) if 2000 <= i < 3000 else y) for i, (x, y) in enumerate(plain)]
+    found = np.array(losses_of(made("regression"), iter(turned))["mixture"])
+    found[2000:3000] /= (unit(1.0) - unit(0.0)) ** 2
+    for begin in (2000, 3000):
+        anew = losses_of(made("regression"), iter(plain[begin : begin + 1000]))["mixture"]
+        assert np.mean(found[begin + 700 : begin + 1000]) < 1.3 * np.mean(anew[700:])
+        if begin in at_once:
+            assert np.mean(found[begin + 50 : begin + 250]) < 0.6 * np.mean(anew[50:250])
+
+
+def test_wild_targets_teach_nothing() -> None:
+    """While one in fifty is wild, the others are predicted as if there were none."""
+    wild = {i for i in range(1500, 4000) if i % 50 == 7}
+    turned = [(x, -1e6 if i in wild else y) for i, (x, y) in enumerate(line(4000))]
+    found, plain = (
+        np.array(losses_of(made("regression"), iter(of))["mixture"]) for of in (turned, [*line(4000)])
+    )
+    own = [i for i in range(1600, 4000) if i not in wild]
+    assert found[own].mean() < 1.5 * plain[own].mean()
+
+
+def test_a_state_without_a_unit_goes_on_in_that_of_the_target() -> None:
+    """Version 1 of the state."""
+    whole = made("regression")
+    for x, y in line(400):
+        whole.learn(x, y)
+    before = whole.state()
+    target = before.arrays["target"]
+    first = np.frombuffer(target.data, "<f8")[:4]
+    old = msgspec.structs.replace(before, version=1, arrays={**before.arrays, "target": block(first.copy())})
+    again = made("regression")
+    again.restore(old)
+    for x, y in line(300, seed=5):
+        assert again.predict(x) == whole.predict(x)
+        whole.learn(x, y)
+        again.learn(x, y)
+    bare = {name: cells for name, cells in before.arrays.items() if name != "target"}
+    with pytest.raises(StateError, match="no target"):
+        made("regression").restore(msgspec.structs.replace(before, version=1, arrays=bare))
+    later = msgspec.structs.replace(before, version=3)
+    with pytest.raises(NewerState, match="version 3"):
+        made("regression").restore(later)
+
+
 def test_no_single_record_decides_the_weights() -> None:
     """A member that gives what comes no chance at all keeps a hundredth of what no model gives it."""
     learner = made("binary")
@@ -261,8 +319,11 @@ def test_what_is_no_member_is_refused(members: dict[str, Any], words: str) -> No
         ("weights", [math.nan, 0.3, 0.3, 0.4], "not finite"),
         ("none", [-1.0, 1.0, 1.0], "negative counts"),
         ("none", [1.0, 1.0], "none"),
-        ("target", [1.0, 0.0, 1.0, 3.0], "no range"),
-        ("target", [0.0, 1.0, 1.0, 0.5], "no number of targets"),
+        ("target", [1.0, 0.0, 1.0, 3.0, 0.0, 0.0, 0.0, 1.0], "no range"),
+        ("target", [0.0, 1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 1.0], "no number of targets"),
+        ("target", [0.0, 1.0, 1.0, 3.0, 0.0, 0.0, 0.0, 0.0], "no unit"),
+        ("target", [0.0, 1.0, 1.0, 3.0, 0.0, 1.0, 5.0, 5e-324], "no unit"),
+        ("target", [0.0, 1.0, 1.0, 3.0, 0.0, -1.0, 0.0, 1.0], "no unit"),
         ("others", [1.0], "arrays of another version"),
         ("oak.nodes", [1.0], "'oak.nodes' is of no member"),
     ],
