@@ -105,7 +105,6 @@ WAYS = (
 
 def alone(model: Model) -> Step:
     def step(x: dict[str, float], y: int) -> None:
-        model.hold(x)
         model.predict(x)
         model.learn(x, y)
 
@@ -134,7 +133,6 @@ def ours(model: Model, n_samples: int | None = 1) -> Step:
     together = EstimatorGroup([pfi, sage])
 
     def step(x: dict[str, float], y: int) -> None:
-        model.hold(x)
         together.explain_one(x, y, model.predict(x))
         model.learn(x, y)
         reservoir.add(x)

@@ -117,9 +117,6 @@ class TreeEnsemble(Model):
         self.columns = FixedColumns(self.features, self.wrapped.categories)
         self._out = np.empty((1, len(self.classes)))
 
-    def hold(self, x: Row) -> None:
-        self.columns.hold(x)
-
     def encoded(self, x: Row) -> Floats:
         """The record as a row of ``columns``; good until the next one."""
         return self.columns.row(x)

@@ -20,9 +20,6 @@ class Relabelled(Model):
         self._model = model
         self._codes = dict(zip(classes, codes, strict=True))
 
-    def hold(self, x: Row) -> None:
-        self._model.hold(x)
-
     def predict(self, x: Row) -> Prediction:
         return self._coded(self._model.predict(x))
 

@@ -53,7 +53,6 @@ class LearnedEvaluator(GenericEvaluator):
         if len(row) != rows.matrix.shape[1]:
             rows.sync()
             row = model.encoded(x)
-        rows.note(x, row)
         if labels and bound.ready(model, rows.matrix, labels):
             pfi, sage, state = plan.pfi.source(), plan.sage.source(), plan.state
             state[0], state[1] = pfi.state, sage.state
@@ -61,8 +60,6 @@ class LearnedEvaluator(GenericEvaluator):
             assert model.family is not None
             if stream.explain(model.family, bound.arrays.table, model.arrays.table, row, truth):
                 pfi.state, sage.state = state.tolist()
-                if isinstance(model, Learner):
-                    model.explained = x if model.columns.holds(x) else None
                 if base is None:
                     found = bound.prediction.tolist()
                     base = found[0] if self._regression else dict(zip(labels, found, strict=True))
@@ -76,7 +73,9 @@ class LearnedEvaluator(GenericEvaluator):
         if bound is None or tuple(bound.labels) != labels or self.model.columns.size != bound.size:
             return False
         bound.rows.sync()
-        return bound.rows.matrix is bound.matrix and plan.sage.empty is plan.held
+        return bound.rows.matrix is bound.matrix and (
+            plan.sage.empty is None or plan.sage.empty.row is plan.empty
+        )
 
     def _bind(self, plan: Plan) -> _Bound:
         self.model.columns.add(name for player in plan.players for name in player.features)
@@ -110,10 +109,7 @@ class _Bound:
             self._lay_out(learner, matrix)
         self.size = learner.columns.size
         empty = plan.sage.empty
-        if empty is not plan.held:
-            plan.sage.empty = plan.held = empty and empty.within(plan.empty, self.labels)
-            return empty is None or plan.held is not None
-        return True
+        return empty is None or empty.row is plan.empty or empty.move(plan.empty, self.labels)
 
     def _lay_out(self, learner: Learner | TreeEnsemble, matrix: Array) -> None:
         plan, labels = self.plan, self.labels
@@ -127,7 +123,7 @@ class _Bound:
         ]  # fmt: skip
         codes = [0] if labels == [None] else [learner.codes[label] for label in labels]
         self.prediction = np.empty(len(labels))
-        plan.held, plan.empty = None, np.zeros(0 if sage.empty is None else 1 + len(labels))
+        plan.empty = np.zeros(0 if sage.empty is None else 1 + len(labels))
         self.arrays = Arrays(
             state=plan.state,
             rows=matrix,
@@ -165,8 +161,6 @@ class _Rows:
         self._reservoir, self._learner = reservoir, learner
         self._known: list[Row | None] = []
         self._replaced: int | None = None
-        self._newest: Row | None = None
-        self._row: Array = np.empty(0)
         self.matrix: Array = np.empty((0, 0))
 
     def sync(self) -> None:
@@ -185,16 +179,11 @@ class _Rows:
         else:
             slots = list(compress(count(), map(operator.is_not, rows, self._known)))
         for slot in slots:
-            newest = rows[slot] is self._newest and len(self._row) == self.matrix.shape[1]
-            self.matrix[slot] = self._row if newest else self._learner.encoded(rows[slot])
+            self.matrix[slot] = self._learner.encoded(rows[slot])
             self._known[slot] = rows[slot]
         self._replaced = replaced
 
     def follow(self) -> None:
         """The rows that compiled code has replaced are in ``matrix`` already."""
-        self._known, self._newest = list(self._reservoir.rows), None
+        self._known = list(self._reservoir.rows)
         self._replaced = self._reservoir.replaced  # type: ignore[attr-defined]
-
-    def note(self, x: Row, row: Array) -> None:
-        """Keep the row of the record that the reservoir adds next."""
-        self._newest, self._row = x, row.copy()

@@ -20,8 +20,8 @@ from explain_core.smoothing import Array, Smoother
 class PlanEntry:
     """What one estimator brings to a plan: its draws, and what takes its Δ in; of no draws where it is absent.
 
-    ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, which an evaluator keeps
-    within a row from then on, none where copies stand for it (see ``IncrementalSAGE``).
+    ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, which moves into the row of the plan, none where copies
+    stand for it (see ``IncrementalSAGE``).
     """
 
     source: Callable[[], Generator] = lambda: Generator(0)
@@ -50,7 +50,6 @@ class Plan:
         self.state = np.zeros(2, np.uint64)
         """Of the generators of iPFI and iSAGE."""
         self.empty: Array = np.empty(0)
-        """What ``held`` is kept within."""
-        self.held: EmptyModel | None = None
+        """Weight and mean of the model of the empty coalition."""
         self.bound: Any = None
         """What the evaluator made of it."""

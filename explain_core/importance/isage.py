@@ -172,15 +172,11 @@ class IncrementalSAGE(IncrementalEstimator):
         return losses
 
     def _explained(self, y: Any, base: Prediction, entry: PlanEntry | None, delta: Array) -> None:
-        if self.empty == "reservoir":
-            return
-        if entry is None or entry.empty is None:
+        if self.empty == "ema" and entry is None:
             self._y0, self._after = self._after or self._y0.after(base), None
-        else:
-            self._y0 = entry.empty
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_after": None, "_y0": self._y0.detached()}
+        return {**super().__getstate__(), "_after": None, "_y0": self._y0.copied()}
 
 
 def _features(players: Players) -> list[str]:

@@ -54,8 +54,6 @@ class Learner(Model):
     arrays: Arrays
     labels: list[Any]
     """Classes in order of appearance; a class's code is its index. A regression has none."""
-    explained: Row | None = None
-    """The record that was explained last, of whose predictions ``learn`` can take what is left; None unless it was announced by ``hold``, so that it has not changed since."""
 
     def __init__(self, model: Any, task: Task, columns: Columns | None = None) -> None:
         super().__init__(model, task)
@@ -68,9 +66,6 @@ class Learner(Model):
         row = self.columns.row(x)
         self.fit_columns()
         return row
-
-    def hold(self, x: Row) -> None:
-        self.columns.hold(x)
 
     @property
     def order(self) -> Sequence[Any] | None:

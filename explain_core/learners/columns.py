@@ -46,7 +46,6 @@ class Columns:
         """The categories of each nominal feature with their codes."""
         self.size = 0
         """Columns and categories; grows with each new one."""
-        self._held: Row | None = None
         self.buffer: NDArray[np.float64]
         """The row that was asked for last."""
         self.rows: NDArray[np.float64]
@@ -59,9 +58,6 @@ class Columns:
 
         Raises ``ValueError`` for a value that is neither number nor string, and for a feature that was of the other kind before.
         """
-        if x is self._held:
-            return self.buffer
-        self._held = None
         if type(x) is not dict or not self.encoder.row(x, self.buffer):
             self._encode(x)
         return self.buffer
@@ -92,16 +88,6 @@ class Columns:
             found[:, self.index[name]] = cells
         return found
 
-    def hold(self, x: Row) -> None:
-        """Encode a record that is asked for again, and does not change meanwhile: once, until another one is asked for."""
-        self._held = None
-        self.row(x)
-        self._held = x
-
-    def holds(self, x: Row) -> bool:
-        """Whether this is the record of ``hold``."""
-        return x is self._held
-
     def add(self, names: Iterable[str]) -> None:
         """Columns for the features that have none."""
         new = [name for name in names if name not in self.index]
@@ -127,7 +113,6 @@ class Columns:
             "buffer": None,
             "rows": None,
             "encoder": None,
-            "_held": None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -135,7 +120,6 @@ class Columns:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self._held = None
         self.buffer = np.full(len(self.names), NAN)
         self.rows = self.buffer.reshape(1, -1)
         self.encoder = Encoder(self.names, self.index, self.codes)

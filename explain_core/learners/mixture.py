@@ -102,8 +102,6 @@ class MixtureLearner(Learner):
             target=np.array([float(place == engine.SCALE) for place in range(engine.N_TARGET)]),
             recent=np.zeros(model.recent if regression else 0),
         )
-        self._predicted_last: Row | None = None
-        """The record whose predictions are in ``parts``, where it was announced by ``hold``."""
         for label in next((member.labels for member in self.members.values() if member.labels), []):
             self._enter(label)
         self._link()
@@ -124,29 +122,21 @@ class MixtureLearner(Learner):
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
         out = self.predict_codes(self.columns.rows)[0].tolist()
-        self._predicted_last = x if self.columns.holds(x) else None
         return out[0] if self.task == "regression" else dict(zip(self.labels, out, strict=True))
 
     def learn(self, x: Row, y: Any, weight: float = 1.0) -> None:
         row = self.encoded(x)
         if not weight > 0.0:
             raise ValueError(f"weight: {weight!r} is not above 0")
-        explained = x is self.explained
-        if not explained and x is not self._predicted_last:
-            self.predict_codes(row.reshape(1, -1))
-        self.explained = self._predicted_last = None
+        self.predict_codes(row.reshape(1, -1))
         known = self.task == "regression" or y in self.codes
         if not known:
             self._enter(y)
         target = float(y if self.task == "regression" else self.codes[y])
-        engine.learn(self.arrays.table, row, target, weight, known, explained, self.make_room)
+        engine.learn(self.arrays.table, row, target, weight, known, False, self.make_room)
 
     def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         [*self.members.values()][member].make_room(leaves, features)
-
-    def predict_codes(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        self.explained = self._predicted_last = None
-        return super().predict_codes(rows)
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.predict_codes(rows)

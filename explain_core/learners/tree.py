@@ -190,8 +190,7 @@ class TreeLearner(Learner):
         if not weight > 0.0:
             raise ValueError(f"weight: {weight!r} is not above 0")
         row, target = self.encoded(x), self._target(y)
-        explained, self.explained = x is self.explained, None
-        stream.learn(stream.TREES, self.arrays.table, row, target, float(weight), explained, self.make_room)
+        stream.learn(stream.TREES, self.arrays.table, row, target, float(weight), False, self.make_room)
 
     def _target(self, y: Any) -> float:
         """What compiled code takes for it: the code of a class, or a number."""

@@ -43,9 +43,6 @@ class Model:
     def predict(self, x: Row) -> Prediction:
         raise NotImplementedError
 
-    def hold(self, x: Row) -> None:
-        """Announce a record that is then predicted, explained and learnt, and does not change meanwhile."""
-
     def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
         """Predictions of several records; one call where the model has a batch method."""
         predict = self.predict

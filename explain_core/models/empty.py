@@ -27,8 +27,8 @@ class EmptyState(State, frozen=True):
 class EmptyModel:
     """Smoothed mean of a model's predictions, y₀ of iSAGE Alg. 1, bias-corrected and renormalised.
 
-    With ``alpha=None`` it is the plain mean. It does not change: ``after(prediction)`` is the empty model that has
-    also seen the prediction.
+    With ``alpha=None`` it is the plain mean. ``after(prediction)`` is the empty model that has also seen the prediction. Weight and mean lie in a row;
+    ``move`` lets them lie in one that compiled code changes.
 
     >>> EmptyModel(alpha=None).after({"up": 1.0}).after({"up": 0.5, "down": 0.5}).prediction
     {'up': 0.75, 'down': 0.25}
@@ -36,32 +36,45 @@ class EmptyModel:
 
     def __init__(self, alpha: float | None) -> None:
         self._decay = decay(alpha)
-        self._weights = 0.0
-        self._mean: Prediction | None = None
+        self.labels: tuple[Any, ...] = ()
+        """Those of the mean, in its order; None alone for a number."""
+        self.row: Array = np.zeros(1)
 
     def after(self, prediction: Prediction) -> EmptyModel:
-        new = EmptyModel.__new__(EmptyModel)
-        new._decay = self._decay
-        new._weights = 1.0 + self._decay * self._weights
-        step = 1.0 / new._weights
+        weights = 1.0 + self._decay * float(self.row[0])
+        step = 1.0 / weights
         if type(prediction) is not dict and not isinstance(prediction, Mapping):
-            mean = self._mean or 0.0
-            new._mean = mean + step * (prediction - mean)  # type: ignore[operator]
-            return new
+            before: Any = self._mean or 0.0
+            return self._of(weights, before + step * (prediction - before))
         rest, known = 1.0 - step, self._mean if isinstance(self._mean, dict) else {}
         if known.keys() == prediction.keys():
-            new._mean = {label: rest * p + step * prediction[label] for label, p in known.items()}
-            return new
+            return self._of(
+                weights, {label: rest * p + step * prediction[label] for label, p in known.items()}
+            )
         # Classes in order of appearance; in that of the prediction, as in compiled code, where it knows them all.
         order = prediction if known.keys() <= prediction.keys() else dict.fromkeys((*known, *prediction))
-        new._mean = {
-            label: rest * known.get(label, 0.0) + step * prediction.get(label, 0.0) for label in order
-        }
+        mean = {label: rest * known.get(label, 0.0) + step * prediction.get(label, 0.0) for label in order}
+        return self._of(weights, mean)
+
+    def _of(self, weights: float, mean: Prediction | None) -> EmptyModel:
+        new = EmptyModel.__new__(EmptyModel)
+        new._decay = self._decay
+        classes = isinstance(mean, Mapping)
+        new.labels = tuple(mean) if classes else () if mean is None else (None,)  # type: ignore[arg-type]
+        new.row = np.array([weights, *(mean.values() if classes else () if mean is None else (mean,))])  # type: ignore[union-attr]
         return new
+
+    @property
+    def _mean(self) -> Prediction | None:
+        """None before the first prediction."""
+        weights, *mean = self.row.tolist()
+        if not weights:
+            return None
+        return mean[0] if self.labels == (None,) else dict(zip(self.labels, mean, strict=True))
 
     def state(self) -> EmptyState:
         mean = self._mean
-        return EmptyState(self._weights, list(mean.items()) if isinstance(mean, Mapping) else mean)
+        return EmptyState(float(self.row[0]), list(mean.items()) if isinstance(mean, Mapping) else mean)
 
     def restored(self, state: EmptyState) -> EmptyModel:
         """This empty model with the state of another. Raises ``StateError`` where that is not a mean."""
@@ -70,35 +83,27 @@ class EmptyModel:
             0.0 <= state.weights <= LARGEST_COUNT and all(abs(p) <= 2.0 * LARGEST for p in mean),
             "empty model: numbers that are no mean of predictions",
         )
-        new = EmptyModel.__new__(EmptyModel)
-        new._decay, new._weights = self._decay, state.weights
-        new._mean = dict(state.mean) if isinstance(state.mean, list) else state.mean
-        return new
+        return self._of(state.weights, dict(state.mean) if isinstance(state.mean, list) else state.mean)
 
-    def within(self, row: Array, labels: Sequence[Any]) -> EmptyModel | None:
-        """This empty model as weight and mean in a row, whose owner lets it see predictions by changing the row.
+    def move(self, row: Array, labels: Sequence[Any]) -> bool:
+        """Let weight and mean lie in a row, whose owner lets this see predictions with these labels by changing it; for numbers the label is None.
 
-        None for a mean of other labels, or in another order; for numbers the label is None.
+        False for a mean of other labels, or in another order.
         """
-        mean = self._mean
-        if mean is None:
-            row[:] = 0.0
-        elif isinstance(mean, Mapping):
-            if tuple(mean) != tuple(labels):
-                return None
-            row[:] = self._weights, *mean.values()
-        else:
-            row[:] = self._weights, mean
-        return _Within(self._decay, row, labels)
+        if self.row[0] and self.labels != tuple(labels):
+            return False
+        row[:] = self.row if self.row[0] else 0.0
+        self.row, self.labels = row, tuple(labels)
+        return True
 
-    def detached(self) -> EmptyModel:
-        """This empty model, within no row."""
-        return self
+    def copied(self) -> EmptyModel:
+        """In a row of its own."""
+        return self._of(float(self.row[0]), self._mean)
 
     @property
     def step(self) -> float:
         """The weight that the newest prediction has in the mean."""
-        return 1.0 / self._weights
+        return 1.0 / float(self.row[0])
 
     @property
     def prediction(self) -> Prediction:
@@ -113,33 +118,13 @@ class EmptyModel:
         """The mean as probabilities of the classes, with half an observation more of each, and of the label's."""
         known = self._mean if isinstance(self._mean, dict) else {}
         classes = known if label in known else (*known, label)
-        total = self._weights + 0.5 * len(classes)
-        return {class_: (self._weights * known.get(class_, 0.0) + 0.5) / total for class_ in classes}
+        weights = float(self.row[0])
+        total = weights + 0.5 * len(classes)
+        return {class_: (weights * known.get(class_, 0.0) + 0.5) / total for class_ in classes}
 
     def number(self, first: float) -> float:
         """The mean of numbers; ``first`` before there is one."""
         return self._mean if isinstance(self._mean, float) else float(first)
-
-
-class _Within(EmptyModel):
-    """An empty model whose state is its row."""
-
-    def __init__(self, decay: float, row: Array, labels: Sequence[Any]) -> None:
-        self._decay, self._row, self._labels = decay, row, labels
-
-    @property
-    def _weights(self) -> float:  # type: ignore[override]
-        return float(self._row[0])
-
-    @property
-    def _mean(self) -> Prediction:  # type: ignore[override]
-        mean: list[float] = self._row[1:].tolist()
-        return mean[0] if self._labels[0] is None else dict(zip(self._labels, mean, strict=True))
-
-    def detached(self) -> EmptyModel:
-        new = EmptyModel.__new__(EmptyModel)
-        new._decay, new._weights, new._mean = self._decay, self._weights, self._mean
-        return new
 
 
 class PerformanceState(State, frozen=True):
@@ -241,15 +226,13 @@ class Performance:
         self._labels, codes = None, codes_of(self.losses)
         if codes is None or not labels:
             return
-        seen = tuple(self._frequencies._mean) if isinstance(self._frequencies._mean, Mapping) else (None,)
+        seen = self._frequencies.labels
         n, m = len(labels), len(seen)
         self._sizes = np.array([n, m, len(codes), *codes], np.int64)
         parts = [1, n, 2 * len(codes), 1 + n, 1 + m, 3 * len(codes)]
         numbers = np.full(sum(parts), self._empty._decay)
         _, _, newest, empty, frequencies, means = np.split(numbers, np.cumsum(parts[:-1]))
-        within = self._empty.within(empty, labels)
-        if within is not None:
-            self._empty, self._frequencies = within, self._frequencies.within(frequencies, seen) or within
+        if self._empty.move(empty, labels) and self._frequencies.move(frequencies, seen):
             means[:] = self._means.ravel()
             self._means, self._numbers = means.reshape(self._means.shape), numbers
             newest[:] = self.newest.ravel()

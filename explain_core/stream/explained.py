@@ -159,7 +159,6 @@ class ExplainedModel:
 
     def explain(self, x: Row, y: Any) -> Prediction:
         """Predict a record, and explain the prediction of each ``options.every``-th."""
-        self.model.hold(x)
         prediction: Prediction | None = None
         if self.explains:
             for group in self._estimator_groups:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from river import forest, linear_model, preprocessing, tree
 
+from explain_core.engine import mixture as engine
 from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.learners.base import LearnerState
 from explain_core.learners.choice import learner_of
@@ -52,7 +53,6 @@ def test_members_have_the_bits_that_they_have_alone(task: str) -> None:
     mixture = made(task)
     alone = {name: learner_of(make(), kind_of(task)) for name, make in members(task).items()}
     for x, y, _ in mixed(1200, 3, task=task):
-        mixture.hold(x)
         mixture.predict(x)
         for row, (name, learner) in enumerate(alone.items(), 1):
             assert learner is not None
@@ -71,15 +71,12 @@ def test_members_have_the_bits_that_they_have_alone(task: str) -> None:
         )
 
 
-@pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_a_state_in_mid_stream_goes_on_with_the_same_bits(task: str, held: bool) -> None:
+def test_a_state_in_mid_stream_goes_on_with_the_same_bits(task: str) -> None:
     whole, parted = made(task), made(task)
     for i, (x, y, _) in enumerate(mixed(700, 5, task=task, nominal=task != "regression")):
         if i % 100 == 0:
             parted = stored(parted, made(task))  # type: ignore[assignment]
-        if held:
-            whole.hold(x)
         assert whole.predict(x) == parted.predict(x)
         whole.learn(x, y)
         parted.learn(x, y)
@@ -92,13 +89,9 @@ def test_what_was_explained_or_predicted_before_is_not_taken_for_the_record_that
     before: dict[str, Any] = {"n1": 0.5, "two": "a"}
     for i, (x, y, _) in enumerate(mixed(900, 8)):
         plain.learn(x, y)
-        busy.hold(x)
         if i % 2:
             pfi.explain_one(x, y)
         if i % 3:
-            busy.predict(before)
-        if i % 5 == 0:
-            busy.hold(before)
             busy.predict(before)
         busy.learn(x, y)
         before = x
@@ -291,9 +284,7 @@ def test_no_single_record_decides_the_weights() -> None:
         learner.learn(x, y)
     before = learner.weights
     learner.arrays["parts"][:] = [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]
-    learner.hold(x)
-    learner.explained = x
-    learner.learn(x, 1)
+    engine.learn(learner.arrays.table, learner.encoded(x), 1.0, 1.0, True, True, learner.make_room)
     assert learner.weights["tree"] >= 0.009 * before["tree"]
 
 

@@ -34,14 +34,12 @@ def test_a_model_whose_records_are_explained_in_one_call_predicts_and_learns_as_
     stream = drifting(RECORDS, 5, 7, task, classes_of(name), nominal=mixed, missing=mixed)
     found, before = 0, None
     for i, (x, y) in enumerate(stream):
-        explained.hold(x)
         prediction = group.explain_one(x, y)
         found += prediction is not None
         # Predictions also number keys and categories.
         prediction = explained.predict(x) if prediction is None else prediction
         assert same(prediction, alone.predict(x)), f"record {i}"
         if i % 7 == 0 and before is not None:  # what is made for one record must not be taken for another's
-            explained.hold(before)
             group.explain_one(before, y)
         before = x
         if i % 11 != 0:
