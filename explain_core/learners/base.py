@@ -39,7 +39,7 @@ class Learner(Model):
     to one of the next version. No migration is ever taken away.
     """
 
-    kind: ClassVar[str]
+    kind: str
     """Names the family in snapshots and metadata."""
     version: ClassVar[int] = 1
     migrations: ClassVar[Mapping[int, Callable[[LearnerState], LearnerState]]] = {}

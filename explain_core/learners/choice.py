@@ -9,7 +9,7 @@ from explain_core.learners.base import Learner
 from explain_core.learners.mixture import Mixture, MixtureLearner
 from explain_core.losses import Task
 
-FAMILIES = ["explain_core.learners.linear:linear_learner", "explain_core.learners.trees:tree_learner"]
+FAMILIES = ["explain_core.learners.linear:linear_learner", "explain_core.learners.tree:tree_learner"]
 """Functions that make the learner of a model and a task, or None, in the order in which they are asked."""
 
 

@@ -16,7 +16,7 @@ from explain_core.learners.arrays import Array, Arrays
 from explain_core.learners.base import Learner, LearnerState
 from explain_core.learners.columns import Columns
 from explain_core.learners.linear import linear_learner
-from explain_core.learners.trees import tree_learner
+from explain_core.learners.tree import tree_learner
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
 from explain_core.state import Block, array, block, check, finite

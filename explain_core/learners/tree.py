@@ -1,7 +1,8 @@
-"""What learners made of trees share: their arrays, and how these grow with classes, columns and nodes."""
+"""River's trees and forests in arrays, and how these grow with classes, columns and nodes."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,27 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain_core.engine import stream
+from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, grown
-from explain_core.learners.base import Learner
+from explain_core.learners.base import NUMBER, Learner
 from explain_core.learners.columns import Columns
 from explain_core.learners.free import Pools, without_free
+from explain_core.learners.mersenne import state_of
+from explain_core.learners.tree_forms import (
+    ADAPTIVE,
+    FOREST,
+    PLAIN,
+    Form,
+    detectors_of,
+    form_of,
+    numbers_of,
+)
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
 from explain_core.state import Block, array, check
 
-LEAF_LIMIT_OF_TREES = 10_000
-"""Leaves from which on a tree splits no more.
-
-River weighs its objects against ``max_size``, which arrays cannot repeat: a model with a smaller ``max_size`` than river's default
-is left to river.
-"""
-
-DEEPEST = 980
-"""Depth from which on a leaf splits no more, that of river's under CPython's usual limit of recursion."""
-
-MANNERS = {"mc": at.MAJORITY, "nb": at.BAYES, "nba": at.BETTER}
-CRITERIA = {"info_gain": at.INFO_GAIN, "gini": at.GINI, "hellinger": at.HELLINGER}
+UNKNOWN = -2
+"""A guess that nobody has made."""
 
 POOLS: Pools = {
     at.NODE_POOL: ("free_nodes", "nodes", "splits", "errors", "alternates"),
@@ -41,146 +43,76 @@ POOLS: Pools = {
 }
 """The arrays that have a row for each of a pool; in the first are those that are free."""
 
+ADAPTIVE_POOLS: Pools = {**POOLS, at.NODE_POOL: (*POOLS[at.NODE_POOL], "windows", "ends")}
+
 MADE = {"order", "columns", "ranks", "guesses"}
 """The arrays that are no state: made anew of the columns and labels, and what a forest knows of the record at hand."""
 
 
-def class_numbers(model: Any) -> dict[int, float]:
-    """The parameters that only classification trees have."""
-    from river.tree.splitter import GaussianSplitter
-
-    return {
-        at.SHARE: model.max_share_to_split,
-        at.FRACTION: model.min_branch_fraction,
-        at.N_SPLITS: (model.splitter or GaussianSplitter()).n_splits,
-        at.MANNER: MANNERS[model.leaf_prediction],
-        at.NB_THRESHOLD: model.nb_threshold,
-        at.COMPARES: model.leaf_prediction == "nba",
-        at.CRITERION: CRITERIA[model.split_criterion],
-    }
-
-
-def repeatable(model: Any) -> bool:
-    """Whether the parameters of a classification tree, or of those of a forest, are among those that compiled code knows."""
-    from river.tree.splitter import GaussianSplitter
-
-    return (
-        model.leaf_prediction in MANNERS
-        and model.split_criterion in CRITERIA
-        and (model.splitter is None or type(model.splitter) is GaussianSplitter)
-        and not (model.remove_poor_attrs and model.leaf_prediction == "mc")
-        and numbers_from_0(model.nb_threshold, model.max_share_to_split, model.min_branch_fraction)
-        and tree_repeatable(model, 100.0)
-    )
-
-
-def tree_repeatable(model: Any, default_size: float) -> bool:
-    """Whether the parameters that all trees have are among those that compiled code knows."""
-    nominal = model.nominal_attributes
-    return (
-        (nominal is None or all(isinstance(name, str) for name in nominal))
-        and model.max_size >= default_size
-        and (model.max_depth is None or type(model.max_depth) is int)
-        and numbers_from_0(model.grace_period, model.delta, model.tau)
-        and 0.0 < model.delta <= 1.0
-    )
-
-
-def numbers_from_0(*values: Any) -> bool:
-    """Whether all are numbers, and none is negative."""
-    return all(type(value) in (int, float) and value >= 0 for value in values)
-
-
 class TreeLearner(Learner):
-    """A learner whose state is laid out as in ``layout``; a family gives its functions and what is its own of the arrays."""
+    """A tree or forest of river, its state laid out as in ``layout``.
+
+    Of an adaptive tree river's predictions have their classes in the order of a set; of other classes than numbers that order is here the one of
+    appearance. In the arrays of a regression there is one class, whose weight is that of the targets. Row 2m or 2m + 1 of a forest's trees
+    is that of member m, the other one that in its background.
+
+    >>> from river import tree
+    >>> learner = tree_learner(tree.HoeffdingTreeRegressor(leaf_prediction="mean"), "regression")
+    >>> for i in range(10):
+    ...     learner.learn({"a": float(i)}, 2.0 * i)
+    >>> learner.kind, learner.predict({"a": 3.0})
+    ('hoeffding_tree_regressor', 9.0)
+    """
 
     takes_on = frozenset({"delta", "disable_weighted_vote", "grace_period", "lambda_value", "tau"})
     parameters = ("numbers",)
-
     family = stream.TREES
-    trees: int = 1
-    """Rows for trees."""
-    pools = POOLS
-    own_numbers = staticmethod(class_numbers)
-    """The parameters that not all trees have."""
 
-    @staticmethod
-    def takes(model: Any) -> bool:
-        """Whether the model is one that this learner repeats."""
-        raise NotImplementedError
-
-    def __init__(self, model: Any, task: Task, columns: Columns | None = None) -> None:
+    def __init__(self, model: Any, task: Task, form: Form, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns or Columns(model.nominal_attributes or ()))
-        self.arrays = Arrays(**self._empty(model))
+        self.kind = form.kind
+        self._regression, self._structure = form.regression, form.structure
+        self.pools = ADAPTIVE_POOLS if form.structure == ADAPTIVE else POOLS
+        self.arrays = Arrays(**_empty(model, form))
         self._size = 0
         self._ranked: dict[str, tuple[list[Any], Array]] = {}
         self._order: list[Any] = []
         self._lay_out()
 
-    def _empty(self, model: Any) -> dict[str, Array]:
-        """The arrays before the first record, with no room for any."""
-        head = np.zeros((1, at.N_HEAD), np.int64)
-        head[0, at.N_TREES] = self.trees
-        head[0, [at.POSITIVE, at.NEGATIVE]] = -1
-        trees = np.zeros((self.trees, at.N_TREE), np.int64)
-        trees[:, at.ROOT] = -1
-        none = np.zeros((0, 0))
-        found: dict[str, Array] = dict.fromkeys(at.SLOTS, none)
-        found.update((names[0], np.zeros((0, 1), np.int64)) for names in POOLS.values())
-        found.update(
-            head=head,
-            numbers=self._numbers(model),
-            nodes=np.zeros((0, at.N_NODE), np.int64),
-            splits=np.zeros((0, 2)),
-            leaves=np.zeros((0, at.N_LEAF), np.int64),
-            weights=np.zeros((0, 3)),
-            stats=np.zeros((0, 2)),
-            classes=np.zeros((0, 4), np.int64),
-            observers=np.zeros((0, 4), np.int64),
-            cells=np.zeros((0, 6)),
-            links=np.zeros((0, 3), np.int64),
-            trees=trees,
-            seen=np.zeros((self.trees, 2), np.int8),
-            order=np.zeros((1, 0), np.int64),
-            columns=np.zeros((0, 4), np.int64),
-            ranks=np.zeros((1, 0), np.int64),
-        )
-        return found
-
-    def _numbers(self, model: Any) -> Array:
-        """The parameters of the model."""
-        numbers = np.zeros((1, at.N_NUMBERS))
-        given = {
-            at.GRACE: model.grace_period,
-            at.DELTA: model.delta,
-            at.TAU: model.tau,
-            at.DEPTH_LIMIT: DEEPEST if model.max_depth is None else min(model.max_depth, DEEPEST),
-            at.TWO: 2.0,
-            at.HALF: 0.5,
-            at.BINARY: model.binary_split,
-            at.PREPRUNE: model.merit_preprune,
-            at.STOP: model.stop_mem_management,
-            at.LEAF_LIMIT: LEAF_LIMIT_OF_TREES,
-        }
-        for place, value in (given | self.own_numbers(model)).items():
-            numbers[0, place] = value
-        return numbers
-
     @property
     def order(self) -> Sequence[Any] | None:
-        return super().order if self.task == "regression" else self._order
+        if self._regression:
+            return NUMBER
+        return None if self._structure == FOREST else self._order
+
+    def encoded(self, x: Row) -> NDArray[np.float64]:
+        row = super().encoded(x)
+        if self.has_models and self.columns.codes:
+            for name, value in x.items():
+                if name in self.columns.codes and value is not None and value == value:
+                    raise ValueError(
+                        f"model: feature {name!r} is a string, and the linear regressions in the leaves take numbers; "
+                        "encode it, leave it out, or set leaf_prediction to mean"
+                    )
+        return row
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)
         out = self.predict_codes(self.columns.rows)[0].tolist()
-        return {self.labels[code]: out[code] for code in self._predicted()}
+        return out[0] if self._regression else {self.labels[code]: out[code] for code in self._predicted()}
 
     def _predicted(self) -> list[int]:
         """The codes of the classes in the order of a prediction."""
-        found: list[int] = self.arrays["order"][0].tolist()
-        return found
+        found = self.arrays["order"][0]
+        if self._structure == FOREST:
+            found = np.zeros(self.arrays["stats"].shape[1], np.int64)
+            found = found[: engine.entered(self.arrays.table, found) if self.labels else 0]
+        codes: list[int] = found.tolist()
+        return codes
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        if self.order is None or (self.has_models and self.columns.codes):
+            return None
         return np.ascontiguousarray(self.predict_codes(rows)[:, self.arrays["order"][0]])
 
     def enter(self, label: Any) -> None:
@@ -194,6 +126,8 @@ class TreeLearner(Learner):
 
     def _target(self, y: Any) -> float:
         """What compiled code takes for it: the code of a class, or a number."""
+        if self._regression:
+            return float(y)
         if y not in self.codes:
             self.code(y)
             self._fit_classes()
@@ -202,12 +136,12 @@ class TreeLearner(Learner):
     @property
     def has_models(self) -> bool:
         """Whether the leaves have linear models, with a weight for each column."""
-        return False
+        return self._regression and bool(self.arrays["numbers"][0, at.MANNER] != at.TARGET_MEAN)
 
     @property
     def n_classes(self) -> int:
         """Classes in the arrays."""
-        return len(self.labels)
+        return 1 if self._regression else len(self.labels)
 
     def _fit_classes(self) -> None:
         """Room for the classes, and their order in predictions."""
@@ -223,19 +157,15 @@ class TreeLearner(Learner):
                 [_widened(classes[:, :room], wide), _widened(classes[:, room:], wide)]
             )
             arrays["seen"] = _widened(arrays["seen"], wide)
-        self._order = self.ordered(self.labels)
+        self._order = _sorted(self.labels)
+        if self._structure == ADAPTIVE:
+            numbers = all(isinstance(label, int | float) for label in self.labels)
+            self._order = _as_in_a_set(self.labels) if numbers else list(self.labels)
         arrays["order"] = np.array([[self.codes[label] for label in self._order]], np.int64)
         head = arrays["head"]
         head[0, at.N_CLASSES] = n
         head[0, at.POSITIVE], head[0, at.NEGATIVE] = self.codes.get(1, -1), self.codes.get(0, -1)
         self._fit_needs()
-
-    def ordered(self, labels: list[Any]) -> list[Any]:
-        """The classes in the order of river's predictions; as they are where they cannot be compared."""
-        try:
-            return sorted(labels)
-        except TypeError:
-            return list(labels)
 
     def fit_columns(self) -> None:
         if self.columns.size != self._size:
@@ -243,7 +173,14 @@ class TreeLearner(Learner):
 
     def _lay_out(self) -> None:
         """Columns and the order of categories as they are now."""
-        names, known = self.columns.names, self.columns.codes
+        names, known, arrays = self.columns.names, self.columns.codes, self.arrays
+        if self._regression:
+            arrays["order"] = np.zeros((1, 1), np.int64)
+            arrays["head"][0, at.N_CLASSES] = 1
+        if self.has_models:
+            models = np.zeros((len(arrays["leaves"]), len(names)))
+            models[:, : arrays["models"].shape[1]] = arrays["models"] if arrays["models"].size else 0.0
+            arrays["models"] = models
         columns = np.zeros((len(names), 4), np.int64)
         columns[:, at.BY_NAME] = sorted(range(len(names)), key=names.__getitem__)
         ranks, start = [np.zeros(0, np.int64)], 0
@@ -252,8 +189,8 @@ class TreeLearner(Learner):
                 ranks.append(self._by_rank(name, known[name]))
                 columns[column, [at.NOMINAL, at.START, at.SIZE]] = 1, start, len(ranks[-1])
                 start += len(ranks[-1])
-        self.arrays["columns"] = columns
-        self.arrays["ranks"] = np.concatenate(ranks).reshape(1, -1)
+        arrays["columns"] = columns
+        arrays["ranks"] = np.concatenate(ranks).reshape(1, -1)
         self._size = self.columns.size
         self._fit_needs()
 
@@ -266,7 +203,7 @@ class TreeLearner(Learner):
             keys.insert(place, new)
             found = np.insert(found, place, codes[new])
         elif len(codes) != len(keys):
-            keys = TreeLearner.ordered(self, list(codes))
+            keys = _sorted(list(codes))
             found = np.array([codes[category] for category in keys], np.int64)
         self._ranked[name] = keys, found
         return found
@@ -288,6 +225,7 @@ class TreeLearner(Learner):
         from explain_core.learners.check import sound
 
         own = self.arrays.items()
+        check(not (self._regression and self.labels), f"{self.kind}: classes in a regression")
         check(blocks.keys() == own.keys() - MADE, f"{self.kind}: arrays are missing, or there are others")
         arrays = {
             name: array(name, block, own[name].dtype.str, (None,) * own[name].ndim)
@@ -305,6 +243,9 @@ class TreeLearner(Learner):
     def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         """Double the pools that have no room for so many leaves to learn a record."""
         arrays, head = self.arrays, self.arrays["head"][0]
+        if self._structure == FOREST and head[at.N_FEATURES] == 0:
+            head[at.N_FEATURES] = k = drawn_of(self.wrapped.max_features, features)
+            arrays["leaves"] = np.zeros((0, at.N_LEAF + k), np.int64)
         needs = {
             at.NODE_POOL: head[at.NEED_NODES],
             at.LEAF_POOL: head[at.NEED_NODES],
@@ -318,6 +259,114 @@ class TreeLearner(Learner):
                 for name in names:
                     if arrays[name].shape[1]:
                         arrays[name] = grown(arrays[name], max(2 * rows, int(head[pool]) + need))
+
+
+def _empty(model: Any, form: Form) -> dict[str, Array]:
+    """The arrays before the first record, with no room for any."""
+    members = model.n_models if form.structure == FOREST else 0
+    trees = 2 * members or 1
+    head, numbers = np.zeros((1, at.N_HEAD), np.int64), np.zeros((1, at.N_NUMBERS))
+    head[0, at.N_TREES] = trees
+    head[0, [at.POSITIVE, at.NEGATIVE]] = -1
+    for place, value in numbers_of(model, form).items():
+        numbers[0, place] = value
+    roots = np.zeros((trees, at.N_TREE), np.int64)
+    roots[:, at.ROOT] = -1
+    classes = 1 if form.regression else 2
+    found: dict[str, Array] = dict.fromkeys(at.SLOTS, np.zeros((0, 0)))
+    found.update((names[0], np.zeros((0, 1), np.int64)) for names in POOLS.values())
+    found.update(
+        head=head,
+        numbers=numbers,
+        nodes=np.zeros((0, at.N_NODE), np.int64),
+        splits=np.zeros((0, 2)),
+        leaves=np.zeros((0, at.N_LEAF), np.int64),
+        weights=np.zeros((0, 6 if form.regression else 3)),
+        stats=np.zeros((0, classes)),
+        classes=np.zeros((0, 2 * classes), np.int64),
+        observers=np.zeros((0, 4), np.int64),
+        cells=np.zeros((0, 6 if not form.regression else 5 if numbers[0, at.RADIUS] > 0.0 else 4)),
+        links=np.zeros((0, 3), np.int64),
+        trees=roots,
+        seen=np.zeros((trees, classes), np.int8),
+        order=np.zeros((1, 0), np.int64),
+        columns=np.zeros((0, 4), np.int64),
+        ranks=np.zeros((1, 0), np.int64),
+    )
+    if form.structure == PLAIN:
+        return found
+    detectors = np.array(detectors_of(model, form), float)
+    words, head[0, at.POSITION] = state_of(model._rng)
+    watched = trees if form.structure == FOREST else 0
+    ends = np.zeros((watched, at.N_END), np.int64)
+    ends[:, [at.NEWEST, at.OLDEST]] = -1
+    found.update(
+        generator=words,
+        detectors=detectors,
+        windows=np.zeros((watched, at.N_WINDOW)),
+        ends=ends,
+        buckets=np.zeros((0, 2 * int(detectors[:, at.MOST_BUCKETS].max() + 1))),
+        chains=np.zeros((0, at.N_CHAIN), np.int64),
+    )
+    if form.structure == ADAPTIVE:
+        found.update(
+            counters=np.zeros((1, 3), np.int64),
+            errors=np.zeros(
+                (0, 3 if form.regression else 2)
+            ),  # in a regression a running variance of absolute errors
+            alternates=np.zeros((0, 1), np.int64),
+        )
+        return found
+    pairs = np.full((members, 2), -1, np.int64)
+    pairs[:, at.FOREGROUND] = range(0, trees, 2)
+    found.update(
+        guesses=np.full(members, UNKNOWN, np.int64),
+        members=pairs,
+        accuracy=np.zeros((members, 2)),
+        counters=np.zeros((members, 2), np.int64),
+    )
+    if form.regression:
+        found["norms"] = np.zeros((members, 3))
+    return found
+
+
+def drawn_of(asked: Any, features: int) -> int:
+    """``BaseForest._set_max_features``: how many features a leaf draws from so many."""
+    if asked is None:
+        k = features
+    elif asked == "sqrt":
+        k = round(math.sqrt(features))
+    elif asked == "log2":
+        k = round(math.log2(features)) if features else 0
+    else:
+        k = asked if isinstance(asked, int) else int(asked * features)
+    return max(1, min(k + features if k < 0 else k, features))
+
+
+def tree_learner(model: Any, task: Task, columns: Columns | None = None) -> TreeLearner | None:
+    """The learner of a river tree or forest that has learnt nothing; None where its type or parameters are not known.
+
+    >>> from river import tree
+    >>> tree_learner(tree.HoeffdingTreeClassifier(max_size=1.0), "classification") is None
+    True
+    """
+    form = form_of(model, task)
+    return None if form is None else TreeLearner(model, task, form, columns)
+
+
+def _sorted(labels: list[Any]) -> list[Any]:
+    """In their order; as they are where they cannot be compared."""
+    try:
+        return sorted(labels)
+    except TypeError:
+        return list(labels)
+
+
+def _as_in_a_set(labels: list[Any]) -> list[Any]:
+    met: set[Any] = set()
+    for label in labels:
+        met.add(label)
+    return list(met)
 
 
 def _widened(array: Array, columns: int) -> Array:

@@ -15,7 +15,7 @@ from river.tree.splitter import EBSTSplitter, QOSplitter, TEBSTSplitter
 
 from explain_core.engine.trees import rounded
 from explain_core.learners import layout as at
-from explain_core.learners.trees import tree_learner
+from explain_core.learners.tree import tree_learner
 from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
 from tests.core.learners.tree_state import TargetReader, of_river
 

@@ -13,8 +13,7 @@ from explain_core.importance.ipfi import IncrementalPFI
 from explain_core.importance.isage import IncrementalSAGE
 from explain_core.learners import free, layout
 from explain_core.learners.base import LearnerState
-from explain_core.learners.tree import TreeLearner
-from explain_core.learners.trees import tree_learner
+from explain_core.learners.tree import TreeLearner, tree_learner
 from explain_core.state import StateError, block
 from tests.core.learners.lockstep import mixed
 from tests.core.learners.test_trees import EAGER

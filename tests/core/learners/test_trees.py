@@ -11,7 +11,7 @@ from river.tree.nodes import hatc_nodes, htc_nodes
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from explain_core.learners import layout as at
-from explain_core.learners.trees import tree_learner
+from explain_core.learners.tree import tree_learner
 from tests.core.learners.lockstep import RECORDS, Labelled, mixed, records, run
 from tests.core.learners.tree_state import Reader, of_river
 
