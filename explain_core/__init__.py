@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from explain_core.losses import Loss
     from explain_core.models import Model, wrap
     from explain_core.models.empty import Performance
+    from explain_core.reasons import PredictionExplainer, Reasons
     from explain_core.report import Report, watch
     from explain_core.reservoirs import GeometricReservoir, UniformReservoir
     from explain_core.smoothing import alpha_of
@@ -62,6 +63,8 @@ _HOMES = {
     "Performance": "models.empty",
     "PermutationImportance": "importance.batch.permutation",
     "Report": "report",
+    "PredictionExplainer": "reasons",
+    "Reasons": "reasons",
     "RiskChange": "drift",
     "SAGE": "importance.batch.sage",
     "SlidingWindowSAGE": "importance.batch.sage",
@@ -98,6 +101,8 @@ __all__ = [
     "Options",
     "Performance",
     "PermutationImportance",
+    "PredictionExplainer",
+    "Reasons",
     "Report",
     "RiskChange",
     "SlidingWindowSAGE",

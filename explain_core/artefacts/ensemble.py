@@ -190,18 +190,29 @@ def _arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
         raise ArtefactError(
             f"{ensemble.kind}: leaves of several widths, or a constant that is not finite; the file is damaged"
         )
+    return _own_arrays(ensemble) | (
+        shallow.arrays(ensemble) if shallow.fits(ensemble) else _nodes(ensemble.trees)
+    )
+
+
+def _own_arrays(ensemble: Ensemble) -> dict[str, NDArray[Any]]:
+    """The arrays of a checked ensemble but for those of its nodes."""
     link, interval = layout.LINKS.index(ensemble.link), shallow.interval(len(ensemble.trees))
     head = [link, ensemble.single, max(ensemble.n_classes, 1), interval]
     sets = [part for tree in ensemble.trees for part in tree.sets]
     ends = np.cumsum([0, *map(len, sets)])
-    found = {name: np.zeros((0, 2)) for name in layout.SLOTS} | {
+    return {name: np.zeros((0, 2)) for name in layout.SLOTS} | {
         "head": np.array(head, np.int64),
         "base": np.array(ensemble.base, np.float64),
         "numbers": np.array([ensemble.number]),
         "sets": np.stack([ends[:-1], np.diff(ends)], axis=1).astype(np.int32),
         "words": np.concatenate([*sets, np.zeros(1, np.uint32)]),
     }
-    return found | (shallow.arrays(ensemble) if shallow.fits(ensemble) else _nodes(ensemble.trees))
+
+
+def walked(ensemble: Ensemble) -> Arrays:
+    """The arrays of a checked ensemble for walks through its trees, whichever those are that predict it."""
+    return Arrays(**_own_arrays(ensemble) | _nodes(ensemble.trees))
 
 
 def _nodes(trees: Sequence[Tree]) -> dict[str, NDArray[Any]]:

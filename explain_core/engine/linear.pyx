@@ -172,3 +172,23 @@ cdef bint explain_linear(Plan* p, const int64_t* table, const double* x, double 
     free(out)
     close_linear(&m)
     return good
+
+
+def contributions(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] out):
+    """What each column adds to the margin of logistic regression, or to the prediction of linear regression, and then the constant: rows × (columns + 1)."""
+    cdef Linear m
+    cdef Py_ssize_t i, j, width = rows.shape[1]
+    cdef double scale = 1.0, constant
+    open_linear(&table[0], &m)
+    constant = m.intercept[0]
+    if m.head.has_target != 0:
+        scale = deviation(m.target)
+        constant = constant * scale + m.target.mean
+    for i in range(rows.shape[0]):
+        for j in range(width):
+            out[i, j] = 0.0
+        products(&m, &rows[i, 0] if width else NULL, &out[i, 0], 1)
+        for j in range(width):
+            out[i, j] *= scale
+        out[i, width] = constant
+    close_linear(&m)

@@ -115,6 +115,11 @@ class LinearLearner(Learner):
     def takes_weight(self) -> bool:
         return self._link != layout.SOFTMAX and not self._plan.target
 
+    @property
+    def additive(self) -> bool:
+        """Whether the margin is a sum over the columns, see ``explain_core.engine.linear.contributions``."""
+        return self._link != layout.SOFTMAX
+
     def _label(self, y: Any) -> int:
         n = len(self.labels)
         code = self.code(y)

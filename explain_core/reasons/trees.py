@@ -1,0 +1,143 @@
+"""Reasons of the predictions of trained ensembles of trees: exact in the margin; see ``explain_core/engine/reasons.pyx``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from explain_core.artefacts.ensemble import Ensemble, TreeEnsemble, walked
+from explain_core.engine import reasons as engine
+from explain_core.models import Row
+from explain_core.reasons.result import Array, Method, Reasons, Space
+
+MANY = 32
+"""Records from which on it pays to make each tree's tables."""
+AT_ONCE = 2**16
+"""Records × features for which there is room at a time in the engine's result, per output."""
+
+
+def _sigmoid(ensemble: Ensemble) -> Callable[[Array], Array]:
+    return lambda margin: 1.0 / (1.0 + np.exp(-ensemble.number * margin))
+
+
+_CURVES: dict[str, Callable[[Ensemble], Callable[[Array], Array]]] = {
+    "sigmoid": _sigmoid,
+    "each_sigmoid": _sigmoid,
+    "exp": lambda ensemble: np.exp,
+    "square": lambda ensemble: lambda margin: np.copysign(margin * margin, margin),
+    "log1p_exp": lambda ensemble: lambda margin: np.log1p(np.exp(margin)),
+}
+"""Links of one margin that are no straight line."""
+
+
+def scale_of(ensemble: Ensemble) -> float | None:
+    """The factor between margin and prediction, None where there is none."""
+    if ensemble.link in ("identity", "complement"):
+        return 1.0
+    if ensemble.link == "mean":
+        return 1.0 / ensemble.number
+    if ensemble.link == "share" and not any(ensemble.base):
+        sums = [tree.values[tree.left < 0].sum(axis=1) for tree in ensemble.trees]
+        if all(np.allclose(of_tree, of_tree[0], rtol=1e-12, atol=0.0) for of_tree in sums):
+            return 1.0 / float(sum(of_tree[0] for of_tree in sums))
+    return None
+
+
+class TreeReasons:
+    """Of an ensemble and a background. ``fits`` says whether it can be asked for."""
+
+    def __init__(self, model: TreeEnsemble, background: Sequence[Row], space: Space) -> None:
+        self.model, self.space = model, space
+        ensemble: Ensemble = model.wrapped
+        self.scale = 1.0 if space == "margin" else scale_of(ensemble)
+        self.curve = None if self.scale is not None else _CURVES[ensemble.link](ensemble)
+        self.method: Method = "rescaled" if self.curve else "exact"
+        self.features = tuple(model.features)
+        self.arrays = walked(ensemble)
+        self.n_outputs = len(ensemble.base)
+        self.both = self.n_outputs == 1 and len(model.classes) == 2
+        """Whether one margin stands for two classes."""
+        self.rows = self._matrix(background)
+        self.right = np.zeros((len(self.arrays["nodes"]), -(-len(background) // 64)), np.uint64)
+        for slot, row in enumerate(self.rows):
+            engine.note(self.arrays.table, row, slot, self.right)
+        self.margins = self._margins(self.rows)
+
+    @staticmethod
+    def fits(model: TreeEnsemble, space: Space) -> bool:
+        ensemble: Ensemble = model.wrapped
+        curved = ensemble.link in _CURVES and len(ensemble.base) == 1
+        return space == "margin" or curved or scale_of(ensemble) is not None
+
+    def replace(self, slot: int, x: Row) -> None:
+        self.rows[slot] = self._matrix([x])[0]
+        engine.note(self.arrays.table, self.rows[slot], slot, self.right)
+        self.margins[slot] = self._margins(self.rows[slot : slot + 1])[0]
+
+    def explain(self, records: Sequence[Row]) -> Reasons:
+        rows = self._matrix(records)
+        margins = self._margins(rows)
+        values = np.empty((len(rows), len(self.features), self.n_outputs))
+        if self.curve is None:
+            assert self.scale is not None
+            explain = engine.by_tables if len(rows) >= MANY else engine.by_walks
+            if values.size:
+                explain(self.arrays.table, rows, self.right, len(self.rows), values)
+            values *= self.scale
+            predicted, baseline = margins * self.scale, self.margins.mean(axis=0) * self.scale
+        else:
+            predicted, background = self.curve(margins), self.curve(self.margins)
+            baseline = background.mean(axis=0)
+            for i in range(len(rows)):
+                values[i] = self._rescaled(rows[i], margins[i], predicted[i], background)
+        outputs = tuple(self.model.classes if self.model.task == "classification" else [None])
+        if self.both:
+            if self.space == "margin":
+                outputs = outputs[1:]
+            else:
+                values = np.concatenate([-values, values], axis=2)
+                predicted = np.concatenate([1.0 - predicted, predicted], axis=1)
+                baseline = np.concatenate([1.0 - baseline, baseline])
+        return Reasons(
+            self.features,
+            outputs,
+            values,
+            np.zeros_like(values),
+            predicted,
+            baseline,
+            self.space,
+            self.method,
+        )
+
+    def _rescaled(self, row: Array, margin: Array, predicted: Array, background: Array) -> Array:
+        """The mean over the background of the margin's values, each in units of the prediction."""
+        total = np.zeros((len(self.features), 1))
+        step = max(AT_ONCE // max(len(self.features), 1), 64) // 64 * 64
+        for first in range(0, len(self.rows), step):
+            end = min(first + step, len(self.rows))
+            pairs = np.empty((end - first, len(self.features), 1))
+            right = np.ascontiguousarray(self.right[:, first // 64 : -(-end // 64)])
+            if pairs.size:
+                engine.by_pairs(self.arrays.table, row, right, pairs)
+            change = margin - self.margins[first:end]
+            slope = np.divide(
+                predicted - background[first:end], change, out=np.zeros_like(change), where=change != 0.0
+            )
+            total += (pairs * slope[:, None, :]).sum(axis=0)
+        return total / len(self.rows)
+
+    def _matrix(self, records: Sequence[Row]) -> Array:
+        width = len(self.features)
+        matrix = np.empty((len(records), width))
+        for i, x in enumerate(records):
+            matrix[i] = self.model.encoded(x)[:width]
+        return matrix
+
+    def _margins(self, rows: Array) -> Array:
+        out = np.empty((len(rows), self.n_outputs))
+        if len(self.features):
+            engine.margins(self.arrays.table, rows, out)
+        else:
+            out[:] = self.model.wrapped.base
+        return out
