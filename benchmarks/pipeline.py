@@ -56,7 +56,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         topics = {
             key: f"{key}-{self.name}"
-            for key in ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
+            for key in ("records", "explanations", "drift", "alarms", "rows", "checkpoints", "dead_letters")
         }
         self.topics = topics
         self.environment = {

@@ -25,6 +25,7 @@ from explain_client.messages import (
     Losses,
     ModelVersion,
     Moment,
+    Row,
     Segment,
     SegmentLosses,
     SegmentName,
@@ -35,7 +36,7 @@ from explain_client.messages import (
 from explain_client.periods import Driven, Driver, Mean, Period, merge_periods
 from explain_client.position import PartitionPosition, Position
 from explain_client.stories import Acknowledged, Expected, Stories, Story, control_of
-from explain_client.stream import Alarms, Drifts, Explanations, Start
+from explain_client.stream import Alarms, Drifts, Explanations, Rows, Start
 
 __all__ = [
     "Acknowledged",
@@ -66,6 +67,8 @@ __all__ = [
     "PartitionPosition",
     "Period",
     "Position",
+    "Row",
+    "Rows",
     "SchemaError",
     "Segment",
     "SegmentLosses",

@@ -1,14 +1,17 @@
-"""Explanations as a table in long form, for pandas and Parquet."""
+"""Messages as tables, for pandas and Parquet: explanations in long form, others one row each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
 
 from explain_client.errors import ClientError
 from explain_client.fields import utc
-from explain_client.messages import Explanation
+from explain_client.importance import Importance
+from explain_client.messages import Alarm, Drift, Explanation, Row
 from explain_client.periods import Mean, Period
 
 if TYPE_CHECKING:
@@ -38,7 +41,27 @@ PERIOD_COLUMNS = (*PERIOD, "estimator", "loss", "feature", *(one.name for one in
 
 def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """One row per estimator, loss and feature; ``time`` is the event time in UTC, a value that is not known is ``None``."""
-    common = {
+    yield from _cells(_common(explanation), explanation.importances)
+
+
+def segment_rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """The same of the segments that the explanation tells of: ``by`` is the feature whose values they are, and ``segment`` the value."""
+    for estimator, segment in explanation.segments.items():
+        common = _common(explanation) | {"by": segment.feature, "segment": segment.value}
+        yield from _cells(common, {estimator: segment.importances})
+
+
+def challenger_rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """The same of the challenger's importances (``of`` is its name), and of their differences to the model's (``difference``)."""
+    found = explanation.challenger
+    if found is not None:
+        common = _common(explanation)
+        yield from _cells(common | {"of": found.name}, found.importances)
+        yield from _cells(common | {"of": "difference"}, found.importance_differences)
+
+
+def _common(explanation: Explanation) -> dict[str, Any]:
+    return {
         "app_id": explanation.app_id,
         "topic": explanation.topic,
         "partition": explanation.partition,
@@ -51,12 +74,16 @@ def rows(explanation: Explanation) -> Iterator[dict[str, Any]]:
         "version": explanation.version.name if explanation.version else None,
         "digest": explanation.digest,
     }
-    for estimator, by_loss in explanation.importances.items():
+
+
+def _cells(
+    common: dict[str, Any], importances: Mapping[str, Mapping[str, Mapping[str, Importance]]]
+) -> Iterator[dict[str, Any]]:
+    for estimator, by_loss in importances.items():
         for loss, features in by_loss.items():
             for feature, cell in features.items():
                 names = {"estimator": estimator, "loss": loss, "feature": feature}
                 cells = {"value": cell.value, "std": cell.std, "low": cell.low, "high": cell.high}
-
                 yield common | names | cells | {"steady": cell.steady}
 
 
@@ -85,18 +112,54 @@ def rows_of_period(period: Period) -> Iterator[dict[str, Any]]:
                 yield common | names | asdict(mean)
 
 
-def to_pandas(explanations: Iterable[Explanation], *, periods: bool = False) -> pd.DataFrame:
-    """A data frame of all rows of the explanations, or of the periods that ended with them; give it a stream with ``follow=False``, or a list.
+Part = Literal["importances", "periods", "segments", "challenger"]
 
-    Raises ``ClientError`` where pandas is missing.
+_PARTS: dict[Part, tuple[Callable[[Explanation], Iterator[dict[str, Any]]], tuple[str, ...]]] = {
+    "importances": (rows, COLUMNS),
+    "periods": (period_rows, PERIOD_COLUMNS),
+    "segments": (segment_rows, (*COLUMNS[:11], "by", "segment", *COLUMNS[11:])),
+    "challenger": (challenger_rows, (*COLUMNS[:11], "of", *COLUMNS[11:])),
+}
+
+
+def to_pandas(
+    messages: Iterable[Explanation] | Iterable[Drift] | Iterable[Alarm] | Iterable[Row],
+    *,
+    of: Part = "importances",
+) -> pd.DataFrame:
+    """A data frame of messages of one kind; give it a stream with ``follow=False``, or a list.
+
+    Of explanations it has ``rows``, or what ``of`` names: the periods that ended with them, the segments, the challenger. Of rows, alarms and drift messages
+    it has one row each; what a message has within (``before``, ``onset``, ``baseline``) is spread over columns such as ``before_value``, and every
+    ``timestamp`` is there as a ``time`` in UTC too. Raises ``ClientError`` where pandas is missing.
     """
     try:
         import pandas as pd
     except ImportError:
         raise ClientError("to_pandas needs pandas: pip install 'explain-client[pandas]'") from None
-    rows_of, columns = (period_rows, PERIOD_COLUMNS) if periods else (rows, COLUMNS)
-    frame = pd.DataFrame(
-        [row for explanation in explanations for row in rows_of(explanation)], columns=list(columns)
-    )
-    numbers = ("value", "low", "high", "sum" if periods else "std")
-    return frame.astype(dict.fromkeys(numbers, "float64"))
+    found = list(messages)
+    if found and not isinstance(found[0], Explanation):
+        return _flat(found)
+    rows_of, columns = _PARTS[of]
+    table = [row for message in found for row in rows_of(message)]  # type: ignore[arg-type]
+    numbers = ("value", "low", "high", "sum" if of == "periods" else "std")
+    return pd.DataFrame(table, columns=list(columns)).astype(dict.fromkeys(numbers, "float64"))
+
+
+def _flat(messages: Sequence[Any]) -> pd.DataFrame:
+    """Messages without a table of their own."""
+    import pandas as pd
+
+    bodies = [orjson.loads(message.raw) for message in messages]
+    frame = pd.json_normalize(bodies, sep="_", max_level=1).drop(columns="schema")
+    for name in [name for name in frame.columns if name.endswith("timestamp")]:
+        times = [None if pd.isna(at) else utc(int(at)) for at in frame[name]]
+        frame[f"{name.removesuffix('timestamp')}time"] = pd.Series(times, dtype=_TIME)
+    if isinstance(messages[0], Row):
+        for name in ("begin", "until"):
+            frame[name] = pd.Series([getattr(message, name) for message in messages], dtype=_TIME)
+        frame = frame.astype(dict.fromkeys(("value", "low", "high"), "float64"))
+    return frame
+
+
+_TIME = "datetime64[ms, UTC]"

@@ -22,7 +22,7 @@ from confluent_kafka import (
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, ClientError
 from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
-from explain_client.messages import Alarm, Drift, Explanation
+from explain_client.messages import Alarm, Drift, Explanation, Row
 from explain_client.position import PartitionPosition, Position
 
 Start = Literal["earliest", "latest"] | datetime | timedelta | Position
@@ -33,7 +33,7 @@ MOVED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError
 
 log = logging.getLogger(__name__)
 
-M = TypeVar("M", Explanation, Drift, Alarm)
+M = TypeVar("M", Explanation, Drift, Alarm, Row)
 
 
 class Stream(Generic[M]):
@@ -293,6 +293,16 @@ class Alarms(Stream[Alarm]):
     """
 
     _type = Alarm
+
+
+class Rows(Stream[Row]):
+    """The rows: means over the periods that ended, one of a feature each, where ``rows.enabled`` is set.
+
+    with Rows("127.0.0.1:9092", "rows", follow=False) as stream:
+        frame = to_pandas(stream)
+    """
+
+    _type = Row
 
 
 def _chains(metadata: str | None) -> Mapping[str, Link]:

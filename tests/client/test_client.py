@@ -24,6 +24,8 @@ from explain_client import (
     to_pandas,
 )
 from explain_client.chain import Link, next_link
+from explain_client.fields import utc
+from explain_client.fold import FoldDriver
 from explain_sidecar.fold.partition import PartitionState
 from tests.folds import fold, settings, values
 
@@ -300,7 +302,7 @@ def with_periods(partition, n):
 
 def test_the_rows_of_periods_add_up_in_sql_as_in_python():
     given = [one for partition in (0, 1) for one in with_periods(partition, 2_400)]
-    frame = to_pandas(given, periods=True)
+    frame = to_pandas(given, of="periods")
     periods = [period for one in given for period in one.periods]
     assert [period.records for period in periods] == [1000] * 4
     assert len(frame) == sum(
@@ -316,6 +318,7 @@ def test_the_rows_of_periods_add_up_in_sql_as_in_python():
     plain, skewed = (
         database.execute(statement.replace("'day'", "'1000'")).fetchall()
         for statement in re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+        if "FROM periods" in statement
     )
     merged = merge_periods(periods)
     means = merged.importances["ipfi"]["cross_entropy"]
@@ -326,3 +329,31 @@ def test_the_rows_of_periods_add_up_in_sql_as_in_python():
     for feature, *found in skewed:
         mean = means[feature]
         assert found == pytest.approx((mean.value, mean.low, mean.high), rel=1e-4)
+
+
+def test_alarms_drifts_segments_and_challengers_are_data_frames():
+    driver = FoldDriver(
+        {
+            "model.name": "linear",
+            "explainers": [{"kind": "ipfi", "by": "colour", "segments": 2}],
+            "challenger": {"factory": "river.tree:HoeffdingTreeClassifier"},
+            "alarms": {"enabled": True, "one_in": 1_000, "warm_up": 100, "baseline": 100},
+            "drift": {"enabled": True, "window": 300, "bootstrap": 2},
+        }
+    )
+    turned = [{**row, "label": row["label"] != (i >= 900)} for i, row in enumerate(values(1_500))]
+    driver.send(turned)
+    alarms = to_pandas(driver.alarms)
+    assert list(alarms["before_value"]) == [alarm.before.value for alarm in driver.alarms] != []
+    assert list(alarms["onset_time"]) == [alarm.onset.time for alarm in driver.alarms]
+    assert str(alarms["time"].dtype) == "datetime64[ms, UTC]"
+    drifts = to_pandas(driver.drifts)
+    assert list(drifts["sentence"]) == [drift.sentence for drift in driver.drifts] != []
+    assert list(drifts["target_last_time"]) == [utc(drift.target.last_timestamp) for drift in driver.drifts]
+    segments = to_pandas(driver.explanations, of="segments")
+    assert set(segments["by"]) == {"colour"} and segments["segment"].nunique() > 1
+    challenger = to_pandas(driver.explanations, of="challenger")
+    assert set(challenger["of"]) == {"river.tree:HoeffdingTreeClassifier", "difference"}
+    for frame in (segments, challenger):
+        assert frame["value"].notna().any() and frame["value"].dtype == "float64"
+    assert list(to_pandas([], of="segments").columns) == list(segments.columns)

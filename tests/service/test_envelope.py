@@ -147,7 +147,16 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         [{"größe 🙂": 0.1, "label": index % 2} for index in range(40)],
     )
     outputs += fold(
-        PartitionState(settings(alarms=ALARMS, explainers=SMALL[:1]), 0), stream(400, flips_at=250)
+        PartitionState(
+            settings(
+                alarms=ALARMS,
+                explainers=SMALL[:1],
+                rows={"enabled": True},
+                emit={"every": 10, "periods": [100]},
+            ),
+            0,
+        ),
+        stream(400, flips_at=250),
     )
     whole = {
         "explainers": [{**SMALL[0], "by": "a", "segments": 3}, SMALL[1]],
@@ -160,7 +169,7 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         PartitionState(settings(alarms={**ALARMS, "subjects": subjects}, **whole), 0),
         [{**value, "served": 0.5} for value in stream(400, flips_at=250)],
     )
-    names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm"}
+    names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm", "rows": "row"}
     kinds, told = set(), set()
     for output in outputs:
         assert in_avro(names[output.destination], output.value) == output.value
@@ -172,5 +181,6 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         ("explanations", "ready", False),
         ("drift", None, False),
         ("alarms", None, False),
+        ("rows", None, False),
     }
     assert told >= {"challenger", "segments", "alarm"}

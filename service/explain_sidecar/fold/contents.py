@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 import orjson
 
 from explain_client.alarm_words import sentence as alarm_sentence
+from explain_client.fields import utc
 from explain_core.alarms.detector import Position
 from explain_core.comparison import better, sentence
 from explain_core.confidence import Interval
@@ -126,6 +128,31 @@ def _segment(name: str, feature: str, report: Report, floors: Floors) -> dict[st
         },
         "importance": _importance(report.importance, floors, name, segment),
     }
+
+
+RUNNING = ("alarm", "all")
+"""Periods that do not end: as rows they would count records twice."""
+
+
+def rows(periods: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What rows say of the periods of an explanation that ended."""
+    for period in periods:
+        common = {
+            "period": period["name"],
+            "begin": _moment(period["from"]),
+            "until": _moment(period["until"]),
+            "records": period["records"],
+        }
+        for estimator, by_loss in {"performance": period["performance"], **period["importance"]}.items():
+            for loss, means in by_loss.items() if period["name"] not in RUNNING else ():
+                for feature, mean in means.items():
+                    yield {**common, "estimator": estimator, "loss": loss, "feature": feature, **mean}
+
+
+def _moment(milliseconds: int) -> datetime:
+    """In whole milliseconds: the last moment of all has more digits than Avro keeps."""
+    found = utc(milliseconds)
+    return found.replace(microsecond=found.microsecond // 1_000 * 1_000)
 
 
 def _challenger(challenger: Challenger, settings: Settings) -> dict[str, Any]:

@@ -291,7 +291,7 @@ class PartitionState:
         """The messages about a record that was folded."""
         outputs = [self._told(event, record, sample.timestamp, sample.id) for event in events]
         if self.explained.records % self._emit_every == 0:
-            outputs.append(self._explanation(record, sample))
+            outputs += self._explanation(record, sample)
         return outputs
 
     def _failed(self, offset: int, slot: Slot, error: Exception) -> FoldError:
@@ -330,7 +330,8 @@ class PartitionState:
         """The key that all records have, as far as it can be shown."""
         return key_text(self.only_key)
 
-    def _explanation(self, record: InputRecord, sample: Sample) -> Output:
+    def _explanation(self, record: InputRecord, sample: Sample) -> list[Output]:
+        """The explanation, and the rows of the periods that ended with it."""
         position = Position(record.offset, sample.timestamp)
         notice = self.explained.judge(position)
         if notice is not None:
@@ -358,9 +359,15 @@ class PartitionState:
             else msgspec.structs.asdict(self.carried),
             "notices": self.notices,
         }
-        output = self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)
+        outputs = [self._message("explanations", "explanation/1", body, record, sample.timestamp, sample.id)]
         self.notices = []
-        return output
+        if "rows" in self.chains:
+            of = {"version": sample.version}
+            outputs += [
+                self._message("rows", "row/1", of | row, record, sample.timestamp, sample.id)
+                for row in contents.rows(about["periods"])
+            ]
+        return outputs
 
     def _told(self, event: Event, record: InputRecord, timestamp: int, identity: str | None) -> Output:
         if isinstance(event, Alarm):

@@ -117,7 +117,7 @@ class Feed:
     def _follow(self) -> None:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
-        names = [getattr(topics, name) for name in self.settings.outputs]
+        names = [getattr(topics, name) for name in self.settings.outputs if name != "rows"]
         also = [] if topics.control is None else [topics.control]
         # The queue must stay small: at the start it is the backlog of every partition.
         consumer = reading_consumer(

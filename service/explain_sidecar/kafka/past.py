@@ -35,6 +35,7 @@ MESSAGES = {
     "explanations": "explanation",
     "drift": "drift message",
     "alarms": "alarm",
+    "rows": "row",
     "dead_letters": "dead letter",
 }
 """What a message of an output topic is called."""

@@ -21,6 +21,7 @@ from explain_sidecar.settings.explain import (
     ExplainerSettings,
     ExplainSettings,
     ReservoirSettings,
+    RowsSettings,
 )
 from explain_sidecar.settings.join import JoinInputSettings, JoinLabelSettings, JoinSettings
 from explain_sidecar.settings.kafka import (
@@ -72,6 +73,7 @@ __all__ = [
     "RecoverySettings",
     "RegistrySettings",
     "ReservoirSettings",
+    "RowsSettings",
     "Settings",
     "TopicSettings",
     "TracingSettings",
@@ -119,6 +121,7 @@ class Settings(BaseSettings):
     )
     explain: ExplainSettings = Field(default_factory=ExplainSettings)
     emit: EmitSettings = Field(default_factory=EmitSettings)
+    rows: RowsSettings = Field(default_factory=RowsSettings)
     commit: CommitSettings = Field(default_factory=CommitSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     recovery: RecoverySettings = Field(default_factory=RecoverySettings)
@@ -302,7 +305,8 @@ class Settings(BaseSettings):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The output topics of the fold, by their setting."""
-        return ("explanations", "drift", *(["alarms"] if self.alarms.enabled else []), "dead_letters")
+        asked = {"alarms": self.alarms.enabled, "rows": self.rows.enabled}
+        return ("explanations", "drift", *(name for name, wanted in asked.items() if wanted), "dead_letters")
 
     @property
     def servers(self) -> str:

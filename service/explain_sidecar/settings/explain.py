@@ -150,6 +150,17 @@ class ExplainSettings(Section):
     )
 
 
+class RowsSettings(Section):
+    """Means over periods as flat rows, for SQL."""
+
+    part = MESSAGES
+
+    enabled: bool = Field(
+        False,
+        description="Publish, with each period of emit.periods that ends, a message for each mean of it: of each feature's importance, of the loss, and of the gain over no model.",
+    )
+
+
 class EmitSettings(Section):
     """When to publish."""
 

@@ -78,6 +78,7 @@ class TopicSettings(Section):
     explanations: TopicName = Field("explanations", description="Output: the explanation stream.")
     drift: TopicName = Field("drift", description="Output: drift attributions.")
     alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")
+    rows: TopicName = Field("rows", description="Output: means as rows, where rows.enabled is set.")
     checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
     dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
     control: TopicName | None = Field(
@@ -92,7 +93,7 @@ class TopicSettings(Section):
     @property
     def names(self) -> dict[str, str]:
         """The name of each topic by its setting."""
-        keys = ("records", "explanations", "drift", "alarms", "checkpoints", "dead_letters")
+        keys = ("records", "explanations", "drift", "alarms", "rows", "checkpoints", "dead_letters")
         return {key: getattr(self, key) for key in keys}
 
     @model_validator(mode="after")

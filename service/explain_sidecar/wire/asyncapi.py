@@ -22,7 +22,7 @@ _TRACE_CONTEXT = {
 def document() -> dict[str, Any]:
     """The document, with the default names of the topics; its schemas are the files beside it."""
     topics = Settings().topics.model_dump(
-        include={"records", "explanations", "drift", "alarms", "checkpoints", "dead_letters"}
+        include={"records", "explanations", "drift", "alarms", "rows", "checkpoints", "dead_letters"}
     )
     return {
         "asyncapi": "3.0.0",
@@ -54,6 +54,9 @@ def document() -> dict[str, Any]:
             "sendAlarm": _operation(
                 "send", "alarms", "When a loss or an importance changed, where alarms.enabled is set."
             ),
+            "sendRow": _operation(
+                "send", "rows", "A mean over a period that ended, where rows.enabled is set."
+            ),
             "sendDeadLetter": _operation(
                 "send",
                 "dead_letters",
@@ -74,6 +77,7 @@ def _channel(name: str, topic: str) -> dict[str, Any]:
         "explanations": ["explanation"],
         "drift": ["drift"],
         "alarms": ["alarm"],
+        "rows": ["row"],
         "checkpoints": ["manifest", "chunk"],
         "dead_letters": ["deadLetter"],
     }[name]
@@ -103,7 +107,7 @@ def _messages() -> dict[str, Any]:
             "required": ["schema"],
             "properties": {"schema": {"const": f"{name}/1"}, **_TRACE_CONTEXT, **_cloudevent(name)},
         }
-        for name in ("explanation", "drift", "alarm")
+        for name in ("explanation", "drift", "alarm", "row")
     }
     return {
         "record": _message("A labelled record", of_record, payload="record"),
@@ -117,6 +121,7 @@ def _messages() -> dict[str, Any]:
             "A change of risk", of_partition, payload="drift", headers=_draft_07(headers["drift"])
         ),
         "alarm": _message("An alarm", of_partition, payload="alarm", headers=_draft_07(headers["alarm"])),
+        "row": _message("A row", of_partition, payload="row", headers=_draft_07(headers["row"])),
         "deadLetter": {
             "title": "A dead letter",
             "summary": "The record's key, value and headers, unchanged, and headers that say what is wrong with it.",
@@ -144,7 +149,7 @@ def _messages() -> dict[str, Any]:
 
 def _cloudevent(name: str) -> dict[str, Any]:
     """Headers of a message where cloudevents.enabled is set."""
-    output = {"explanation": "explanations", "alarm": "alarms"}.get(name, name)
+    output = {"explanation": "explanations", "alarm": "alarms", "row": "rows"}.get(name, name)
     return {
         "ce_specversion": {"const": "1.0"},
         "ce_id": {

@@ -1,11 +1,13 @@
 """The messages' Avro schemas, derived from their JSON Schemas.
 
 Objects with fields are records, other objects are maps. What has no schema (settings of an estimator, the parts of a change) is
-JSON in a string, of the logical type ``json``; so nothing is lost: JSON → Avro → JSON gives the same bytes.
+JSON in a string, of the logical type ``json``; moments are of the logical type ``timestamp-millis``. So nothing is lost: JSON → Avro → JSON gives the same bytes.
 """
 
 from __future__ import annotations
 
+import functools
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -26,10 +28,15 @@ def avro_schema(schema: dict[str, Any]) -> Any:
     return _record(schema["title"], schema, schema.get("$defs", {}), set())
 
 
+@functools.cache
 def teach_fastavro() -> None:
-    """Let fastavro write and read the logical type ``json``; readers that do not know it find a string."""
+    """Let fastavro write and read the logical type ``json`` (readers that do not know it find a string), and write moments that are texts."""
     import fastavro
 
+    moments = fastavro.write.LOGICAL_WRITERS["long-timestamp-millis"]
+    fastavro.write.LOGICAL_WRITERS["long-timestamp-millis"] = lambda data, schema: moments(
+        datetime.fromisoformat(data) if isinstance(data, str) else data, schema
+    )
     fastavro.write.LOGICAL_WRITERS["string-json"] = lambda data, schema: orjson.dumps(data).decode()
     fastavro.read.LOGICAL_READERS["string-json"] = lambda data, writer, reader: orjson.loads(data)
 
@@ -52,6 +59,8 @@ def _type(schema: dict[str, Any], definitions: dict[str, Any], known: set[str]) 
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return name if name in known else _record(name, definitions[name], definitions, known)
+    if schema.get("format") == "date-time":
+        return {"type": "long", "logicalType": "timestamp-millis"}
     if "anyOf" in schema:
         return [_type(part, definitions, known) for part in schema["anyOf"]]
     kind, values = schema.get("type"), schema.get("additionalProperties")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, RootModel, TypeAdapter
 
-from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation
+from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation, Row
 from explain_sidecar.snapshots.snapshot import Manifest
 from explain_sidecar.wire.asyncapi import document
 from explain_sidecar.wire.avro import avro_schema
@@ -36,6 +36,7 @@ MODELS: dict[str, type] = {
     "explanation": Explanation,
     "drift": Drift,
     "alarm": Alarm,
+    "row": Row,
     "dead-letter-headers": DeadLetterHeaders,
     "checkpoint-manifest": Manifest,
 }
@@ -55,7 +56,7 @@ def avro_schemas() -> dict[str, str]:
     """File name and text of the Avro schema of each message that a Schema Registry may frame."""
     return {
         f"{name}.avsc": _text(avro_schema(_schema(name, MODELS[name])))
-        for name in ("explanation", "drift", "alarm")
+        for name in ("explanation", "drift", "alarm", "row")
     }
 
 

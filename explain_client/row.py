@@ -1,0 +1,81 @@
+"""The messages of the rows topic: means over periods, flat, for SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Literal
+
+from explain_client.errors import SchemaError
+from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
+from explain_client.periods import MEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Message):
+    """The mean of one quantity over a period that ended: of a feature's importance, of the model's loss, or of its gain over no model."""
+
+    schema: Literal["row/1"] = described("Name and version of this schema.", "row/1")
+    offset: int = described("Offset of the record with which the period ended.", 18299, ge=0)
+    timestamp: int = described(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387576800000, unit="milliseconds"
+    )
+    seq: int = described("Number of this message in its partition and epoch, from 0.", 3, ge=0)
+    version: str | None = described("The version of the model; null where records name none.", None)
+    period: str = described("`hour`, `day` or `week` of event time (UTC), or a number of records.", "day")
+    begin: datetime = described(  # noqa: RUF009
+        "Event time of the record before the period, or of the first one, in UTC.",
+        "2013-12-19T22:00:00+00:00",
+    )
+    until: datetime = described(  # noqa: RUF009
+        "Event time of its last record, in UTC.", "2013-12-20T22:00:00+00:00"
+    )
+    records: int = described("Records folded in it.", 1200, ge=0, unit="records")
+    estimator: str = described(
+        "Whose importance it is; `performance` for the model's loss and its gain over no model.", "ipfi"
+    )
+    loss: str = described("Under which loss.", "cross_entropy")
+    feature: str = described("Feature or group; of the performance `loss` or `gain`.", "dep_hour")
+    n: float = described("Records that the mean is of.", MEAN["n"], ge=0, unit="records")
+    value: float | None = described("The mean, `sum/n`; null without records.", MEAN["value"], unit="loss")
+    low: float | None = described("Lower end of its band; null below 500 records.", MEAN["low"], unit="loss")
+    high: float | None = described("Upper end of its band.", MEAN["high"], unit="loss")
+    sum: float = described(
+        "Sum over the records; adds up over periods, partitions and versions.", MEAN["sum"], unit="loss"
+    )
+    var: float = described(
+        "Variance of the sum, what dependence adds included: the standard error of the mean is `sqrt(var)/n`. It adds up, too.",
+        MEAN["var"],
+        ge=0,
+    )
+    third: float = described("Third central moment of the sum, for the skewness of the band.", MEAN["third"])
+    var2: float = described(
+        "Sum of the squared variances of the blocks, for its degrees of freedom.", MEAN["var2"], ge=0
+    )
+    digest: str = described(
+        "Rolling hash over this partition's rows, as that of an explanation.",
+        "353e5fe3e0f90657de874ddbf2d630b3",
+        pattern=DIGEST,
+    )
+    raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
+    """The message's JSON as it was on the topic, without a schema registry's framing."""
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Row:
+        """Decode a message. Raises ``SchemaError`` for another schema and for what is no row."""
+        data = decoded(value, "row/1", "a row", "rows")
+        try:
+            require_head(data)
+            require(data, int, "records")
+            require(data, str, "period", "estimator", "loss", "feature", "begin", "until")
+            if data["version"] is not None:
+                require(data, str, "version")
+            figures(*(data[name] for name in MEAN))
+            for name in ("begin", "until"):
+                data[name] = datetime.fromisoformat(data[name])
+            return cls(**{name: data[name] for name in _ROW})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SchemaError(f"not a row: {type(error).__name__}: {error}") from None
+
+
+_ROW = tuple(entry.name for entry in fields(Row))
