@@ -312,7 +312,7 @@ class StreamExplainer:
         )
         rooms = [part.room(timestamps) for part in self.parts.values()]
         n = min(len(xs), *rooms, *(watch.room_after(explained.records) for watch in alarms), LONGEST)
-        if n == 0:
+        if n <= 0:  # a damaged state may leave less room than none
             return 0, []
         predictions, learnt = explained.learn_block(rows[:n], ys[:n], weights[:n], xs)
         n, losses = len(learnt.losses), learnt.losses[:, 0]

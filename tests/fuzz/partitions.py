@@ -82,6 +82,7 @@ def _states(name: str) -> Iterator[Damaged]:
     task, numeric = sections.get("task", "binary"), name.endswith("models")
     known = settings(**sections)
     given, odd = values(100, task, numeric=numeric), _odd(values(20, task, seed=2, numeric=numeric), numeric)
+    odd += values(15, task, seed=3, numeric=numeric)
     if name in ("versions", "trained model"):
         folder = Path(tempfile.mkdtemp(prefix="fuzz-models-"))
         pattern = write(folder, "v1", "v2", "v3")
@@ -117,11 +118,15 @@ def _odd(given: list[dict[str, Any]], numeric: bool) -> list[dict[str, Any]]:
 
 
 def fold(state: PartitionState, given: list[InputRecord], known: Settings) -> None:
-    """Fold records, at whatever offset the state says that it stands."""
+    """Fold records as a worker does, in blocks, at whatever offset the state says that it stands."""
     source = VersionSource(known, lambda: 0.0)
-    for one in given:
-        at = one._replace(offset=max(one.offset, state.next_offset))
-        state.supplied(at, lambda key: None, source.find)
+    while given:
+        first = state.next_offset
+        block = [one._replace(offset=max(one.offset, first + i)) for i, one in enumerate(given)]
+        folded, _ = state.fold(block)
+        if not folded:
+            state.supplied(block[0], lambda key: None, source.find)
+        given = given[len(folded) or 1 :]
 
 
 def restored(raw: bytes, known: Settings) -> PartitionState:
