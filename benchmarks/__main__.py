@@ -43,7 +43,7 @@ def main(words: tuple[str, ...], data: str | None, quix: str | None) -> None:
 
 
 def measured(arguments: list[str]) -> str:
-    """What a module prints, under the date, the machine's load before it and the time that it took."""
+    """What a module prints, under the date, the machine's load before it and the time that it took, unless it says so itself."""
     load, started = os.getloadavg()[0], time.monotonic()
     wide = {**os.environ, "COLUMNS": "180"}
     done = subprocess.run([sys.executable, *arguments], env=wide, stdout=subprocess.PIPE, text=True)
@@ -57,7 +57,8 @@ def measured(arguments: list[str]) -> str:
     inside = [line.startswith("|") and before.startswith("|") for before, line in pairwise(["", *lines])]
     spaced = [line if indented else f"\n{line}" for indented, line in zip(inside, lines, strict=True)]
     when = f"*{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {load:.1f} before, {minutes:.0f} min*"
-    return re.sub(r"\n{3,}", "\n\n", f"{when}\n\n" + "\n".join(spaced)).strip()
+    dated = re.match(r"\n*\d{4}-\d\d-\d\d, ", "\n".join(spaced))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join([*([] if dated else [when, ""]), *spaced])).strip()
 
 
 if __name__ == "__main__":

@@ -316,8 +316,7 @@ SECTIONS: dict[str, Callable[..., Table]] = {
 def main(sections: tuple[str, ...], data: Path | None, quick: bool, quix: str | None) -> None:
     console = Console(width=180)
     name, records = _records(data)
-    console.print(machine())
-    console.print(f"{name}; medians (least–most) of rotated blocks")
+    console.print(f"{machine()}; {name}")
     # Kafka's default: two workers that start together share the partitions from the beginning.
     config = {"group.initial.rebalance.delay.ms": "3000"}
     with tempfile.TemporaryDirectory() as folder, Broker(config=config) as broker:
