@@ -1,6 +1,6 @@
 """A sidecar for tests: of what reads its explanations, in containers or installed beside; and of a model, without a broker.
 
-Needs the extra ``testing``; ``FoldDriver`` needs pytest and the sidecar.
+Needs the extra ``testing``. ``FoldDriver``, which needs the sidecar, is also in ``explain_client.fold``, and there needs no pytest.
 
 With ``pytest_plugins = ["explain_client.testing"]`` in conftest.py:
 
@@ -27,7 +27,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
-import pytest
+
+try:
+    import pytest
+except ImportError:
+    raise ImportError(
+        "explain_client.testing needs pytest: pip install 'explain-client[testing]'; FoldDriver is in explain_client.fold too, and needs none"
+    ) from None
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic

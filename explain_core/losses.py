@@ -187,6 +187,19 @@ def codes_of(losses: Sequence[Loss]) -> NDArray[np.int64] | None:
 DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "squared"}
 
 
+ELSEWHERE = {
+    "log_loss": "cross_entropy",
+    "logloss": "cross_entropy",
+    "accuracy": "zero_one",
+    "error_rate": "zero_one",
+    "mse": "squared",
+    "squared_error": "squared",
+    "mae": "absolute",
+    "absolute_error": "absolute",
+}
+"""What other libraries, and our own sentences, call a loss."""
+
+
 def get(
     loss: str | Loss | Callable[[Any, Any], float], task: Task | None = None, reads: Reads | None = None
 ) -> Loss:
@@ -202,6 +215,8 @@ def get(
     if isinstance(loss, str) and ":" in loss:
         return get(_imported(loss), task, reads)
     if isinstance(loss, str):
+        if loss in ELSEWHERE:
+            raise ValueError(f"loss: {loss!r} is {ELSEWHERE[loss]} here; name that")
         if loss not in NAMED:
             raise ValueError(
                 f"loss: {loss!r} is not one of {', '.join(NAMED)}; name one of these, or a loss of yours as module:name"

@@ -21,7 +21,7 @@ from explain_core.models.empty import EmptyModel, EmptyState
 from explain_core.players import Players
 from explain_core.random import Generator, derive_seed
 from explain_core.removal.conditional import ConditionalState
-from explain_core.reservoirs import Kind, Reservoir, make_reservoir
+from explain_core.reservoirs import GeometricReservoir, Kind, Reservoir, UniformReservoir, make_reservoir
 from explain_core.smoothing import Array, Smoother, SmootherState
 from explain_core.state import Count, Seed, State, StateError, check
 
@@ -226,14 +226,33 @@ class IncrementalEstimator:
             "evaluator": self.evaluator.name,
         }
 
+    def _adopt(self, first: IncrementalEstimator) -> None:
+        """Take over what does as one's own would before the first record: wrapper and evaluator of the same model, and an equal reservoir."""
+        mine, its = self.reservoir, first.reservoir
+        if not isinstance(mine, GeometricReservoir | UniformReservoir) or mine.rows or mine is its:
+            return
+        if self.model.wrapped is first.model.wrapped and type(self.evaluator) is type(first.evaluator):
+            self.model, self.evaluator = first.model, first.evaluator
+        same = type(mine) is type(its) and mine.size == its.size and mine.state() == its.state()
+        if self._owns_reservoir and first._owns_reservoir and same:
+            self.reservoir = its
+
     def _shares(self, other: IncrementalEstimator) -> bool:
         """Whether the two can explain a record in one evaluation."""
-        return (
-            (self.model, self.evaluator, self.reservoir) == (other.model, other.evaluator, other.reservoir)
-            and (self.warm_up, self.losses) == (other.warm_up, other.losses)
-            and self.players == other.players
-            and self._compilable == other._compilable
-        )
+        return not self._difference(other)
+
+    def _difference(self, other: IncrementalEstimator) -> str:
+        """The first of the arguments in which the two differ; empty where they can explain a record in one evaluation."""
+        shared: dict[str, Callable[[IncrementalEstimator], Any]] = {
+            "model": lambda one: one.model,
+            "reservoir": lambda one: one.reservoir,
+            "evaluator": lambda one: one.evaluator,
+            "warm_up": lambda one: one.warm_up,
+            "losses": lambda one: one.losses,
+            "features or groups": lambda one: one.players,
+            "removal": lambda one: one._compilable,
+        }
+        return next((name for name, of in shared.items() if of(self) != of(other)), "")
 
     def _new_smoother(self, columns: int) -> Smoother:
         return Smoother((len(self.losses), columns), self._alpha)

@@ -20,32 +20,33 @@ if TYPE_CHECKING:
 class EstimatorGroup:
     """Estimators that explain the same records in one evaluation: the values are those that each finds alone.
 
-    They must have one model, evaluator, reservoir, warm-up, losses and players, and be of different kinds. Raises
-    ``ValueError`` where they have not. ``explain_one`` changes the state of all of them, or of none where it raises.
+    They must have one model, reservoir, warm-up, losses, features and groups, and be of different kinds. New estimators that would fill equal reservoirs of
+    their own share the first one's. Raises ``ValueError`` where they differ. ``explain_one`` changes the state of all of them, or of none where it raises.
 
     >>> from explain_core.importance.ipfi import IncrementalPFI
     >>> from explain_core.importance.isage import IncrementalSAGE
-    >>> from explain_core.reservoirs import make_reservoir
-    >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", reservoir=make_reservoir("geometric", 10))
-    >>> sage = IncrementalSAGE(pfi.model, task="regression", reservoir=pfi.reservoir, evaluator=pfi.evaluator)
+    >>> model = lambda x: 2.0 * x["a"]
+    >>> pfi = IncrementalPFI(model, task="regression", size=10)
+    >>> sage = IncrementalSAGE(model, task="regression", size=10)
     >>> both = EstimatorGroup([pfi, sage])
     >>> for i in range(50):
     ...     x = {"a": float(i % 7), "b": 1.0}
     ...     _ = both.explain_one(x, 2.0 * x["a"])
-    ...     pfi.reservoir.add(x)
     >>> pfi.explanation.n, sage.explanation.n
     (40, 40)
     """
 
     def __init__(self, estimators: Sequence[IncrementalEstimator]) -> None:
-        first = estimators[0]
-        if len({estimator.name for estimator in estimators}) < len(estimators) or not all(
-            map(first._shares, estimators)
-        ):
-            names = [estimator.name for estimator in estimators]
-            raise ValueError(
-                f"estimators: {names} differ in model, evaluator, reservoir, warm_up, losses, features, groups or removal, or are of one kind"
-            )
+        first, *others = estimators
+        names = [estimator.name for estimator in estimators]
+        if len(set(names)) < len(names):
+            raise ValueError(f"estimators: {', '.join(names)}: two are of one kind; group different kinds")
+        for other in others:
+            other._adopt(first)
+            if not first._shares(other):
+                raise ValueError(
+                    f"estimators: {other.name} has another {first._difference(other)} than {first.name}; pass both the same, before the first record"
+                )
         for estimator in estimators:
             estimator.players = first.players
         self.estimators = tuple(estimators)

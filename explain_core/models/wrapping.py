@@ -35,7 +35,8 @@ def wrap(
     6.0
     """
     if task not in ("classification", "regression"):
-        raise ValueError(f"task: {task!r} is not one of classification, regression")
+        said = "; binary and multiclass are classification here" if task in ("binary", "multiclass") else ""
+        raise ValueError(f"task: {task!r} is not one of classification, regression{said}")
     if isinstance(model, Model):
         if model.task != task:
             raise ValueError(f"task: {task}, and the model was wrapped for {model.task}; wrap it for {task}")

@@ -1,6 +1,8 @@
 """A user's model through the real fold without a broker."""
 
 import importlib
+import subprocess
+import sys
 
 import pytest
 
@@ -154,3 +156,9 @@ def test_versions_of_a_model_and_what_they_served_come_out_as_messages(tmp_path)
     driver.send(versioned_records(["v3"]))
     assert driver.dead_letters[0].error_class == "unknown_version"
     driver.verify(every=7)
+
+
+def test_without_pytest_the_tests_plugin_says_what_brings_it():
+    code = "import sys; sys.modules['pytest'] = None; import explain_client.testing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "explain_client.testing needs pytest: pip install 'explain-client[testing]'" in done.stderr

@@ -198,6 +198,7 @@ def test_what_needs_no_broker_does_what_the_page_says(
 
 DATA = Path(river.__path__[0]) / "datasets" / "phishing.csv.gz"
 SAYS = {
+    "docs/how-to/move.md": ["What drives the model", "error rate"],
     "docs/how-to/notebook.md": ["1,250 records", "What drives the model", "empty_server_form_handler"],
     "docs/how-to/changes.md": [],
     "docs/how-to/pipeline.md": ["settings are valid; the model is a Mixture for binary", "sites-explained"],

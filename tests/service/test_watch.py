@@ -214,12 +214,15 @@ def test_what_is_wrong_with_the_model_or_the_question_is_said_with_the_remedy(re
         report.drivers("shap")
 
 
-def test_the_page_shows_what_runs(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("page", "says"), [("notebook", "drive the model"), ("move", "empty_server_form_handler")]
+)
+def test_the_pages_show_what_runs(page, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sites.csv.gz").write_bytes(DATA.read_bytes())
-    (shown,) = [one.text for one in blocks("docs/how-to/notebook.md") if one.language == "python"]
-    exec(compile(shown, "notebook.md", "exec"), {})
-    assert "drive the model" in capsys.readouterr().out
+    (shown,) = [one.text for one in blocks(f"docs/how-to/{page}.md") if one.language == "python"]
+    exec(compile(shown, f"{page}.md", "exec"), {})
+    assert says in capsys.readouterr().out
 
 
 def explain(capsys, *arguments):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -73,6 +74,8 @@ def check(settings: Settings, *, as_json: bool = False) -> None:
         if settings.challenger_model is not None:
             findings.append(_challenger(settings))
         findings.append(_signatures(settings, all(finding.ok for finding in findings)))
+        if settings.join.events.topic is not None:
+            findings.append(join_store())
         if settings.registry.url and settings.registry.format != "none":
             findings.append(_registry(settings))
         admin = admin_client(settings, ErrorLog())
@@ -112,6 +115,13 @@ def _model(settings: Settings) -> Finding:
     elif settings.models.pattern is not None:
         what = f"{what}\nversions at {settings.models.pattern}".strip()
     return Finding("model", True, f"{what} for {settings.model.task}")
+
+
+def join_store() -> Finding:
+    """Whether what `join` keeps events in is installed."""
+    if importlib.util.find_spec("rocksdict") is None:
+        return Finding("join", False, "its store needs rocksdict; install explanation-sidecar[join]")
+    return Finding("join", True, "rocksdict, which its store needs, is installed")
 
 
 def _challenger(settings: Settings) -> Finding:
