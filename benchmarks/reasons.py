@@ -78,10 +78,9 @@ def trained() -> None:
         )
         speeds: list[tuple[float, float, float]] = []
         apart = lacks = 0.0
-        size = BLOCK if space == "margin" else FEW
         for block in range(BLOCKS):
             first = BACKGROUND + block * BLOCK
-            found, many = timed(lambda: own.explain(rows[first : first + size]), size)  # noqa: B023
+            found, many = timed(lambda: own.explain(rows[first : first + BLOCK]), BLOCK)  # noqa: B023
             _, alone = timed(lambda: [own.explain([row]) for row in rows[first : first + FEW]], FEW)  # noqa: B023
             values, other = timed(lambda: theirs.shap_values(x[first : first + FEW]), FEW)  # noqa: B023
             speeds.append((many, alone, other))

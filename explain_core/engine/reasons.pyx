@@ -20,8 +20,10 @@ from explain_core.engine.ensemble_layout cimport *
 cdef extern from *:
     """
     #define ones(word) __builtin_popcountll(word)
+    #define lowest_bit(word) __builtin_ctzll(word)
     """
     int ones(uint64_t word) noexcept nogil
+    int lowest_bit(uint64_t word) noexcept nogil
 
 cdef enum:
     SMALL = 32  # features on a way whose shares are computed once
@@ -45,6 +47,9 @@ cdef struct Walk:
     Ensemble* e
     Py_ssize_t words  # of a set of rows
     const uint64_t* right  # nodes × words: the rows that go to the right
+    uint64_t* all_rows  # a set
+    const double* weights  # of each row; NULL where all are the same
+    double weight  # then
     Waiting* waiting
     uint64_t* sets  # of those that wait
     int64_t* parted  # the columns on the way to here that lead here by one of the two
@@ -92,21 +97,37 @@ cdef int64_t deepest(Ensemble* e, int64_t n_nodes) noexcept nogil:
     return best
 
 
-cdef void add_leaf(Walk* w, Tree* tree, int64_t leaf, const uint64_t* rows, int64_t n_parted, double scale, double* out) noexcept nogil:
+cdef double weight_of(Walk* w, const uint64_t* rows) noexcept nogil:
+    """Of a set of rows."""
+    cdef Py_ssize_t k
+    cdef int64_t count = 0
+    cdef double whole = 0.0
+    cdef uint64_t left
+    if w.weights == NULL:
+        for k in range(w.words):
+            count += ones(rows[k])
+        return count * w.weight
+    for k in range(w.words):
+        left = rows[k]
+        while left != 0:
+            whole += w.weights[64 * k + lowest_bit(left)]
+            left &= left - 1
+    return whole
+
+
+cdef void add_leaf(Walk* w, Tree* tree, int64_t leaf, const uint64_t* rows, int64_t n_parted, double* out) noexcept nogil:
     """What a leaf gives to the features that lead to it by one of the two; ``out``: columns × outputs."""
     cdef Ensemble* e = w.e
     cdef const double* values = e.leaves + leaf * e.leaf_width
-    cdef int64_t count = 0, a = 0, b, i, column
+    cdef int64_t a = 0, b, i, column
     cdef Py_ssize_t k
-    cdef double gained, lost, part
+    cdef double whole = weight_of(w, rows), gained, lost, part
     cdef double* own
     for i in range(n_parted):
         a += w.sides[w.parted[i]] == BY_RECORD
-    for k in range(w.words):
-        count += ones(rows[k])
     b = n_parted - a
-    gained = known_share(w, a, b) * count * scale if a > 0 else 0.0
-    lost = known_share(w, b, a) * count * scale if b > 0 else 0.0
+    gained = known_share(w, a, b) * whole if a > 0 else 0.0
+    lost = known_share(w, b, a) * whole if b > 0 else 0.0
     for i in range(n_parted):
         column = w.parted[i]
         part = gained if w.sides[column] == BY_RECORD else -lost
@@ -115,8 +136,8 @@ cdef void add_leaf(Walk* w, Tree* tree, int64_t leaf, const uint64_t* rows, int6
             own[k] += part * values[k]
 
 
-cdef void walk_tree(Walk* w, Tree* tree, const double* x, const uint64_t* rows, double scale, double* out) noexcept nogil:
-    """Add a tree's part of the values of x against a set of rows; ``scale``: of each row."""
+cdef void walk_tree(Walk* w, Tree* tree, const double* x, double* out) noexcept nogil:
+    """Add a tree's part of the values of x: the sum over the rows of the background by their weights."""
     cdef Ensemble* e = w.e
     cdef Py_ssize_t words = w.words, k
     cdef int64_t n = 1, n_parted = 0, node, column, side
@@ -124,7 +145,7 @@ cdef void walk_tree(Walk* w, Tree* tree, const double* x, const uint64_t* rows, 
     cdef uint64_t* here  # then those that go another way than the record
     cdef uint64_t way
     w.waiting[0] = Waiting(tree.root, 0, -1, BOTH)
-    memcpy(w.sets, rows, words * sizeof(uint64_t))
+    memcpy(w.sets, w.all_rows, words * sizeof(uint64_t))
     while n > 0:
         n -= 1
         node, here = w.waiting[n].node, w.sets + n * words
@@ -138,7 +159,7 @@ cdef void walk_tree(Walk* w, Tree* tree, const double* x, const uint64_t* rows, 
         column = e.nodes[node].column
         if column < 0:
             if n_parted > 0:
-                add_leaf(w, tree, e.nodes[node].child, here, n_parted, scale, out)
+                add_leaf(w, tree, e.nodes[node].child, here, n_parted, out)
             continue
         right = goes_right(e, column, e.nodes[node].threshold, x[column >> FLAG_BITS])
         column >>= FLAG_BITS
@@ -166,17 +187,24 @@ cdef void walk_tree(Walk* w, Tree* tree, const double* x, const uint64_t* rows, 
         w.sides[w.parted[n_parted]] = BOTH
 
 
-cdef bint get_walk(Walk* w, Ensemble* e, const int64_t* table, const uint64_t* right, Py_ssize_t words, Py_ssize_t width) noexcept nogil:
-    """Room for walks; False where there is not so much memory."""
+cdef bint get_walk(Walk* w, Ensemble* e, const int64_t* table, const uint64_t* right, Py_ssize_t words, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
+    """Room for walks with n rows of the background, of equal weights; False where there is not so much memory."""
     cdef int64_t depth = deepest(e, table[3 * 6 + 1])
-    w.e, w.right, w.words = e, right, words
-    w.waiting = <Waiting*> malloc((2 * depth + 4) * (sizeof(Waiting) + words * sizeof(uint64_t)) + (depth + width) * sizeof(int64_t))
+    cdef Py_ssize_t slot
+    w.e, w.right, w.words, w.weights, w.weight = e, right, words, NULL, 1.0 / n
+    w.waiting = <Waiting*> malloc(
+        (2 * depth + 4) * (sizeof(Waiting) + words * sizeof(uint64_t)) + words * sizeof(uint64_t) + (depth + width) * sizeof(int64_t)
+    )
     if w.waiting == NULL:
         return False
     w.sets = <uint64_t*> (w.waiting + 2 * depth + 4)
-    w.parted = <int64_t*> (w.sets + (2 * depth + 4) * words)
+    w.all_rows = w.sets + (2 * depth + 4) * words
+    w.parted = <int64_t*> (w.all_rows + words)
     w.sides = w.parted + depth
     memset(w.sides, 0, width * sizeof(int64_t))
+    memset(w.all_rows, 0, words * sizeof(uint64_t))
+    for slot in range(n):
+        w.all_rows[slot // 64] |= <uint64_t> 1 << (slot % 64)
     fill_shares(w)
     return True
 
@@ -210,44 +238,23 @@ def margins(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] 
                 out[r, e.trees[tree].output + i] += e.leaves[leaf * e.leaf_width + i]
 
 
-def by_walks(const int64_t[::1] table, const double[:, ::1] rows, const uint64_t[:, ::1] right, Py_ssize_t n, double[:, :, ::1] out):
-    """Shapley values of rows against n rows of the background, rows × columns × outputs. Raises ``MemoryError``."""
+def by_walks(const int64_t[::1] table, const double[:, ::1] rows, const uint64_t[:, ::1] right, Py_ssize_t n, double[:, :, ::1] out, const double[:, ::1] weights=None):
+    """Shapley values of rows against n rows of the background, rows × columns × outputs. Raises ``MemoryError``.
+
+    They are means over the background, or sums by the ``weights`` that each row gives it: rows × n.
+    """
     cdef Ensemble e
     cdef Walk w
-    cdef Py_ssize_t r, tree, slot
-    cdef uint64_t* all_rows
+    cdef Py_ssize_t r, tree
     open_ensemble(&table[0], &e)
-    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], rows.shape[1]):
+    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], n, rows.shape[1]):
         raise MemoryError
-    all_rows = <uint64_t*> malloc(w.words * sizeof(uint64_t))
-    memset(all_rows, 0, w.words * sizeof(uint64_t))
-    for slot in range(n):
-        all_rows[slot // 64] |= <uint64_t> 1 << (slot % 64)
+    memset(&out[0, 0, 0], 0, out.shape[0] * out.shape[1] * out.shape[2] * sizeof(double))
     for r in range(rows.shape[0]):
-        memset(&out[r, 0, 0], 0, out.shape[1] * out.shape[2] * sizeof(double))
+        if weights is not None:
+            w.weights = &weights[r, 0]
         for tree in range(e.n_trees):
-            walk_tree(&w, &e.trees[tree], &rows[r, 0], all_rows, 1.0 / n, &out[r, 0, 0])
-    free(all_rows)
-    free(w.waiting)
-
-
-def by_pairs(const int64_t[::1] table, const double[::1] x, const uint64_t[:, ::1] right, double[:, :, ::1] out):
-    """Shapley values of one row against each row of the background alone: rows of the background × columns × outputs. Raises ``MemoryError``."""
-    cdef Ensemble e
-    cdef Walk w
-    cdef Py_ssize_t slot, tree
-    cdef uint64_t* one
-    open_ensemble(&table[0], &e)
-    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], x.shape[0]):
-        raise MemoryError
-    one = <uint64_t*> malloc(w.words * sizeof(uint64_t))
-    for slot in range(out.shape[0]):
-        memset(&out[slot, 0, 0], 0, out.shape[1] * out.shape[2] * sizeof(double))
-        memset(one, 0, w.words * sizeof(uint64_t))
-        one[slot // 64] = <uint64_t> 1 << (slot % 64)
-        for tree in range(e.n_trees):
-            walk_tree(&w, &e.trees[tree], &x[0], one, 1.0, &out[slot, 0, 0])
-    free(one)
+            walk_tree(&w, &e.trees[tree], &rows[r, 0], &out[r, 0, 0])
     free(w.waiting)
 
 
@@ -336,10 +343,9 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
     cdef const double* values
     cdef double* of_row
     cdef double* at
-    cdef uint64_t* all_rows
     cdef bint goes
     open_ensemble(&table[0], &e)
-    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], width):
+    if not get_walk(&w, &e, &table[0], &right[0, 0], right.shape[1], n, width):
         raise MemoryError
     for tree in range(e.n_trees):
         widest = max(widest, end_of(&e, tree, table[3 * 6 + 1]) - e.trees[tree].root)
@@ -347,25 +353,20 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
     columns = <int64_t*> malloc(widest * MOST_ON_A_WAY * sizeof(int64_t))
     cells = <double*> malloc((MOST_CELLS + 1) * sizeof(double))
     counts = <int64_t*> malloc((1 << MOST_ON_A_WAY) * sizeof(int64_t))
-    all_rows = <uint64_t*> malloc(w.words * sizeof(uint64_t))
-    if ways == NULL or columns == NULL or cells == NULL or counts == NULL or all_rows == NULL:
+    if ways == NULL or columns == NULL or cells == NULL or counts == NULL:
         free(ways)
         free(columns)
         free(cells)
         free(counts)
-        free(all_rows)
         free(w.waiting)
         raise MemoryError
-    memset(all_rows, 0, w.words * sizeof(uint64_t))
-    for r in range(n):
-        all_rows[r // 64] |= <uint64_t> 1 << (r % 64)
     memset(&out[0, 0, 0], 0, out.shape[0] * out.shape[1] * out.shape[2] * sizeof(double))
     for tree in range(e.n_trees):
         root, end = e.trees[tree].root, end_of(&e, tree, table[3 * 6 + 1])
         n_cells = lay_ways(&e, root, end, ways)
         if n_cells < 0:
             for r in range(rows.shape[0]):
-                walk_tree(&w, &e.trees[tree], &rows[r, 0], all_rows, 1.0 / n, &out[r, 0, 0])
+                walk_tree(&w, &e.trees[tree], &rows[r, 0], &out[r, 0, 0])
             continue
         for node in range(root, end):
             if e.nodes[node].column < 0:
@@ -395,5 +396,4 @@ def by_tables(const int64_t[::1] table, const double[:, ::1] rows, const uint64_
     free(columns)
     free(cells)
     free(counts)
-    free(all_rows)
     free(w.waiting)

@@ -13,8 +13,10 @@ from explain_core.reasons.result import Array, Method, Reasons, Space
 
 MANY = 32
 """Records from which on it pays to make each tree's tables."""
-AT_ONCE = 2**16
-"""Records × features for which there is room at a time in the engine's result, per output."""
+AT_ONCE = 2**20
+"""Records × rows of the background whose slopes are known at a time."""
+SAME = 1e-12
+"""Margins that are not further apart are the same: their difference is rounding."""
 
 
 def _sigmoid(ensemble: Ensemble) -> Callable[[Array], Array]:
@@ -81,16 +83,22 @@ class TreeReasons:
         values = np.empty((len(rows), len(self.features), self.n_outputs))
         if self.curve is None:
             assert self.scale is not None
+            predicted, background = margins * self.scale, self.margins * self.scale
             explain = engine.by_tables if len(rows) >= MANY else engine.by_walks
             if values.size:
                 explain(self.arrays.table, rows, self.right, len(self.rows), values)
             values *= self.scale
-            predicted, baseline = margins * self.scale, self.margins.mean(axis=0) * self.scale
         else:
             predicted, background = self.curve(margins), self.curve(self.margins)
-            baseline = background.mean(axis=0)
-            for i in range(len(rows)):
-                values[i] = self._rescaled(rows[i], margins[i], predicted[i], background)
+            step = max(AT_ONCE // len(self.rows), 1)
+            for part in (
+                slice(first, first + step) for first in range(0, len(rows) if values.size else 0, step)
+            ):
+                weights = _slopes(margins[part], self.margins, predicted[part], background) / len(self.rows)
+                engine.by_walks(
+                    self.arrays.table, rows[part], self.right, len(self.rows), values[part], weights
+                )
+        baseline = background.mean(axis=0)
         outputs = tuple(self.model.classes if self.model.task == "classification" else [None])
         if self.both:
             if self.space == "margin":
@@ -110,23 +118,6 @@ class TreeReasons:
             self.method,
         )
 
-    def _rescaled(self, row: Array, margin: Array, predicted: Array, background: Array) -> Array:
-        """The mean over the background of the margin's values, each in units of the prediction."""
-        total = np.zeros((len(self.features), 1))
-        step = max(AT_ONCE // max(len(self.features), 1), 64) // 64 * 64
-        for first in range(0, len(self.rows), step):
-            end = min(first + step, len(self.rows))
-            pairs = np.empty((end - first, len(self.features), 1))
-            right = np.ascontiguousarray(self.right[:, first // 64 : -(-end // 64)])
-            if pairs.size:
-                engine.by_pairs(self.arrays.table, row, right, pairs)
-            change = margin - self.margins[first:end]
-            slope = np.divide(
-                predicted - background[first:end], change, out=np.zeros_like(change), where=change != 0.0
-            )
-            total += (pairs * slope[:, None, :]).sum(axis=0)
-        return total / len(self.rows)
-
     def _matrix(self, records: Sequence[Row]) -> Array:
         width = len(self.features)
         matrix = np.empty((len(records), width))
@@ -141,3 +132,12 @@ class TreeReasons:
         else:
             out[:] = self.model.wrapped.base
         return out
+
+
+def _slopes(margins: Array, others: Array, predicted: Array, background: Array) -> Array:
+    """The change of the prediction per change of the margin, from each row of the background to each record: records × rows."""
+    change = margins - others.T
+    slopes: Array = np.divide(
+        predicted - background.T, change, out=np.zeros_like(change), where=np.abs(change) > SAME
+    )
+    return slopes
