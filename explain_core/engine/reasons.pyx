@@ -233,7 +233,7 @@ def margins(const int64_t[::1] table, const double[:, ::1] rows, double[:, ::1] 
         for i in range(e.outputs):
             out[r, i] = e.base[i]
         for tree in range(e.n_trees):
-            leaf = leaf_below(&e, e.trees[tree].root, &rows[r, 0])
+            leaf = leaf_below(&e, e.trees[tree].root, &rows[r, 0] if rows.shape[1] else NULL)
             for i in range(e.leaf_width):
                 out[r, e.trees[tree].output + i] += e.leaves[leaf * e.leaf_width + i]
 

@@ -39,7 +39,7 @@ class PredictionExplainer:
     model
         Whatever ``explain_core.wrap`` takes; it is read, and does not learn. The reasons are those of the model as it is when it is asked.
     background
-        Records, 1 to 10,000; often those of a reservoir.
+        Records, 1 to 10,000, and fewer for very large ensembles; often those of a reservoir.
     task, features, classes
         Of a model that is no ``explain_core.Model`` yet, see ``explain_core.wrap``.
     space

@@ -15,6 +15,8 @@ MANY = 32
 """Records from which on it pays to make each tree's tables."""
 AT_ONCE = 2**20
 """Records × rows of the background whose slopes are known at a time."""
+MAX_BYTES = 2**28
+"""Of the ways that the rows of the background take at the nodes."""
 SAME = 1e-12
 """Margins that are not further apart are the same: their difference is rounding."""
 
@@ -61,7 +63,13 @@ class TreeReasons:
         self.both = self.n_outputs == 1 and len(model.classes) == 2
         """Whether one margin stands for two classes."""
         self.rows = self._matrix(background)
-        self.right = np.zeros((len(self.arrays["nodes"]), -(-len(background) // 64)), np.uint64)
+        shape = len(self.arrays["nodes"]), -(-len(background) // 64)
+        if 8 * shape[0] * shape[1] > MAX_BYTES:
+            raise ValueError(
+                f"background: {len(background):,} rows at {shape[0]:,} nodes of trees take more than {MAX_BYTES // 2**20} MiB; "
+                f"give {64 * (MAX_BYTES // (8 * shape[0])):,} or fewer"
+            )
+        self.right = np.zeros(shape, np.uint64)
         for slot, row in enumerate(self.rows):
             engine.note(self.arrays.table, row, slot, self.right)
         self.margins = self._margins(self.rows)
@@ -127,10 +135,7 @@ class TreeReasons:
 
     def _margins(self, rows: Array) -> Array:
         out = np.empty((len(rows), self.n_outputs))
-        if len(self.features):
-            engine.margins(self.arrays.table, rows, out)
-        else:
-            out[:] = self.model.wrapped.base
+        engine.margins(self.arrays.table, rows, out)
         return out
 
 

@@ -11,6 +11,7 @@ from river import compose, forest, linear_model, preprocessing, tree
 from explain_core import Mixture, PredictionExplainer, learner_of, load_model, wrap
 from explain_core.artefacts.ensemble import Ensemble, Tree, TreeEnsemble
 from explain_core.reasons import explainer as module
+from explain_core.reasons import trees
 from tests.core.artefacts import trained
 from tests.core.artefacts.test_predictions import sklearn_models
 
@@ -359,6 +360,28 @@ def test_the_top_reasons_are_those_of_the_most_probable_label_unless_one_is_name
 def test_what_cannot_be_explained_is_refused_with_the_remedy(settings, words):
     with pytest.raises(ValueError, match=words):
         PredictionExplainer(product, **{"background": [{}], "task": "regression"} | settings)
+
+
+def test_a_background_that_takes_too_much_memory_is_refused_with_one_that_does_not(tmp_path, monkeypatch):
+    model = load_model(trained.xgboost(tmp_path)[0])
+    nodes = sum(len(one.left) for one in model.wrapped.trees)
+    monkeypatch.setattr(trees, "MAX_BYTES", 8 * nodes)
+    PredictionExplainer(model, BACKGROUND[:64])
+    with pytest.raises(ValueError, match=r"background: 70 rows at .* nodes of trees .*; give 64 or fewer"):
+        PredictionExplainer(model, BACKGROUND)
+
+
+@pytest.mark.parametrize("features", [["a"], []])
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_a_model_that_asks_for_no_feature_has_no_reasons(features, n):
+    none, leaf = np.zeros(1, np.int64), np.full(1, -1)
+    only = Tree(none, np.zeros(1), none, leaf, leaf, np.ones((1, 1)))
+    model = TreeEnsemble(Ensemble("a test", "regression", [only], [0.5], "identity", features))
+    reasons = PredictionExplainer(model, [{"a": 1}]).explain([{"a": 2}] * n)
+    assert reasons.values.shape == (n, len(features), 1)
+    assert not reasons.values.any()
+    assert reasons.prediction.tolist() == [[1.5]] * n
+    assert reasons.baseline.tolist() == [1.5]
 
 
 def test_a_row_that_is_not_there_is_not_replaced():
