@@ -1,4 +1,4 @@
-"""``python -m benchmarks.moving``: a sidecar with eight forests moves to a topic with other offsets by two commands; how long, and are the models equal?"""
+"""``python -m benchmarks.moving``: a sidecar with eight forests moves to another cluster, where the records have other offsets, by two commands: how long, and are the models equal?"""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def main() -> None:
         (i % PARTITIONS, json.dumps({**x, "place": i, "label": bool(y)}).encode())
         for i, (x, y) in enumerate(rows)
     ]
-    with Broker() as broker, tempfile.TemporaryDirectory() as folder:
-        old = Pipeline(broker, "old", PARTITIONS, dict(FOREST))
-        new = Pipeline(broker, "new", PARTITIONS, dict(FOREST))
+    with Broker() as here, Broker() as there, tempfile.TemporaryDirectory() as folder:
+        old = Pipeline(here, "flights", PARTITIONS, dict(FOREST))
+        new = Pipeline(there, "flights", PARTITIONS, dict(FOREST))
         old.feed(records)
         new.feed(records[LOST:])  # a copy whose first records retention has taken: all offsets are lower
         old.run_to_end()
@@ -53,7 +53,7 @@ def main() -> None:
         ended = time.monotonic()
         new.cli("state", "export", str(again))
         pairs = zip(models(old, file), models(new, again), strict=True)
-        equal = sum(here is not None and here == there for here, there in pairs)
+        equal = sum(before is not None and before == after for before, after in pairs)
         print(
             f"{PARTITIONS} forests after {RECORDS:,} records, {file.stat().st_size:,} bytes: export {exported - started:.1f} s, "
             f"import {ended - exported:.1f} s; {equal} of {PARTITIONS} models are equal"

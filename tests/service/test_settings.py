@@ -163,6 +163,10 @@ def test_every_problem_is_listed_at_once_with_name_value_source_and_meaning(tmp_
         ("topics: {replication_factor: 0}", ["topics.replication_factor", "at least 1"]),
         ("recovery: {on_divergence: continue, partition: 0}", ["recovery.offset", "missing"]),
         ("kafka: {config: {a.b: [1]}}", ["kafka.config.a.b", "list", "string"]),
+        (
+            "model: {on_new_partition: merge}",
+            ["model.on_new_partition", "'merge'", "cannot be merged", "use copy"],
+        ),
         ("model: {factory: river.forest}", ["model.factory", "'river.forest'", "module:Class"]),
     ],
 )

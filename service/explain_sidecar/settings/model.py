@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from explain_sidecar.settings.base import OPERATION, Part, Section
 from explain_sidecar.settings.sources import SettingPath, refuse
@@ -81,6 +82,13 @@ class SourceSettings(Section):
 Task = Literal["binary", "multiclass", "regression"]
 
 
+def _not_merged(value: Any) -> Any:
+    if value == "merge":
+        text = "models that have learnt from different records cannot be merged into one; use copy, and grow by a multiple, such as from 4 to 8: then one partition had all keys of a new one"
+        raise PydanticCustomError("merge", text)
+    return value
+
+
 class ModelSettings(SourceSettings):
     """The model that the sidecar explains."""
 
@@ -90,7 +98,7 @@ class ModelSettings(SourceSettings):
         None,
         description="File of `model export` or `warm-up`: a partition that has no state yet begins with that model. It must be of the same factory, parameters and task.",
     )
-    on_new_partition: Annotated[Literal["copy", "fresh"], OPERATION] = Field(
+    on_new_partition: Annotated[Literal["copy", "fresh"], BeforeValidator(_not_merged), OPERATION] = Field(
         "copy",
         description="What a partition begins with that the records topic has gained: copy, the model of the partition that had its keys before; fresh, a new model.",
     )
