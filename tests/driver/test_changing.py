@@ -1,7 +1,6 @@
 """Settings that change while faults go on: whatever happens, what is published in the end are the bytes of the same changes without faults."""
 
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,18 +9,26 @@ import pytest
 from explain_core.foreign import dumps, loads
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings
-from explain_sidecar.fold.partition import PartitionData, PartitionState
+from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
-from explain_sidecar.kafka.checkpoints import MANIFEST
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.files import first_state
-from explain_sidecar.snapshots.snapshot import Before, Manifest, Snapshot, begin, decode, encode, load_parts
-from tests.changes import Epochs, merged
+from explain_sidecar.snapshots.snapshot import Before, begin, decode, encode
+from tests.changes import History, Pair, later, merged
 from tests.driver import faults
 from tests.driver.driver import Driver
 from tests.driver.faults import PRODUCER, Kind
-from tests.driver.test_changes import ALARMS, DRIFT, IPFI, LOGISTIC, TREE, differences, records, settings_of
-from tests.driver.test_rolling import later
+from tests.driver.test_changes import (
+    ALARMS,
+    DRIFT,
+    IPFI,
+    LOGISTIC,
+    TREE,
+    changed,
+    differences,
+    first_messages,
+    records,
+    settings_of,
+)
 
 TOPICS = {"alarms": {"enabled": True}}
 """So that every epoch has the same outputs."""
@@ -48,31 +55,13 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-def stored(driver: Driver, partition: int) -> Iterator[tuple[Manifest, PartitionData]]:
-    """The first stored snapshot of each epoch."""
-    log = driver.cluster.log("checkpoints", partition)
-    chunks: dict[str, bytes] = {}
-    seen: set[int] = set()
-    for offset in log.visible(0, committed=True):
-        entry = log.entries[offset]
-        name = (entry.key or b"").decode().rpartition("/")[2]
-        if name != MANIFEST:
-            chunks[name] = entry.value or b""
-            continue
-        manifest = Manifest.decode(entry.value or b"")
-        if manifest.epoch not in seen:
-            seen.add(manifest.epoch)
-            whole = [chunks[str(index)] for index in range(len(manifest.chunk_sizes))]
-            yield manifest, load_parts(Snapshot(manifest=manifest, chunks=whole))
+def history(driver: Driver, known: list[Settings]) -> History:
+    def checkpoints(partition: int) -> list[Pair]:
+        log = driver.cluster.log("checkpoints", partition)
+        found = [log.entries[offset] for offset in log.visible(0, committed=True)]
+        return [(entry.key, entry.value) for entry in found]
 
-
-def epochs(driver: Driver, known: list[Settings], partition: int) -> list[tuple[int, Settings]]:
-    """Where each epoch began, and its settings, as its first stored snapshot says."""
-    by_identity = {str(fold_settings(settings)): settings for settings in known}
-    return [
-        (0 if data.carried is None else data.carried.offset, by_identity[str(manifest.settings)])
-        for manifest, data in stored(driver, partition)
-    ]
+    return History(known, checkpoints, driver.inputs)
 
 
 @pytest.mark.parametrize(
@@ -120,24 +109,21 @@ def test_at_every_call_of_a_worker_that_changes_the_settings(
         driver.start(faults={number: kind(driver)})
         driver.finish()
         happened += 1
-        found = epochs(driver, [before, after], 0)
+        found = history(driver, [before, after]).epochs(0)
         assert [settings for _, settings in found] == [before, after]
         assert differences(driver, before, found[1:]) == [], (number, name)
     assert happened >= 5
 
 
-def oracle_of(driver: Driver, known: list[Settings], partition: int) -> Epochs:
-    """A partition whose settings change where its stored epochs say, with the first model that the first of them names."""
-    (_, before), *changes = epochs(driver, known, partition)
-    _, data = next(stored(driver, partition))
-    said = data.carried
-    if said is None or said.from_partition is None or said.from_offset is None:
-        return Epochs(before, partition, changes)
-    donor = oracle_of(driver, known, said.from_partition)
-    for record in driver.inputs(donor.partition)[: said.from_offset]:
-        donor.supplied(record, lambda key: None, lambda name, unfit: None)
-    snapshot = donor.stored(said.from_epoch)
-    return Epochs(before, partition, changes, first_state(before, partition, donor=snapshot))
+@pytest.mark.parametrize("base", BASES)
+def test_a_model_of_any_family_goes_on_with_a_renamed_field(base: str) -> None:
+    before, after = (
+        settings_of(BASES[base]), settings_of(merged(BASES[base], {"record": {"renamed": {"b": "c"}}})),
+    )  # fmt: skip
+    driver, offset = changed(before, after)
+    first = first_messages(driver)[1]["carried"]
+    assert "model" in first["carried"] and first["begun"] == []
+    assert differences(driver, before, [(offset, after)]) == []
 
 
 FAULTS = 40
@@ -186,13 +172,12 @@ def campaign(base: str, seed: int = 0) -> None:
             if happened == upgraded:
                 version.enter_context(later())
         driver.finish()
-        changed = 0
+        changed, past = 0, history(driver, known)
         for partition in range(4):
-            (_, first), *changes = epochs(driver, known, partition)
+            (_, first), *changes = past.epochs(partition)
             changed += len(changes)
-            oracle = oracle_of(driver, known, partition)
-            assert differences(driver, first, changes, partition, oracle) == []
-            begun = [next(stored(driver, of)) for of in (partition, partition % 2)]
+            assert differences(driver, first, changes, partition, past.oracle(partition)) == []
+            begun = [next(past.stored(of)) for of in (partition, partition % 2)]
             copied = begun[0][1].carried is not None and begun[0][1].carried.from_partition == partition % 2
             # Workers may have died so early that no partition had a state before there were four.
             assert copied == (partition >= 2 and begun[1][0].partitions == 2)

@@ -1,22 +1,11 @@
 """A rolling upgrade: instances of an earlier version leave partitions alone whose newest snapshot is of a later one."""
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from explain_core.smoothing import SmootherState
+from tests.changes import later
 from tests.driver.driver import Driver, values
-
-
-@contextmanager
-def later() -> Iterator[None]:
-    """The next version of the sidecar, in which a part of each state has another shape."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SmootherState, "VERSION", 2)
-        patch.setattr(SmootherState, "MIGRATIONS", {1: lambda old: old})
-        yield
 
 
 def turns(driver: Driver, slot: int, count: int = 1) -> None:
