@@ -108,7 +108,8 @@ class Blocks:
         """
         if self._stream is None:
             return 0
-        explained = BLOCK - self._groups[0].estimators[0]._n % BLOCK
+        estimators = [estimator for group in self._groups for estimator in group.estimators]
+        explained = min(BLOCK - estimator._n % BLOCK for estimator in estimators)
         skips = [reservoir._skip for reservoir in self._reservoirs if isinstance(reservoir, UniformReservoir)]
         last = until(explained, before, self._every)
         return min(LONGEST, BLOCK - self._performance._n % BLOCK, last, *skips)

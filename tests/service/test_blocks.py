@@ -32,6 +32,10 @@ CASES = {
         "binary",
         {"explainers": [IPFI | {"reservoir": {"size": 10}}, ISAGE, ISAGE | {"name": "slow", "alpha": 0.001}]},
     ),
+    "reservoirs that are full at different times": (
+        "binary",
+        {"explainers": [IPFI, ISAGE | {"reservoir": {"size": 33}}], "emit": {"every": 400}},
+    ),
     "uniform": (
         "binary",
         {"explainers": [{**kind, "reservoir": {"kind": "uniform", "size": 20}} for kind in (IPFI, ISAGE)]},
