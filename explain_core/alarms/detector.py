@@ -304,6 +304,13 @@ class ChangeDetector:
         starts = array("detector", state.starts, "<i8", (n + 1, 2))
         for numbers in (pending, cells, buckets):
             finite("detector", numbers)
+        age, first = cells[engine.AGE], np.abs(cells[engine.FIRST]).max(initial=0.0)
+        check(bool((age >= -1.0).all() and (age % 1.0 == 0.0).all()), "detector: a part of a block")
+        reached = np.abs(cells[[engine.CENTRE, engine.REACH, engine.LAST]]).max(initial=0.0)
+        check(
+            reached <= 100.0 * HUGE and first <= 4.0 * HUGE * self._constants[engine.WARM] * BLOCK,
+            "detector: numbers that no values lead to",
+        )
         check(len(pending) < BLOCK, "detector: a block that is complete")
         check(bool((sizes > 0).all()), "detector: a bucket without a block")
         self.grow(subjects)

@@ -270,6 +270,7 @@ def test_a_constant_that_becomes_another_is_dated_and_told_to_the_record(size):
         {"pending": block(np.zeros((BLOCK, 2)))},
         {"pending": block(np.full((3, 2), np.nan))},
         {"cells": block(np.zeros((7, 2)))},
+        *({"cells": block(np.where(np.arange(8)[:, None] == row, value, np.zeros((8, 2))))} for row, value in ((0, 0.5), (0, -2.0), (1, 1e100), (2, 1e100), (3, 1e150), (6, -1e100))),
         {"sizes": block(np.zeros(1, np.int64)), "buckets": block(np.zeros((2, 8, 1))), "starts": block(np.zeros((2, 2), np.int64))},
         {"starts": block(np.zeros((9, 2), np.int64))},
         {"buckets": block(np.zeros((3, 8, 0)))},
