@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -42,6 +42,10 @@ READ_SECONDS = 30
 Stream = list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]
 
 
+Begin = Callable[[int, Mapping[int, Sequence[InputRecord]]], Any]
+"""From a partition, and the records of all, to what folds it as a ``PartitionState`` does."""
+
+
 @dataclass
 class Verdict:
     """What was compared, and each thing that is not as it must be, in words."""
@@ -53,11 +57,13 @@ class Verdict:
     models: dict[str, int] = field(default_factory=dict)
 
 
-def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdict:
+def check(
+    settings: Settings, complete: bool = True, fold: bool = True, begin: Begin | None = None
+) -> Verdict:
     """Compare every output topic with the oracle, byte for byte, as a reader of committed records sees it.
 
     ``complete``: every record of the input must be committed. ``fold``: without it only what needs no fold is checked: the
-    digest chains, and that no transaction is open.
+    digest chains, and that no transaction is open. ``begin`` gives the state that folds a partition, else ``first`` does.
     """
     topics = settings.topics
     envelope, fetch = Envelope(settings, _topic_id(settings)), schema_source(settings)
@@ -80,7 +86,9 @@ def check(settings: Settings, complete: bool = True, fold: bool = True) -> Verdi
         if fold:
             records = [record for record in given[partition] if record.offset < place.offset]
             verdict.records += len(records)
-            state = first(settings, partition, explanations, given)
+            state = (
+                first(settings, partition, explanations, given) if begin is None else begin(partition, given)
+            )
             name = "versions" if state.versions else _name(state.explained.model.wrapped)
             verdict.models[name] = verdict.models.get(name, 0) + 1
             differences += compare(

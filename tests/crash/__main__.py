@@ -14,6 +14,7 @@ from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
 from tests.crash.late import late_labels
 from tests.crash.report import Report
+from tests.crash.rollouts import rollouts
 from tests.crash.streams import MIXED, Stream, all_models, default_model, formats
 from tests.crash.versions import versions
 
@@ -21,6 +22,7 @@ FULL_DISK = "full disk"
 
 STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     "all-models": lambda data: all_models(),
+    "rollouts": lambda data: rollouts(),
     "formats": lambda data: formats(),
     "mixed": lambda data: MIXED,
     "default-model": default_model,

@@ -64,7 +64,7 @@ class Campaign(Load):
         """One fault; returns what it did."""
         rng = random.Random(seed)
         without = ", without the registry" if self.evolve() else ""
-        detail = (SUPERVISED if self._stream.supervised else KINDS)[kind](self, rng)
+        detail = {**KINDS, **SUPERVISED, **self._stream.faults}[kind](self, rng)
         self.fleet.wait(rng.uniform(0.3, 2))
         return detail + without
 

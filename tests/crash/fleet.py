@@ -43,7 +43,7 @@ class Fleet:
         self.failures: list[str] = []
         self.ended: Counter[str] = Counter()
         self.points: Counter[str] = Counter()
-        self._environment = environment
+        self.environment = environment
         self._supervised = supervised
         self._past: list[Process] = []
         self._stage_of: dict[Process, str] = {}
@@ -57,7 +57,7 @@ class Fleet:
         else:
             number = slot // len(self.stages)
             arguments = ["tests.crash.worker", "--slot", str(number), "--stage", self.stage(slot)]
-        process = Process(["-m", *arguments], {**self._environment, **armed})
+        process = Process(["-m", *arguments], {**self.environment, **armed})
         self.live[slot], self._stage_of[process] = process, self.stage(slot)
         return process
 

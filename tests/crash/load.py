@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,6 @@ from tests.crash.streams import BAD, EVOLVED, MIXED, Fed, Stream
 if TYPE_CHECKING:
     from tests.crash.cluster import Cluster
 
-PARTITIONS = 8
 CATCH_UP_SECONDS = 180
 
 PROBE = b"a probe that is no JSON: it comes out as a dead letter at once"
@@ -89,7 +89,7 @@ class Load:
             "EXPLAIN_KAFKA__CONFIG": json.dumps({"session.timeout.ms": int(1000 * SESSION_SECONDS)}),
             **environment,
         }
-        self.pipeline = Pipeline(broker, name, PARTITIONS, environment)
+        self.pipeline = Pipeline(broker, name, stream.partitions, environment)
         self._folder = tempfile.TemporaryDirectory()
         for source in stream.inputs:
             if source not in self.pipeline.topics:
@@ -160,7 +160,7 @@ class Load:
         if self._stream.registry is not None:
             self._stream.registry.start()  # the oracle remembers no schema
         compared: dict[str, Any] = {"differences": []}
-        for module in ("benchmarks.oracle", *self._stream.checks):
+        for module in (self._stream.oracle, *self._stream.checks):
             done = subprocess.run(
                 [sys.executable, "-m", module],
                 env={**worker_environment(), **self.pipeline.environment},
@@ -212,6 +212,7 @@ class Load:
         )
         seed = random.Random(self.pipeline.name).randrange(2**31)
         started = time.monotonic()
+        there = list(range(self._stream.partitions))
 
         def give(fed: Fed) -> None:
             topic, partition = self.pipeline.topics[fed.topic], fed.partition
@@ -220,17 +221,20 @@ class Load:
                 given = [(key or b"", fed.value or b"", int(1_000 * time.time()), fed.odd)]
                 raw.produce(servers, topic, partition, given, seconds=600)
             else:
+                while partition >= len(there):  # the topic has gained it
+                    with suppress(KafkaException):
+                        there[:] = producer.list_topics(topic, timeout=10).topics[topic].partitions
                 producer.produce(
                     topic, fed.value, key, partition=partition, headers=fed.headers, timestamp=fed.timestamp
                 )
             self.produced += 1
 
-        for index, fed in enumerate(islice(self._stream.records(PARTITIONS, seed), count)):
+        for index, fed in enumerate(islice(self._stream.records(self._stream.partitions, seed), count)):
             if not self._feeding.is_set():
                 break
             give(fed)
             producer.poll(max(0.0, started + index / records_per_second - time.monotonic()))
-        for fed in self._stream.last(PARTITIONS):
+        for fed in self._stream.last(self._stream.partitions):
             give(fed)
         assert producer.flush(60) == 0
 
@@ -242,9 +246,9 @@ class Load:
             return sum(message.value() == PROBE for message in self.pipeline.read(topic))
 
         started = time.monotonic()
-        self.pipeline.feed(((partition, PROBE) for partition in range(PARTITIONS)), topic=name)
-        if not self.until(lambda: probes() == PARTITIONS, 30):
-            problems.append(f"{probes()} of {PARTITIONS} probes came through within 30 s")
+        self.pipeline.feed(((partition, PROBE) for partition in self.pipeline.inputs), topic=name)
+        if not self.until(lambda: probes() == len(self.pipeline.inputs), 30):
+            problems.append(f"{probes()} of {len(self.pipeline.inputs)} probes came through within 30 s")
         return time.monotonic() - started
 
     def _wrong_letters(self) -> list[str]:
@@ -267,11 +271,13 @@ class Load:
                 (message.partition(), (message.offset() or 0) + 1) for message in self.pipeline.read(topic)
             ]
             return [
-                max((end for p, end in after if p == partition), default=0) for partition in range(PARTITIONS)
+                max((end for p, end in after if p == partition), default=0)
+                for partition in self.pipeline.inputs
             ]
         reader = Consumer({"bootstrap.servers": self.pipeline.broker.bootstrap_servers, "group.id": "ends"})
         ends = [
-            reader.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)
+            reader.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1]
+            for p in self.pipeline.inputs
         ]
         reader.close()
         return ends

@@ -2,8 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from explain_sidecar.settings import Format
 from tests import evolving
 from tests.broker import raw
 from tests.broker.harness import mixed_records
-from tests.crash.faults import KINDS, SUPERVISED_KINDS
+from tests.crash.faults import KINDS, SUPERVISED_KINDS, Fault
 from tests.crash.models import Task
 from tests.crash.registry import SchemaServer
 from tests.evolving import FORMATS
@@ -49,7 +49,8 @@ class Stream:
     ``supervised``: what is started and killed is ``explain-sidecar run`` with its workers, else workers alone. ``slice`` is the number
     of faults between two verdicts. ``rate`` is in records a second. ``stages`` take turns with the slots of workers; the first of them
     reads ``inputs``, each other what the one before it writes. ``last`` takes the number of partitions: what is fed at the end.
-    ``checks`` are modules that look at the topics after the oracle, and print what they find as it does.
+    ``oracle`` is a module that compares the topics with what they must contain; ``checks`` look at them after it, and print what they find as it does.
+    ``faults`` are kinds of its own, and ``partitions`` how many there are at the beginning.
     ``registry`` goes away once its schemas are known to every partition. With ``marked`` bad records have the header ``BAD``, and no others may
     become dead letters.
     """
@@ -63,7 +64,10 @@ class Stream:
     stages: Sequence[str] = ("fold",)
     inputs: Sequence[str] = ("records",)
     last: Callable[[int], Sequence[Fed]] = lambda partitions: ()
+    oracle: str = "benchmarks.oracle"
     checks: Sequence[str] = ()
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    partitions: int = 8
     registry: SchemaServer | None = None
     marked: bool = False
 

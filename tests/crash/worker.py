@@ -1,15 +1,20 @@
-"""A worker for tests: the service's own, with small chunks; ``TEST_SABOTAGE`` names a protection to switch off in it."""
+"""A worker for tests: the service's own, with small chunks.
+
+``TEST_SABOTAGE`` names a protection to switch off in it; with ``TEST_LATER`` it is of the next version, in which a part of each state has another shape.
+"""
 
 import faulthandler
 import os
 import signal
 import sys
+from contextlib import nullcontext
 
 import explain_sidecar.snapshots.snapshot
 from explain_sidecar.worker import main
+from tests.changes import later
 from tests.crash.sabotage import SABOTAGE
 
-SABOTAGE_VARIABLE = "TEST_SABOTAGE"
+SABOTAGE_VARIABLE, LATER_VARIABLE = "TEST_SABOTAGE", "TEST_LATER"
 
 # So that every snapshot has several chunks.
 explain_sidecar.snapshots.snapshot.CHUNK_BYTES = 2_000
@@ -18,7 +23,8 @@ if __name__ == "__main__":
     faulthandler.register(signal.SIGUSR1)  # says where it hangs
     if SABOTAGE_VARIABLE in os.environ:
         SABOTAGE[os.environ[SABOTAGE_VARIABLE]]()
-    code = main()
+    with later() if LATER_VARIABLE in os.environ else nullcontext():
+        code = main()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
