@@ -180,6 +180,42 @@ def test_ranks_and_the_map_of_all_features_are_read_by_the_keyboard(
     visit.end()
 
 
+def test_the_page_rests_on_request_and_a_line_stops_where_no_records_came(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    visit = Visit(browser, site[1], "view=overview", viewport={"width": 400, "height": 800})
+    page = visit.page
+    chart = page.locator("#multiples .spark").first.bounding_box()
+    assert chart is not None and chart["y"] < 600  # on a phone the first chart needs no scrolling
+    path = "document.querySelector('#multiples .spark path.model').getAttribute('d').split('M').length"
+    assert page.evaluate(path) == 2
+    page.click("#pause")
+    body = json.loads([one.value for one in outputs(0) if one.destination == "explanations"][-1])
+    with site[0].feed.lock:
+        for step in (1, 2, 3):
+            later = {"seq": body["seq"] + step, "timestamp": body["timestamp"] + HOUR * (400 + 10 * step)}
+            site[0].feed.explanation(0, json.dumps(body | later).encode())
+        site[0].feed.version += 1
+    assert page.evaluate(path) == 2
+    seen = page.get_attribute("body", "data-updates")
+    page.click("#pause")
+    page.wait_for_selector(f"body:not([data-updates='{seen}'])")
+    assert page.evaluate(path) == 3
+    page.select_option("#last", "6h")
+    assert "last=6h" in page.url
+    visit.end()
+
+
+def test_windows_outside_of_the_time_shown_are_counted_and_an_axis_that_is_cut_says_so(
+    site: tuple[Dashboard, str], browser: Browser
+) -> None:
+    visit = Visit(browser, site[1], "view=changes&partition=1")
+    assert "the axis is cut" in visit.page.inner_text("#opened .waterfall")
+    visit.page.select_option("#last", "1h")
+    visit.page.wait_for_selector("#events-none:has-text('ended before or after it')")
+    visit.end()
+
+
 def test_why_the_risk_changed_is_shown_with_the_alarm_that_asked(
     site: tuple[Dashboard, str], browser: Browser
 ) -> None:

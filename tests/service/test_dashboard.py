@@ -35,6 +35,23 @@ def test_the_table_has_the_values_of_the_newest_message(monkeypatch: pytest.Monk
     assert page["other"]["value"] == pytest.approx(sum(rest), abs=1e-6)
 
 
+def test_a_headline_says_where_its_alarm_tells_another_value_than_the_table() -> None:
+    """An alarm tells the mean since its onset."""
+    feed = fed()
+    lead = max(feed.stories.of(0), key=lambda story: (story.over is None, story.lead.seq)).lead
+    body, loss = newest(), "cross_entropy"
+    for name, value in (("before", lead.before.value), ("after", lead.after.value)):
+        cells = body["importance"]["ipfi"][loss]
+        if lead.feature is None:
+            body["performance"][loss] |= {"model": value, "empty": 2.0 * value}
+        else:
+            cells[lead.feature] |= {"value": value, "low": value, "high": value}
+        body |= {"seq": body["seq"] + 1, "periods": []}
+        feed.explanation(0, json.dumps(body).encode())
+        told = Page(feed, IMPORTANCE).next()["sentence"]
+        assert ("The first of these is" in told) == (name == "before"), told
+
+
 def test_a_partition_is_called_by_its_label_else_by_its_only_key() -> None:
     page = Page(fed(), Selection()).next()
     assert page["names"] == {"0": "k"} and page["chosen"]["partition"] == 0

@@ -41,7 +41,7 @@ def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | No
     story = newest_story(stories, newest)
     if story is None:
         return f"{rejecting}{driver}; {_floor(newest, column)}."
-    return f"{rejecting}{driver}. {story.sentence()}"
+    return f"{rejecting}{driver}. {_told(story, newest)}"
 
 
 def newest_story(stories: Sequence[Story], newest: Explanation) -> Story | None:
@@ -49,6 +49,22 @@ def newest_story(stories: Sequence[Story], newest: Explanation) -> Story | None:
     version = newest.version.name if newest.version else None
     about = [story for story in stories if (story.epoch, story.version) == (newest.epoch, version)]
     return max(about, key=lambda story: (story.over is None, story.lead.seq), default=None)
+
+
+def _told(story: Story, newest: Explanation) -> str:
+    """A story, and what its first subject is now where that is nearer to what it was before: an alarm tells the mean since its onset."""
+    lead, value = story.lead, None
+    performance = newest.performance.get(lead.loss or "")
+    if lead.subject == "importance" and lead.feature is not None:
+        cells = newest.importances.get(lead.estimator or "", {}).get(lead.loss or "", {})
+        value = cells[lead.feature].value if lead.feature in cells else None
+    elif performance is not None and performance.model is not None and performance.empty is not None:
+        value = {"loss": performance.model, "gain": performance.empty - performance.model}.get(lead.subject)
+    if value is None or lead.segment is not None or story.over is not None:
+        return story.sentence()
+    before, after = lead.before.value, lead.after.value
+    back = (value - (before + after) / 2) * (after - before) < 0
+    return f"{story.sentence()} The first of these is {_figure(value)} now." if back else story.sentence()
 
 
 def period_sentences(chosen: ShownVersion, column: Column) -> list[str]:
@@ -137,7 +153,9 @@ def _moment(milliseconds: int | None) -> str:
 def changes_sentence(stories: Sequence[Story], chosen: ShownVersion, column: Column) -> str:
     """The newest story of a partition; or that there is none."""
     story = newest_story(stories, chosen.newest)
-    return f"No alarm so far{_worth(chosen.newest, column)}." if story is None else story.sentence()
+    return (
+        f"No alarm so far{_worth(chosen.newest, column)}." if story is None else _told(story, chosen.newest)
+    )
 
 
 def overview_sentence(worth: Mapping[str, bool], alarms: int, troubled: Sequence[str]) -> str:

@@ -81,7 +81,8 @@ function noneOf(watched, someAlarms, someWindows) {
   if (!watched.alarms) texts.push("Alarms are off: set alarms.enabled to be told when a loss or an importance changed.");
   else if (!someAlarms.length) texts.push("No alarm in this time.");
   if (!watched.drift) texts.push("Causes are not looked for: set drift.enabled to learn why the risk changed from window to window.");
-  else if (!someWindows.length && !watched.on_alarm) texts.push("No window has ended in this time.");
+  else if (!windows.length && !watched.on_alarm) texts.push("No two windows of drift.window records have ended yet.");
+  else if (!someWindows.length && !watched.on_alarm) texts.push(`No window has ended in this time; ${many(windows.length, "window")} ended before or after it.`);
   return texts.join(" ");
 }
 

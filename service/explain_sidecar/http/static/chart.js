@@ -1,5 +1,5 @@
 // Lines over time by uPlot, with alarms above them and windows below, which are buttons.
-import { colour, element, fill, rowsOf, set, stepped } from "./elements.js";
+import { colour, element, fill, longestStep, rowsOf, set, stepped } from "./elements.js";
 import { day, figure } from "./words.js";
 
 const MAX_POINTS = 500;
@@ -95,6 +95,7 @@ export class Chart {
     this.shape = shape;
     const { lines, band } = this.given;
     const axis = { stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const gaps = (plot, series, from, to, found) => found.concat(this.gaps(plot, from, to)).sort((a, b) => a[0] - b[0]);
     const strokes = { main: colour("accent"), other: colour("dim"), faint: colour("faint") };
     this.plot = new uPlot(
       {
@@ -108,8 +109,8 @@ export class Chart {
         bands: band ? [{ series: [1, 2], fill: colour("band") }] : [],
         series: [
           {},
-          ...(band ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false } })) : []),
-          ...lines.map(({ name, kind }) => ({ label: name, stroke: strokes[kind], width: kind === "main" ? 2.25 : kind === "other" ? 1.5 : 1, dash: kind === "other" ? [6, 4] : [], points: { show: data[0].length < 3 } })),
+          ...(band ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false }, gaps })) : []),
+          ...lines.map(({ name, kind }) => ({ label: name, stroke: strokes[kind], width: kind === "main" ? 2.25 : kind === "other" ? 1.5 : 1, dash: kind === "other" ? [6, 4] : [], points: { show: data[0].length < 3 }, gaps })),
         ],
         hooks: {
           setSelect: [(plot) => this.drawn(plot)],
@@ -122,6 +123,14 @@ export class Chart {
     );
     this.plot.over.ondblclick = () => this.choose(null);
     this.lay();
+  }
+
+  // Where no records came, in pixels of the canvas.
+  gaps(plot, from, to) {
+    const times = plot.data[0];
+    const longest = longestStep(times);
+    const at = (time) => Math.round(plot.valToPos(time, "x", true));
+    return times.slice(from, to + 1).flatMap((time, index) => (index && time - times[from + index - 1] > longest ? [[at(times[from + index - 1]), at(time)]] : []));
   }
 
   ends(low, high) {

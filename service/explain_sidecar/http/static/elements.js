@@ -41,6 +41,12 @@ export function stepped(event, here, count, keys = ["ArrowLeft", "ArrowRight", "
   return Math.min(count - 1, Math.max(0, here < 0 ? count - 1 : here + by));
 }
 
+// How long may pass between two points of a line: with five times the usual step between them there was nothing, such as a night.
+export function longestStep(times) {
+  const steps = times.slice(1).map((time, index) => time - times[index]).sort((a, b) => a - b);
+  return steps.length ? 5 * steps[Math.floor(steps.length / 2)] : Infinity;
+}
+
 // Makes the children anew where the key is another than before.
 export function renew(place, key, make) {
   const text = JSON.stringify(key);

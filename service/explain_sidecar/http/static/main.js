@@ -15,6 +15,7 @@ const CHOICES = { overview: ["estimator", "loss", "order", "last"], changes: ["p
 let selection = fromAddress();
 let source = null;
 let shown = null;
+let paused = false;
 
 // What a view may ask of the page.
 const page = {
@@ -38,6 +39,7 @@ function connect() {
   source.onmessage = (event) => {
     try {
       update(JSON.parse(event.data));
+      if (paused) source.close(); // what was chosen since is here
     } catch (error) {
       say(`This message cannot be shown: ${error}`); // the next one may
     }
@@ -160,6 +162,13 @@ let typing = 0;
 byId("search").oninput = (event) => {
   clearTimeout(typing);
   typing = setTimeout(() => choose({ search: event.target.value }), 250);
+};
+byId("pause").onclick = (event) => {
+  paused = !paused;
+  event.currentTarget.setAttribute("aria-pressed", String(paused));
+  fill(event.currentTarget, paused ? "Paused: go on" : "Pause");
+  if (paused) source?.close();
+  else connect();
 };
 byId("save-table").onclick = () => shown?.state && saveTable(SHOWN[selection.view].table(shown, page), nameOfFile());
 byId("save-picture").onclick = () => savePicture(document.querySelector("main"), nameOfFile());

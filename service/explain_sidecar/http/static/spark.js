@@ -1,5 +1,5 @@
 // Small charts: lines over the same time, as paths of an SVG that is as wide as its place.
-import { fill, rowsOf, set, svg } from "./elements.js";
+import { fill, longestStep, rowsOf, set, svg } from "./elements.js";
 
 const [WIDTH, HEIGHT, TICK, MOST] = [200, 40, 14, 120];
 
@@ -16,14 +16,19 @@ export function drawSpark(drawing, { times, lines, marks, range, low, high, labe
   const seen = marks.filter((time) => time >= from && time <= to);
   rowsOf(drawing.children[1], seen, () => svg("path"), (tick, time) => set(tick, { d: `M${x(time).toFixed(1)} 0V${TICK}` }));
   const step = Math.max(1, Math.floor(times.length / MOST));
+  const drawn = times.filter((_, i) => i % step === (times.length - 1) % step);
+  const longest = longestStep(drawn);
   lines.forEach((values, index) => {
     let path = "";
     let pen = "M";
+    let before = -Infinity;
     for (let i = (times.length - 1) % step; i < times.length; i += step) {
       if (values[i] === null || times[i] < from || times[i] > to) {
         pen = values[i] === null ? "M" : pen;
         continue;
       }
+      if (times[i] - before > longest) pen = "M";
+      before = times[i];
       path += `${pen}${x(times[i]).toFixed(1)} ${y(values[i]).toFixed(1)}`;
       pen = "L";
     }

@@ -11,13 +11,15 @@ export function makeWaterfall(change) {
     at += row.value;
     return { ...row, from, to: at };
   });
-  // Risks are far from 0 and their change is small: the axis begins where the change does.
+  // Risks are far from 0 and their change is small: the axis begins where the change does and says so, and risks are marks on it, not lengths.
   const ends = bars.flatMap((bar) => (bar.from === null ? [bar.to] : [bar.from, bar.to]));
   const margin = 0.1 * (Math.max(...ends) - Math.min(...ends) || 1e-3);
-  const [low, high] = [Math.min(...ends) - margin, Math.max(...ends)];
+  const [low, high] = [Math.min(...ends) - margin, Math.max(...ends) + margin];
   const share = (value) => (100 * (value - low)) / (high - low);
-  return element("div", { class: "waterfall", role: "img", "aria-label": change.sentence }, ...bars.map((bar) => makeBar(bar, share(bar.from ?? low), share(bar.to))));
+  return element("div", { class: "waterfall", role: "img", "aria-label": change.sentence }, ...bars.map((bar) => makeBar(bar, share(bar.from ?? bar.to), share(bar.to))), makeAxis(low, high));
 }
+
+const makeAxis = (low, high) => element("div", { class: "step axis" }, element("span", { class: "name" }), element("span", { class: "track" }, element("span", {}, figure(low)), element("span", {}, "the axis is cut"), element("span", {}, figure(high))));
 
 function makeBar(bar, from, to) {
   const [left, right] = [from, to].sort((a, b) => a - b);
