@@ -1,4 +1,4 @@
-"""Records folded in blocks cause the messages, and leave the state, that they do one by one."""
+"""Whatever the settings, records folded in blocks, stored and restored at any time, cause the messages, and leave the state, that they do one by one."""
 
 import itertools
 import random
@@ -55,7 +55,25 @@ CASES = {
     **{f"windows, {task}": (task, {"drift": SHIFTS}) for task in TASKS},
     "windows of a time": ("binary", {"drift": SHIFTS | {"period": 60}, "record": NAMED, "alarms": ALARMS}),
     "records around an alarm": ("binary", {"drift": SHIFTS | {"on_alarm": True}, "alarms": ALARMS}),
+    "records around an alarm, static": (
+        "binary",
+        {
+            "drift": SHIFTS | {"on_alarm": True},
+            "alarms": ALARMS,
+            "model": {"factory": "tests.service.test_blocks:sure", "static": True},
+        },
+    ),
+    "challenger": ("binary", {"challenger": {"name": "tree", "every": 1}, "drift": SHIFTS}),
+    "challenger of every second": (
+        "binary",
+        {"challenger": {"name": "tree", "every": 2}, "drift": SHIFTS, "explain": {"every": 3}},
+    ),
 }
+
+
+def sure():
+    """A model that never learns, which half of the records prove wrong."""
+    return lambda x: {0: 0.1, 1: 0.9} if x.get("a", 0) > 0 else {0: 0.9, 1: 0.1}
 
 
 def odd(n, task):
@@ -83,13 +101,14 @@ def odd(n, task):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_blocks_have_the_bytes_of_one_record_after_another(case):
+def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case):
     task, sections = CASES[case]
     known = {"explainers": SMALL, **sections, "model": {"task": task, **sections.get("model", {})}}
     given = odd(500, task)
     alone, together = new_state(**known), new_state(**known)
-    cuts, i, in_blocks = [0, 123, 300, 301, 431, len(given)], 0, 0
-    for start, end in itertools.pairwise(cuts):
+    drawn = random.Random(case).sample(range(2, len(given)), 12)
+    i, in_blocks = 0, 0
+    for start, end in itertools.pairwise([0, 1, *sorted(drawn), len(given)]):
         expected = [output for one in given[start:end] for output in alone.step(one)]
         found = []
         while i < end:
@@ -100,7 +119,7 @@ def test_blocks_have_the_bytes_of_one_record_after_another(case):
         assert found == expected
         assert encode(together) == encode(alone)
         together = restored(encode(together), settings(**known))
-    assert in_blocks > 330
+    assert in_blocks > 330 or {"challenger", "model"} & sections.keys()
 
 
 def test_a_block_ends_with_the_record_that_causes_messages():
