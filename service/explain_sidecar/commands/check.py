@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
+from typing import cast
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -27,9 +27,9 @@ from explain_sidecar.fold.models import (
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.kafka.clients import (
     CONNECT_SECONDS,
-    NO_COORDINATOR,
     ErrorLog,
     admin_client,
+    group_of,
     reading_consumer,
     transactional_producer,
 )
@@ -259,20 +259,10 @@ def _transactions(settings: Settings) -> Finding:
 
 
 def _of_group(group: str, admin: AdminClient) -> set[AclOperation]:
-    deadline = time.monotonic() + CONNECT_SECONDS
-    while True:
-        try:
-            described = admin.describe_consumer_groups(
-                [group], include_authorized_operations=True, request_timeout=CONNECT_SECONDS
-            )
-            return set(described[group].result().authorized_operations or ())
-        except KafkaException as error:
-            code = error.args[0].code()
-            if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
-                return set(_READ)  # there is no such group yet, and nothing said no
-            if code not in NO_COORDINATOR or time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)
+    described = group_of(admin, group)
+    if described is None:  # nothing said no
+        return set(_READ)
+    return set(cast("list[AclOperation]", described.authorized_operations or []))
 
 
 def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Finding]:

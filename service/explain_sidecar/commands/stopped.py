@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.kafka.checkpoints import Pointer, Undecided, to_records
-from explain_sidecar.kafka.clients import ErrorLog, admin_client, membership, reading_consumer
+from explain_sidecar.kafka.clients import ErrorLog, admin_client, group_of, membership, reading_consumer
 from explain_sidecar.kafka.errors import Aborted, Fenced
 from explain_sidecar.kafka.past import Past, Seen
 from explain_sidecar.kafka.topics import Topics
@@ -228,14 +228,11 @@ def _hold(settings: Settings, group: Consumer, topic: str) -> object:
 
 def _check_stopped(settings: Settings, members: int = 0) -> None:
     """Raises ``UserError`` where the group has more members than that."""
-    admin = admin_client(settings)  # kept: without it the request is dropped
-    described = admin.describe_consumer_groups([settings.app_id], request_timeout=10)
     try:
-        found = described[settings.app_id].result().members
+        described = group_of(admin_client(settings), settings.app_id)
     except KafkaException as error:
-        if error.args[0].code() in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
-            return
         raise UserError(f"group {settings.app_id!r}: {error.args[0].str()}") from None
+    found = described.members if described else []
     if len(found) > members:
         raise UserError(
             f"group {settings.app_id!r} has {len(found) - members} running workers, or another reset; stop the sidecar first, or wait until a "

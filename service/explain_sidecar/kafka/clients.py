@@ -6,12 +6,13 @@ Each value that differs from librdkafka's default has its reason beside it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription  # type: ignore[attr-defined]
 
 from explain_client.kafka import COMMITTED
 from explain_client.kafka import CONNECT_SECONDS as CONNECT_SECONDS
@@ -25,6 +26,9 @@ NO_COORDINATOR = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 """Errors of a broker that has just started: the groups' coordinator is not there yet."""
+
+COORDINATOR_SECONDS = 30.0
+"""A cluster that no group has used yet makes its topic of offsets first."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -48,6 +52,28 @@ KAFKA = Kafka()
 
 def admin_client(settings: Settings, errors: ErrorLog | None = None, kafka: Kafka = KAFKA) -> AdminClient:
     return _made(kafka.admin, _common(settings, errors or ErrorLog()))
+
+
+def group_of(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
+    """The members of a group and what this client may do with it, once a cluster that has just started has a coordinator for it; None where it has no such group.
+
+    Raises ``KafkaException``.
+    """
+    deadline = time.monotonic() + COORDINATOR_SECONDS
+    while True:
+        described = admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=CONNECT_SECONDS
+        )
+        try:
+            found: ConsumerGroupDescription = described[group].result()
+            return found
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
+                return None
+            if code not in NO_COORDINATOR or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def group_consumer(settings: Settings, slot: int, errors: ErrorLog, kafka: Kafka = KAFKA) -> Consumer:
