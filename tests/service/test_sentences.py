@@ -73,7 +73,7 @@ def driven(*drivers: tuple[str, float, float, float], gain: float = 0.3) -> dict
 
 
 def test_with_alarms_the_sentence_is_the_newest_story_of_this_model_or_what_would_raise_an_alarm() -> None:
-    course = {"a": [0.1] * 3, "b": [0.2] * 3}
+    course = {"a": [0.15] * 3, "b": [0.2] * 3}
     stories = Stories()
     for seq, name in enumerate(("b", "a")):
         stories.add(alarm_of(seq=seq, cause=1 + seq, feature=name, before=0.02, after=0.2, onset=1_000 * seq))
