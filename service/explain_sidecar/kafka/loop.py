@@ -302,6 +302,7 @@ class Worker(Member[OwnedPartition]):
             alive_at,
             self._envelope.read,
             self._readers.hidden,
+            self._errors.throttled,
         )
 
     # --- ends ----------------------------------------------------------------------------------------------------

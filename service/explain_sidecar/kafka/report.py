@@ -86,6 +86,7 @@ class Report:
     partitions: list[PartitionReport]
     join: list[JoinReport] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
+    throttled: float = 0.0
 
 
 _REPORT = TypeAdapter(Report)
@@ -103,6 +104,7 @@ def make_report(
     alive_at: float,
     read: Callable[[bytes], bytes],
     hidden: Sequence[Hidden] = (),
+    throttled: float = 0.0,
 ) -> Report:
     """``read`` gives a published message's JSON. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
     return Report(
@@ -115,6 +117,7 @@ def make_report(
         commits=buckets(totals.commits),
         partitions=[_partition(partition, totals, read) for partition in owned],
         hidden=list(hidden),
+        throttled=throttled,
     )
 
 

@@ -62,6 +62,11 @@ class KafkaSettings(Section):
         default_factory=dict,
         description="Any other librdkafka property (security.protocol, sasl.*, ssl.*, …), passed to every client: a mapping from its name to a string, number or boolean.",
     )
+    oauth: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="`module:function` that gives a token for OAUTHBEARER, such as one of MSK IAM: called with sasl.oauthbearer.config, it returns the token and when that expires, in seconds since 1970. By default librdkafka asks as sasl.oauthbearer.method says.",
+    )
     group_protocol: Literal["classic", "consumer"] = Field(
         "classic",
         description="Protocol of the group: consumer is that of KIP-848, which Kafka 4.0 has by default. There the broker sets the session timeout (group.consumer.session.timeout.ms, 45 s by default): an instance that dies is noticed so late.",
