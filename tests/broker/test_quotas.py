@@ -14,7 +14,7 @@ from explain_sidecar.settings import load_settings
 
 def test_the_time_that_a_quota_costs_is_counted() -> None:
     with Broker() as broker:
-        quota = ["--alter", "--add-config", "producer_byte_rate=50000", "--entity-type", "clients"]
+        quota = ["--alter", "--add-config", "producer_byte_rate=10000", "--entity-type", "clients"]
         command = ["-cp", os.pathsep.join(map(str, kafka_jars())), "kafka.admin.ConfigCommand"]
         where = ["--bootstrap-server", broker.bootstrap_servers]
         subprocess.run(
