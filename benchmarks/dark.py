@@ -28,9 +28,10 @@ from rich.table import Table
 from river.datasets import Phishing
 
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.supervisor import STEADY_SECONDS, worker_environment
+from explain_sidecar.commands.supervisor import STEADY_SECONDS
 from explain_sidecar.kafka.clients import admin_client, plain_producer, reading_consumer
 from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
 
 PARTITIONS = 4

@@ -26,7 +26,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.supervisor import worker_environment
+from explain_sidecar.pinned import worker_environment
 
 BLOCKS = 3
 

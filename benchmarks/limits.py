@@ -28,7 +28,7 @@ from benchmarks.pipeline import Pipeline, Process
 from benchmarks.processes import TOTALS
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.broker.jars import KAFKA_VERSION
-from explain_sidecar.commands.supervisor import worker_environment
+from explain_sidecar.pinned import worker_environment
 
 SECONDS = 1_500
 """No row may take longer."""

@@ -27,11 +27,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.forks import Fork, forkable
 from benchmarks.oracle import first
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.kafka.clients import NO_COORDINATOR
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
 from explain_sidecar.wire.envelope import Envelope
 

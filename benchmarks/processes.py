@@ -23,9 +23,9 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.visitor import Visitor, address_of, cpu_seconds, stream
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.commands.produce import write
-from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.kafka.checkpoints import Pointer
 from explain_sidecar.kafka.clients import reading_consumer
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
 
 TOTALS = re.compile(

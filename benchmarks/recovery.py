@@ -35,9 +35,9 @@ from benchmarks.figures import machine, p99, table_of
 from benchmarks.processes import CASES, RESTORED, Bench, _committed
 from benchmarks.service import _records
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.kafka.clients import plain_producer, reading_consumer
 from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
 
 PARTITIONS = 8

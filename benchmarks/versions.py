@@ -31,8 +31,8 @@ from rich.table import Table
 from benchmarks.pipeline import Pipeline
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.broker.jars import KAFKA_VERSION
-from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.errors import UserError
+from explain_sidecar.pinned import worker_environment
 
 ROOT = Path(__file__).parents[1]
 RELEASES = ("3.3.2", "3.9.1", "4.0.0", KAFKA_VERSION)

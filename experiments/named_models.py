@@ -122,7 +122,6 @@ def followed(stream: Stream, seed: int = 1) -> tuple[list[str], np.ndarray[Any, 
     loss = get("squared" if kind == "regression" else "cross_entropy")
     found = []
     for x, y in labelled(stream):
-        learner.hold(x)
         mixed = learner.predict(x)
         parts = learner.arrays["parts"].tolist()
         own = [part[0] if kind == "regression" else dict(zip(learner.labels, part, strict=True)) for part in parts]  # fmt: skip
@@ -261,7 +260,6 @@ def of_cost(data: Path | None, quick: bool) -> Table:
                 assert learner is not None
                 begin = time.thread_time()
                 for x, y in part:
-                    learner.hold(x)
                     learner.predict(x)
                     learner.learn(x, y)
                 middle = time.thread_time()

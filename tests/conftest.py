@@ -2,13 +2,15 @@
 
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
 
-from explain_sidecar.commands.supervisor import PINNED
+from explain_sidecar.pinned import PINNED
 
-# The oracle computes in this process what the workers compute in theirs: with the same instructions.
+# The oracle computes in this process what the workers compute in theirs: with the same instructions, which numpy chooses when it is imported.
+assert "numpy" not in sys.modules or PINNED.items() <= os.environ.items(), "numpy was imported too early"
 os.environ.update(PINNED)
 # A shell starts what runs in its background deaf to Ctrl-C, nohup deaf to a hang-up, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

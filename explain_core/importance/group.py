@@ -45,7 +45,7 @@ class EstimatorGroup:
             other._adopt(first)
             if not first._shares(other):
                 raise ValueError(
-                    f"estimators: {other.name} has another {first._difference(other)} than {first.name}; pass both the same, before the first record"
+                    f"estimators: {other.name} and {first.name} differ in {first._difference(other)}; pass both the same, before the first record"
                 )
         for estimator in estimators:
             estimator.players = first.players

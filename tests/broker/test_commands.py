@@ -21,8 +21,8 @@ from confluent_kafka.admin import NewTopic
 from benchmarks import KEY_FILE
 from explain_client import Drift
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.wire.schemas import schemas
 from tests.broker.harness import Factory, Pipeline, Process, mixed_records, workers_of
 from tests.brokers import LONG_SESSION, wait_for

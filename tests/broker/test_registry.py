@@ -83,8 +83,8 @@ def test_avro_is_read_by_what_is_ours_also_to_recover_and_refused_in_words_by_th
     line.feed(mixed_records(1, 200, bad_every=50), [("traceparent", f"00-{TRACE}-{PARENT}-01".encode())])
     with Collector().running() as collector:
         line.run_to_end(EXPLAIN_TRACING__ENDPOINT=collector.endpoint)
-    assert {span.trace_id.hex() for _, span in collector.spans} == {TRACE}
-    spans = Counter(span.name.removeprefix("explain ") for _, span in collector.spans)
+    assert {link.trace_id.hex() for _, span in collector.spans for link in span.links} == {TRACE}
+    spans = Counter(span.name.removeprefix("send ") for _, span in collector.spans)
     assert spans == {line.topics[name]: len(line.published()[name][0]) for name in (*OUTPUTS, "dead_letters")}
     # A group that has expired finds what was published last in the messages themselves.
     for future in line.admin.delete_consumer_groups([line.name]).values():

@@ -29,9 +29,9 @@ def test_new_estimators_of_one_model_find_in_a_group_what_each_finds_alone():
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (lambda: IncrementalSAGE(model, size=50), "isage has another reservoir than ipfi"),
-        (lambda: IncrementalSAGE(lambda x: model(x), size=20), "another model"),
-        (lambda: IncrementalSAGE(model, size=20, losses="brier"), "another losses"),
+        (lambda: IncrementalSAGE(model, size=50), "isage and ipfi differ in reservoir"),
+        (lambda: IncrementalSAGE(lambda x: model(x), size=20), "differ in model"),
+        (lambda: IncrementalSAGE(model, size=20, losses="brier"), "differ in losses"),
         (lambda: IncrementalPFI(model, size=20), "ipfi, ipfi: two are of one kind"),
     ],
 )

@@ -73,7 +73,9 @@ def test_losses_are_refused_that_do_not_fit_the_task_or_do_not_exist():
         ValueError, match="'squared' is a regression loss and the task is classification; use one of cross"
     ):
         losses.get("squared", "classification")
-    with pytest.raises(ValueError, match="'log_loss' is not one of cross_entropy"):
+    with pytest.raises(ValueError, match="'gini' is not one of cross_entropy"):
+        losses.get("gini")
+    with pytest.raises(ValueError, match="'log_loss' is cross_entropy here; name that"):
         losses.get("log_loss")
     with pytest.raises(ValueError, match="3 is neither a name nor a callable"):
         losses.get(3)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.commands.supervisor import worker_environment
+from explain_sidecar.pinned import worker_environment
 from tests.broker import raw
 from tests.broker.harness import Pipeline
 from tests.crash.faults import Recovery

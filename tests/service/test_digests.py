@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from explain_client.chain import body_of, chained
-from explain_sidecar.commands.supervisor import PINNED
 from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.pinned import PINNED
 from tests.folds import fold, messages, new_state, settings, values
 
 

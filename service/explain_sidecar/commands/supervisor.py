@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import signal
 import sys
 import threading
@@ -19,22 +18,11 @@ from typing import TYPE_CHECKING, Literal
 from explain_sidecar.errors import AGAIN
 from explain_sidecar.forks import Fork, Forks
 from explain_sidecar.join.topics import join_settings
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings
 
 if TYPE_CHECKING:
     from explain_sidecar.http.site import Site
-
-PINNED = {
-    # Sets and dicts of strings in user code iterate in the same order in every process.
-    "PYTHONHASHSEED": "0",
-    # numpy's exp and log differ in the last bit between instruction sets, and the pods of a deployment may run on several.
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4",
-    # One core for each interpreter: parallel reductions would add in another order.
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-"""Environment of every worker, so that a replay gives the same bytes on the same class of CPU."""
 
 Stage = Literal["fold", "join"]
 
@@ -51,10 +39,6 @@ KILL_SECONDS = 28.0
 """After which a worker that was told to stop is killed: it ends by itself before, unless its process is stopped. Platforms grant 30 s."""
 
 log = logging.getLogger(__name__)
-
-
-def worker_environment() -> dict[str, str]:
-    return {**os.environ, **PINNED}
 
 
 @dataclass

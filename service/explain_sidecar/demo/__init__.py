@@ -23,7 +23,6 @@ from rich.text import Text
 
 from explain_sidecar.broker import child
 from explain_sidecar.commands.produce import write
-from explain_sidecar.commands.supervisor import worker_environment
 from explain_sidecar.commands.tail import view
 from explain_sidecar.demo import late
 from explain_sidecar.demo.flights import ORIGINS, by_origin, flights
@@ -31,6 +30,7 @@ from explain_sidecar.demo.summary import summary
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.stream import messages
 from explain_sidecar.kafka.topics import Topics
+from explain_sidecar.pinned import worker_environment
 from explain_sidecar.settings import Settings, load_settings
 
 EVERY = 5

@@ -341,8 +341,11 @@ def test_estimators_that_differ_are_no_team():
     first, second = shared(model)
     other = IncrementalSAGE(model, task="regression", reservoir=first.reservoir, evaluator=first.evaluator)
     assert [group.estimators for group in grouped([first, second, other])] == [(first, second), (other,)]
-    for wrong in ([first, other], [first, first]):
-        with pytest.raises(ValueError, match="differ in model, evaluator, reservoir"):
+    for wrong, message in (
+        ([first, other], "isage and ipfi differ in losses"),
+        ([first, first], "two are of one kind"),
+    ):
+        with pytest.raises(ValueError, match=message):
             EstimatorGroup(wrong)
 
 
