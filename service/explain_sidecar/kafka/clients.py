@@ -84,6 +84,7 @@ def group_consumer(settings: Settings, slot: int, errors: ErrorLog, kafka: Kafka
         "client.id": worker_name(settings, slot),
         **COMMITTED,
         **membership(settings),
+        "throttle_cb": errors.throttle,
         # How long a rebalance waits for a member that does not join it. A broker that was killed and started again may know members
         # of before, and forget to look whether they live; the default is five minutes without a partition for anyone.
         "max.poll.interval.ms": 45_000,
@@ -167,6 +168,8 @@ def transactional_producer(
         | {
             "transactional.id": name,
             "client.id": name,
+            # Not of an admin client, which may be asked for by a thread that never polls it: there the callback ends the process.
+            "throttle_cb": errors.throttle,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "message.timeout.ms": TRANSACTION_TIMEOUT_MS - 1_000,
             "enable.idempotence": True,
@@ -252,7 +255,6 @@ def _common(settings: Settings, errors: ErrorLog) -> dict[str, Any]:
     return {
         "bootstrap.servers": settings.servers,
         "error_cb": errors,
-        "throttle_cb": errors.throttle,
         # librdkafka's own lines repeat what error_cb gets.
         "log_level": 2,
         "reconnect.backoff.max.ms": 1_000,
