@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Message,
     TopicCollection,
     TopicPartition,
@@ -229,11 +229,14 @@ def _topic_id(settings: Settings) -> str:
 
 
 def _committed(settings: Settings, partitions: Iterable[int]) -> dict[int, TopicPartition]:
-    admin = AdminClient({"bootstrap.servers": settings.servers})
+    group = Consumer({"bootstrap.servers": settings.servers, "group.id": settings.app_id})
     places = [TopicPartition(settings.topics.records, partition) for partition in partitions]
-    request = ConsumerGroupTopicPartitions(settings.app_id, places)
-    future = admin.list_consumer_group_offsets([request], request_timeout=30)[settings.app_id]
-    return {place.partition: place for place in future.result().topic_partitions}
+    found = group.committed(places, timeout=30)
+    group.close()
+    for place in found:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return {place.partition: place for place in found}
 
 
 def _name(model: Any) -> str:

@@ -8,10 +8,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
@@ -124,6 +125,10 @@ class Feed:
             self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
         )
         admin = admin_client(self.settings)
+        # Offsets whose transaction is still open count as those before it, and are not waited for.
+        group = reading_consumer(
+            self.settings, group=self.settings.app_id, isolation_level="read_uncommitted"
+        )
         try:
             partitions = {
                 name: topic.partitions
@@ -159,7 +164,7 @@ class Feed:
                 now = time.monotonic()
                 if now - asked_at > LAG_SECONDS:
                     asked_at = now
-                    self._ask_for_lag(admin)
+                    self._ask_for_lag(admin, group)
                 if first is None and taken > MANY:
                     taken = 0
                     release()
@@ -173,6 +178,7 @@ class Feed:
                     ):
                         return
         finally:
+            group.close()
             consumer.close()
 
     def _starts(self, consumer: Consumer, partitions: dict[str, int]) -> list[TopicPartition]:
@@ -333,9 +339,9 @@ class Feed:
         offset = int(offset_text) if offset_text.isdecimal() and len(offset_text) < 20 else -1
         self.letters.append(Letter(kind, number, offset, timestamp, details))
 
-    def _ask_for_lag(self, admin: Any) -> None:
+    def _ask_for_lag(self, admin: AdminClient, group: Consumer) -> None:
         topic = self.settings.topics.records
-        committed = committed_offsets(admin, self.settings.app_id, topic)
+        committed = committed_offsets(group, topic, self.partitions)
         ends = last_stable_offsets(admin, topic, committed)
         with self.lock:
             for number, partition in self.partitions.items():

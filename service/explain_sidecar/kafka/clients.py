@@ -168,7 +168,6 @@ def transactional_producer(
         | {
             "transactional.id": name,
             "client.id": name,
-            # Not of an admin client, which may be asked for by a thread that never polls it: there the callback ends the process.
             "throttle_cb": errors.throttle,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "message.timeout.ms": TRANSACTION_TIMEOUT_MS - 1_000,

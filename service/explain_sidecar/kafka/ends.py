@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 ASK_SECONDS = 1.0
@@ -45,17 +45,15 @@ def ask_ends(
     return asked
 
 
-def committed_offsets(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
-    """The group's committed offset of each partition that has one; nothing where no broker answers in time."""
+def committed_offsets(group: Consumer, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """The committed offset of each partition that has one; nothing where no broker answers in time.
+
+    ``group`` is a consumer with the group's name: librdkafka's admin client ends the process where the coordinator has moved (its issue 5040).
+    """
     try:
-        asked = admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=ASK_SECONDS
+        found = group.committed(
+            [TopicPartition(topic, partition) for partition in partitions], timeout=ASK_SECONDS
         )
-        committed = asked[group].result().topic_partitions or []
     except KafkaException:
         return {}
-    return {
-        position.partition: position.offset
-        for position in committed
-        if position.topic == topic and position.offset >= 0
-    }
+    return {place.partition: place.offset for place in found if place.error is None and place.offset >= 0}
