@@ -15,8 +15,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table as Report
 
-from explain_client.messages import utc
-from explain_client.periods import Period, merge_periods, period_of
+from explain_client.fields import read, utc
+from explain_client.periods import Period, merge_periods
 from explain_core.progress import track
 from explain_sidecar.demo import EVERY, settings_of
 from explain_sidecar.demo.flights import ORIGINS, flights
@@ -74,7 +74,7 @@ def picture(found: list[Published], file: Path) -> None:
     axes = figure.subplots(1, len(ORIGINS), sharey=True, squeeze=False)[0]
     weeks = [
         [
-            period_of(period)
+            read(Period, period)
             for message in published["explanations"]
             for period in message["periods"]
             if period["name"] == "week"

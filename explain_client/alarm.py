@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from explain_client.errors import SchemaError
-from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head, utc
+from explain_client.fields import DIGEST, Message, described, utc
 
 _SIDE = {"value": 0.012, "low": 0.010, "high": 0.014, "records": 9000}
 _AFTER = {"value": 0.085, "low": 0.075, "high": 0.095, "records": 500}
@@ -54,6 +53,8 @@ class SegmentName:
 class Alarm(Message):
     """The mean of something changed: of a loss, of an importance's increments, of missing values or rejected records."""
 
+    _called = ("an alarm", "alarms")
+
     schema: Literal["alarm/1"] = described("Name and version of this schema.", "alarm/1")
     offset: int = described("Offset of the record with which the change was noticed.", 30599, ge=0)
     timestamp: int = described(
@@ -63,6 +64,7 @@ class Alarm(Message):
     subject: Literal["loss", "gain", "importance", "missing", "rejected"] = described(
         "What changed: the model's loss, its gain over no model, a feature's importance, its share of missing values, the share of rejected records.",
         "importance",
+        open_ended=True,
     )
     feature: str | None = described(
         "Feature or group; null for a loss, a gain and rejected records.", "dep_hour"
@@ -72,13 +74,14 @@ class Alarm(Message):
         "Under which loss; null for missing values and rejected records.", "cross_entropy"
     )
     segment: SegmentName | None = described(  # noqa: RUF009
-        "The records that it is about, where `explainers.by` keeps segments; null for all.", None
+        "The records that it is about, where `explainers.by` keeps segments; null for all.", None, absent=None
     )
     direction: Literal["up", "down"] = described("Whether the mean rose or fell.", "up")
     least: float | None = described(
         "What the mean changed by at least, at the rate of `one_in`; of values that were clipped. Null in messages of before.",
         0.058,
         ge=0,
+        absent=None,
     )
     before: Side = described("Before the onset.", _SIDE)  # noqa: RUF009
     after: Side = described("From the onset on.", _AFTER)  # noqa: RUF009
@@ -107,6 +110,7 @@ class Alarm(Message):
     version: str | None = described(
         "The version of the model that it is about; null where records name none, and for rejected records.",
         None,
+        absent=None,
     )
     sentence: str = described(
         "The alarm in words, for people.",
@@ -119,36 +123,3 @@ class Alarm(Message):
     )
     raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
     """The message's JSON as it was on the topic, without a schema registry's framing."""
-
-    @classmethod
-    def from_json(cls, value: bytes) -> Alarm:
-        """Decode a message. Raises ``SchemaError`` for another schema and for what is no alarm."""
-        data = decoded(value, "alarm/1", "an alarm", "alarms")
-        try:
-            require_head(data)
-            require(data, int, "cause", "one_in")
-            require(data, str, "subject", "direction", "sentence")
-            data.setdefault("version", None)
-            data.setdefault("least", None)
-            for name in ("feature", "estimator", "loss", "model", "version"):
-                if data[name] is not None:
-                    require(data, str, name)
-            if data.setdefault("segment", None) is not None:
-                require(data, dict, "segment")
-                feature, of = data["segment"]["feature"], data["segment"]["value"]
-                require({"feature": feature, "value": of or ""}, str, "feature", "value")
-                data["segment"] = SegmentName(feature, of)
-            figures(*(data[name] for name in ("evidence", "clipped", "min_change", "least")))
-            for name, kind in (("before", Side), ("after", Side), *((name, Moment) for name in _MOMENTS)):
-                require(data, dict, name)
-                parts = {part.name: data[name][part.name] for part in fields(kind)}
-                require(parts, int, *({"records", "offset", "timestamp"} & parts.keys()))
-                figures(*parts.values())
-                data[name] = kind(**parts)
-            return cls(**{name: data[name] for name in _ALARM})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"not an alarm: {type(error).__name__}: {error}") from None
-
-
-_MOMENTS = ("onset", "earliest", "latest")
-_ALARM = tuple(entry.name for entry in fields(Alarm))

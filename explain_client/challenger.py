@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from explain_client.fields import described, figures, require
+from explain_client.fields import described
 from explain_client.importance import (
     EXAMPLE,
     Importance,
     Importances,
     Losses,
-    importances_of,
-    losses_of,
     pick,
 )
 
@@ -99,25 +97,3 @@ class Challenger:
         """The difference of a loss, by default the first one. ``KeyError`` names those known."""
         found: LossDifference = pick(self.difference, loss, "loss")
         return found
-
-
-def challenger_of(data: Mapping[str, Any]) -> Challenger:
-    require(data, str, "name")
-    return Challenger(
-        data["name"],
-        losses_of(data["performance"]),
-        {loss: _difference(cell) for loss, cell in data["difference"].items()},
-        importances_of(data["importance"]),
-        importances_of(data["importance_difference"]),
-    )
-
-
-def _difference(data: Mapping[str, Any]) -> LossDifference:
-    require(data, int, "records", "clipped")
-    require(data, str, "sentence")
-    if data["better"] not in (None, "model", "challenger"):
-        raise TypeError(f"better is {data['better']!r:.60}, and has to be model, challenger or null")
-    value, low, high, limit = figures(data["value"], data["low"], data["high"], data["limit"])
-    return LossDifference(
-        value, low, high, data["records"], data["clipped"], limit, data["better"], data["sentence"]
-    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explain_client.errors import SchemaError
-from explain_client.fields import DIGEST, Message, decoded, described, require, require_head
+from explain_client.fields import DIGEST, Message, described
 
 _WINDOWS = [
     {
@@ -44,9 +43,10 @@ class Window:
     version: str | None = described(
         "Version of the model that served its records, of several the one with most; null where records name none.",
         None,
+        absent=None,
     )
     of_other_versions: int = described(
-        "Records meanwhile that other versions served: they are not in it.", 0, ge=0, unit="records"
+        "Records meanwhile that other versions served: they are not in it.", 0, ge=0, unit="records", absent=0
     )
     first_offset: int = described("Offset of its first record.", 30000, ge=0)
     last_offset: int = described("Offset of its last record.", 34999, ge=0)
@@ -82,6 +82,7 @@ class Difference:
         "In which sense: other shares of missing values, values that are new or gone, all numbers shifted by `by` or scaled by that factor, "
         "other shares of the same values, or unlike those of another feature (`value`) otherwise than before.",
         "missing",
+        open_ended=True,
     )
     words: str = described("The difference in words.", "usage is missing in 30% of the rows (before: 0%)")
     bits: float = described(
@@ -112,6 +113,8 @@ class Difference:
 class Drift(Message):
     """Why the risk of one input partition's model changed: from one window to the next, or with the onset of an alarm."""
 
+    _called = ("a drift message", "drift")
+
     schema: Literal["drift/1"] = described("Name and version of this schema.", "drift/1")
     offset: int = described(
         "Offset of the record that ended the target window or, with `alarm`, that the answer waited for.",
@@ -127,6 +130,7 @@ class Drift(Message):
     alarm: AlarmReference | None = described(  # noqa: RUF009
         "The alarm that asked: the windows are then the records before its onset, and those from it on; null for windows of fixed length.",
         None,
+        absent=None,
     )
     sentence: str = described(
         "The result in words, for people.",
@@ -135,6 +139,7 @@ class Drift(Message):
     separation: Separation | None = described(  # noqa: RUF009
         "Why many records have nothing alike in the other window; null else, and where no feature tells them apart.",
         None,
+        absent=None,
     )
     differences: Sequence[Difference] = described(
         "The features whose values differ between the windows, also where the risk did not change, the one first that is most likely "
@@ -155,6 +160,7 @@ class Drift(Message):
                 "fault": False,
             }
         ],
+        absent=[],
     )
     change: Mapping[str, Any] | None = described(
         "The result: `change`, `verdict`, `causes`, the two risks `baseline` and `target`, and the Shapley values of the "
@@ -173,52 +179,3 @@ class Drift(Message):
     def causes(self) -> tuple[str, ...]:
         """What the change is attributed to: "concept", "inputs", both or nothing."""
         return tuple(self.change["causes"]) if self.change else ()
-
-    @classmethod
-    def from_json(cls, value: bytes) -> Drift:
-        """Decode a message. Raises ``SchemaError`` for another schema and for what is no drift message."""
-        data = decoded(value, "drift/1", "a drift message", "drift")
-        try:
-            require_head(data)
-            require(data, str, "sentence")
-            require(data, dict, "baseline", "target")
-            for end in ("baseline", "target"):
-                window = {"version": None, "of_other_versions": 0} | data[end]
-                require(window, int, *_COUNTS)
-                if window["version"] is not None:
-                    require(window, str, "version")
-                data[end] = window
-            if data["change"] is not None:
-                require(data, dict, "change")
-            if data.setdefault("alarm", None) is not None:
-                require(data, dict, "alarm")
-                require(data["alarm"], int, *_REFERENCE)
-                data["alarm"] = AlarmReference(**{name: data["alarm"][name] for name in _REFERENCE})
-            if data.setdefault("separation", None) is not None:
-                require(data, dict, "separation")
-                require(data["separation"], list, "features")
-                require(data["separation"], bool, "attributable")
-                features, attributable = data["separation"]["features"], data["separation"]["attributable"]
-                require(dict(enumerate(features)), str, *range(len(features)))
-                data["separation"] = Separation(features, attributable)
-            data.setdefault("differences", [])
-            require(data, list, "differences")
-            for found in data["differences"]:
-                require(found, str, "feature", "sense", "words")
-                require(found, bool, "fault")
-            data["differences"] = [
-                Difference(**{name: found[name] for name in _DIFFERENCE}) for found in data["differences"]
-            ]
-            data["baseline"], data["target"] = (
-                Window(**{name: data[end][name] for name in _WINDOW}) for end in ("baseline", "target")
-            )
-            return cls(**{name: data[name] for name in _DRIFT})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"not a drift message: {type(error).__name__}: {error}") from None
-
-
-_REFERENCE = tuple(entry.name for entry in fields(AlarmReference))
-_DIFFERENCE = tuple(entry.name for entry in fields(Difference))
-_WINDOW = tuple(entry.name for entry in fields(Window))
-_COUNTS = tuple(name for name in _WINDOW if name != "version")
-_DRIFT = tuple(entry.name for entry in fields(Drift))

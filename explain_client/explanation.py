@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explain_client.challenger import DIFFERENCE, Challenger, challenger_of
-from explain_client.errors import SchemaError
-from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
+from explain_client.challenger import DIFFERENCE, Challenger
+from explain_client.fields import DIGEST, Message, described
 from explain_client.importance import (
     EXAMPLE,
     Importance,
     Importances,
     Losses,
-    importances_of,
-    losses_of,
     pick,
 )
-from explain_client.periods import DRIVEN, Driven, Period, driven_of, period_of
-from explain_client.segments import Segment, segment_of
+from explain_client.periods import DRIVEN, Driven, Period
+from explain_client.segments import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +100,8 @@ class Carried:
 class Explanation(Message):
     """What drives the model of one input partition after a record."""
 
+    _called = ("an explanation", "explanations")
+
     schema: Literal["explanation/1"] = described("Name and version of this schema.", "explanation/1")
     offset: int = described("Offset of the last record folded.", 5749, ge=0)
     timestamp: int = described(
@@ -113,19 +112,22 @@ class Explanation(Message):
     explained: int = described("Records explained in this epoch.", 5650, ge=0, unit="records")
     rejected: int = described("Records of this epoch that were not folded.", 0, ge=0, unit="records")
     rejected_recently: int = described(
-        "Of the last 1,000 records those that were not folded.", 0, ge=0, le=1000, unit="records"
+        "Of the last 1,000 records those that were not folded.", 0, ge=0, le=1000, unit="records", absent=0
     )
     status: Literal["warming", "rejecting", "ready"] = described(
         "`warming` until every estimator has a value; `rejecting` while more than 50 of the last 1,000 records were not folded.",
         "ready",
+        open_ended=True,
     )
     version: ModelVersion | None = described(  # noqa: RUF009
         "The version of the model that served the record; all figures below are its own. Null where records name no version.",
         None,
+        absent=None,
     )
     model: ModelState | None = described(  # noqa: RUF009
         "What the model is made of, and whether it is worth explaining; null from an earlier sidecar.",
         {"weights": {"none": 0.01, "linear": 0.06, "forest": 0.93}, "worse_since": None},
+        absent=None,
     )
     performance: Mapping[str, Losses] = described(
         "By loss: is the model better than no model?",
@@ -149,10 +151,12 @@ class Explanation(Message):
     skew: Skew | None = described(  # noqa: RUF009
         "Whether the model makes the predictions that were served; null where records have none, and for a model that learns.",
         {"checked": 5750, "differing": 12, "largest": 0.08, "tolerance": 0.001},
+        absent=None,
     )
     label_delay: LabelDelay | None = described(  # noqa: RUF009
         "How long after their events the labels came; null where no record says it. What came early is no fair sample of all.",
         {"labels": 812, "implied": 188, "p10": 4_000, "p50": 55_000, "p90": 240_000, "p99": 910_000},
+        absent=None,
     )
     importances: Mapping[str, Mapping[str, Mapping[str, Importance]]] = described(
         "By estimator, loss and feature.",
@@ -171,22 +175,27 @@ class Explanation(Message):
             "importance": {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
             "importance_difference": {"ipfi": {"cross_entropy": {"dep_hour": EXAMPLE}}},
         },
+        absent=None,
     )
     segments: Mapping[str, Segment] = described(
         "By estimator with the setting `by`: one of its segments, in turn that of which most has not been told yet.",
         {},
+        absent={},
     )
     drivers: Mapping[str, Mapping[str, Driven | None]] = described(
         "By estimator and loss: which features drive the model; null while there are too few records to say so, and while the model is worse than no model.",
         {"ipfi": {"cross_entropy": DRIVEN}},
+        absent={},
     )
     periods: tuple[Period, ...] = described(
         "The period of `emit.periods` that ended with the message, if one did, and then also those that do not end, with sums that add up over time, partitions and versions.",
         [],
+        absent=[],
     )
     carried: Carried | None = described(  # noqa: RUF009
         "In the first message of an epoch that changed settings began: what it took over. Otherwise null.",
         None,
+        absent=None,
     )
     notices: tuple[str, ...] = described("What an operator accepted since the message before, in words.", [])
     digest: str = described(
@@ -211,78 +220,3 @@ class Explanation(Message):
         """What drives the model under an estimator and a loss, by default the first ones; None where it is too early to say, or the model is worse than no model."""
         found: Driven | None = pick(pick(self.drivers, estimator, "estimator") or {}, loss, "loss") or None
         return found
-
-    @classmethod
-    def from_json(cls, value: bytes) -> Explanation:
-        """Decode a message; fields that this version does not know are ignored.
-
-        Raises ``SchemaError`` for another schema and for what is no explanation.
-        """
-        data = decoded(value, "explanation/1", "an explanation", "explanations")
-        try:
-            data.setdefault("rejected_recently", 0)
-            require_head(data)
-            require(data, int, *_COUNTS)
-            require(data, str, "status")
-            version = data.setdefault("version", None)
-            if version is not None:
-                require(version, str, "name", "sha256")
-                require(version, int, "records")
-                data["version"] = ModelVersion(**{name: version[name] for name in _VERSION})
-            data["model"] = _model_of(data.get("model"))
-            data["performance"] = losses_of(data["performance"])
-            skew = data.setdefault("skew", None)
-            if skew is not None:
-                require(skew, int, "checked", "differing")
-                figures(skew["largest"], skew["tolerance"])
-                data["skew"] = Skew(**{name: skew[name] for name in _SKEW})
-            delay = data.setdefault("label_delay", None)
-            if delay is not None:
-                require(delay, int, "labels", "implied")
-                require(delay, int, *(name for name in _PERCENTILES if delay[name] is not None))
-                data["label_delay"] = LabelDelay(**{name: delay[name] for name in _DELAY})
-            data["importances"] = importances_of(data["importance"])
-            if data.setdefault("challenger", None) is not None:
-                data["challenger"] = challenger_of(data["challenger"])
-            data["segments"] = {
-                estimator: segment_of(segment) for estimator, segment in data.get("segments", {}).items()
-            }
-            data["drivers"] = driven_of(data.get("drivers", {}))
-            data["periods"] = tuple(map(period_of, data.get("periods", ())))
-            require(data, dict, "estimators")
-            require(data["estimators"], dict, *data["estimators"])
-            carried = data.setdefault("carried", None)
-            if carried is not None:
-                require(carried, int, "from_epoch", "offset")
-                for name in ("carried", "begun"):
-                    require(dict(enumerate(carried[name])), str, *range(len(carried[name])))
-                    carried[name] = tuple(carried[name])
-                data["carried"] = Carried(**{name: carried[name] for name in _CARRIED})
-            require(data, list, "notices")
-            data["notices"] = tuple(data["notices"])
-            require(dict(enumerate(data["notices"])), str, *range(len(data["notices"])))
-            return cls(**{name: data[name] for name in _EXPLANATION})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"not an explanation: {type(error).__name__}: {error}") from None
-
-
-_CARRIED = tuple(field.name for field in fields(Carried))
-
-
-def _model_of(model: Any) -> ModelState | None:
-    if model is None:
-        return None
-    weights, since = model["weights"], model["worse_since"]
-    figures(*weights.values())
-    if since is not None:
-        require(since, int, "offset", "timestamp")
-        since = Since(since["offset"], since["timestamp"])
-    return ModelState(weights, since)
-
-
-_EXPLANATION = tuple(entry.name for entry in fields(Explanation))
-_DELAY = tuple(field.name for field in fields(LabelDelay))
-_SKEW = tuple(field.name for field in fields(Skew))
-_VERSION = tuple(field.name for field in fields(ModelVersion))
-_PERCENTILES = _DELAY[2:]
-_COUNTS = ("records", "explained", "rejected", "rejected_recently")

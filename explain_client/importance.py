@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from explain_client.fields import described, figures
+from explain_client.fields import described
 
 EXAMPLE = {"value": 0.042, "std": 0.008, "low": 0.026, "high": 0.057, "steady": True, "floor": 0.031}
 
@@ -30,6 +30,7 @@ class Importance:
     steady: bool | None = described(
         "Whether the average describes the moment too; false after a change until 90 % of its weight is newer, null below 900 records.",
         True,
+        absent=None,
     )
     floor: float | None = described(
         "Smallest lasting change of the importance that an alarm could notice now; null without alarms, and while they warm up.",
@@ -52,7 +53,10 @@ class Losses:
         unit="loss",
     )
     mean_prediction: float | None = described(
-        "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.", 0.561, unit="loss"
+        "Smoothed loss of the model's mean prediction, the empty coalition of iSAGE.",
+        0.561,
+        unit="loss",
+        absent=None,
     )
     floor: float | None = described(
         "Smallest lasting change of the model's loss that an alarm could notice now; null without alarms, and while they warm up.",
@@ -102,37 +106,6 @@ class Importances(dict[str, Importance]):
         """The k features of largest value, the largest first; unknown ones last."""
         known = sorted(self.items(), key=lambda cell: (cell[1].value is None, -(cell[1].value or 0.0)))
         return known[:k]
-
-
-def _importance(cell: Mapping[str, Any]) -> Importance:
-    value, std, low, high, floor = figures(
-        cell["value"], cell["std"], cell["low"], cell["high"], cell.get("floor")
-    )
-    return Importance(value, std, low, high, cell.get("steady"), floor)
-
-
-_LATER = ("mean_prediction", "floor", "gain_floor", "served", "low", "high", "gain", "gain_low", "gain_high")
-
-
-def losses_of(data: Mapping[str, Any]) -> dict[str, Losses]:
-    return {
-        loss: replace(
-            Losses(*figures(performance["model"], performance["empty"], *map(performance.get, _LATER))),
-            clipped=performance.get("clipped"),
-        )
-        for loss, performance in data.items()
-    }
-
-
-def importances_of(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Importance]]]:
-    return {estimator: by_loss(importances) for estimator, importances in data.items()}
-
-
-def by_loss(data: Mapping[str, Any]) -> dict[str, dict[str, Importance]]:
-    return {
-        loss: {feature: _importance(cell) for feature, cell in features.items()}
-        for loss, features in data.items()
-    }
 
 
 def pick(known: Mapping[str, Any], name: str | None, kind: str) -> Any:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
-from explain_client.fields import described, figures, require, utc
+from explain_client.fields import described, utc
 from explain_client.importance import pick
 
 DRIVEN = {
@@ -303,55 +302,3 @@ def band(value: float, low: float, high: float, digits: int = 3) -> str:
     ('0.024 [0.018, 0.030]', '1,234 [1,000, 1,500]')
     """
     return f"{value:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
-
-
-def driven_of(data: Mapping[str, Any]) -> dict[str, dict[str, Driven | None]]:
-    return {
-        estimator: {loss: None if cell is None else _driven(cell) for loss, cell in by_loss.items()}
-        for estimator, by_loss in data.items()
-    }
-
-
-def _driven(data: Mapping[str, Any]) -> Driven:
-    require(data, int, "records")
-    gain, gain_low, gain_high = figures(data["gain"], data["gain_low"], data["gain_high"])
-    drivers = []
-    for cell in data["drivers"]:
-        require(cell, str, "feature")
-        value, low, high = figures(cell["value"], cell["low"], cell["high"])
-        drivers.append(Driver(cell["feature"], value, low, high, cell["lasting"] is True))
-    return Driven(
-        data["records"],
-        data["since_alarm"] is True,
-        gain,
-        gain_low,
-        gain_high,
-        tuple(drivers),
-        data.get("since"),
-    )
-
-
-def period_of(data: Mapping[str, Any]) -> Period:
-    require(data, str, "name")
-    require(data, int, "records", "first_offset", "last_offset", "from", "until")
-    return Period(
-        data["name"],
-        data["records"],
-        data["first_offset"],
-        data["last_offset"],
-        data["from"],
-        data["until"],
-        {loss: _cells(means) for loss, means in data["performance"].items()},
-        {
-            estimator: {loss: _cells(means) for loss, means in by_loss.items()}
-            for estimator, by_loss in data["importance"].items()
-        },
-    )
-
-
-def _cells(data: Mapping[str, Any]) -> dict[str, Mean]:
-    found = {}
-    for name, cell in data.items():
-        figures(*(cell[key] for key in MEAN))
-        found[name] = Mean(**{key: cell[key] for key in MEAN})
-    return found

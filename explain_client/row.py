@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from explain_client.errors import SchemaError
-from explain_client.fields import DIGEST, Message, decoded, described, figures, require, require_head
+from explain_client.fields import DIGEST, Message, described
 from explain_client.periods import MEAN
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Message):
     """The mean of one quantity over a period that ended: of a feature's importance, of the model's loss, or of its gain over no model."""
+
+    _called = ("a row", "rows")
 
     schema: Literal["row/1"] = described("Name and version of this schema.", "row/1")
     offset: int = described("Offset of the record with which the period ended.", 18299, ge=0)
@@ -59,23 +60,3 @@ class Row(Message):
     )
     raw: bytes = field(default=b"", repr=False, compare=False, metadata={"exclude": True})
     """The message's JSON as it was on the topic, without a schema registry's framing."""
-
-    @classmethod
-    def from_json(cls, value: bytes) -> Row:
-        """Decode a message. Raises ``SchemaError`` for another schema and for what is no row."""
-        data = decoded(value, "row/1", "a row", "rows")
-        try:
-            require_head(data)
-            require(data, int, "records")
-            require(data, str, "period", "estimator", "loss", "feature", "begin", "until")
-            if data["version"] is not None:
-                require(data, str, "version")
-            figures(*(data[name] for name in MEAN))
-            for name in ("begin", "until"):
-                data[name] = datetime.fromisoformat(data[name])
-            return cls(**{name: data[name] for name in _ROW})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SchemaError(f"not a row: {type(error).__name__}: {error}") from None
-
-
-_ROW = tuple(entry.name for entry in fields(Row))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from explain_client.fields import described, figures, require
-from explain_client.importance import EXAMPLE, Importance, Importances, by_loss, pick
+from explain_client.fields import described
+from explain_client.importance import EXAMPLE, Importance, Importances, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,3 @@ class Segment:
     def importance(self, loss: str | None = None) -> Importances:
         """Importance by feature under a loss, by default the first one. ``KeyError`` names those known."""
         return Importances(pick(self.importances, loss, "loss"))
-
-
-def segment_of(data: Mapping[str, Any]) -> Segment:
-    require(dict(data), int, "records")
-    require({"feature": data["feature"], "value": data["value"] or ""}, str, "feature", "value")
-    losses = {
-        loss: SegmentLosses(*figures(known["model"], known["empty"], known["floor"]))
-        for loss, known in data["performance"].items()
-    }
-    return Segment(data["feature"], data["value"], data["records"], losses, by_loss(data["importance"]))

@@ -20,7 +20,7 @@ from explain_client.alarm_words import clause, moment, where
 from explain_client.drift import Drift
 from explain_client.errors import SchemaError
 from explain_client.explanation import Explanation
-from explain_client.fields import require
+from explain_client.fields import read
 from explain_client.periods import Period
 
 MOST = 500
@@ -77,17 +77,12 @@ def control_of(value: bytes) -> Expected | Acknowledged:
         data = orjson.loads(value)
         if "expected" in data:
             since, until, why = data["expected"]
-            partition = data.get("partition")
-            require({"why": why, "partition": partition or 0}, int, "partition")
-            require({"why": why}, str, "why")
-            found = Expected(_milliseconds(since), _milliseconds(until), why, partition)
+            times = {"since": _milliseconds(since), "until": _milliseconds(until)}
+            found = read(Expected, {**times, "why": why, "partition": data.get("partition")})
             if found.until < found.since:
                 raise ValueError(f"expected until {until!r}, which is before {since!r}")
             return found
-        seen = {"version": None, "why": ""} | data["acknowledged"]
-        require(seen, int, "partition", "epoch", "cause")
-        require(seen, str, "why", *(["version"] if seen["version"] is not None else []))
-        return Acknowledged(*(seen[name] for name in ("partition", "epoch", "version", "cause", "why")))
+        return read(Acknowledged, {"version": None, "why": ""} | data["acknowledged"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise SchemaError(
             f"not a control message: {value[:60]!r}: {type(error).__name__}: {error}; it is "

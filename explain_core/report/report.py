@@ -151,12 +151,13 @@ class Report:
         notice = explained.judge(position)
         if notice is not None:
             self._notices.append(notice)
-        from explain_client.periods import merge_periods, period_of
+        from explain_client.fields import read
+        from explain_client.periods import Period, merge_periods
 
         for ended in explained.ended(position):
             content = about.period(explained, ended, position)
             content |= {name: self._time(content[name]) for name in ("from", "until")}
-            self._blocks.append(period_of(msgspec.json.decode(msgspec.json.encode(content))))
+            self._blocks.append(read(Period, msgspec.json.decode(msgspec.json.encode(content))))
             if len(self._blocks) % ENDING == 0:
                 self._stories.add_period(merge_periods(self._blocks[-ENDING:]), _APP, 0, 0)
 
@@ -199,8 +200,6 @@ class Report:
 
         ``KeyError`` names the estimators and losses that there are.
         """
-        from explain_client.periods import driven_of
-
         estimator, loss = self._chosen(estimator, loss)
         explained = self.explainer.slots[ONLY].explained
         since = explained.worth.since
@@ -214,10 +213,11 @@ class Report:
             return Told.of((), [f"{self.records:,} records are too few to say what drives the model."])
         if not self.dated:
             found["since"] = None
-        driven = driven_of({estimator: {loss: found}})[estimator][loss]
-        assert driven is not None
         from explain_client.alarm_words import loss_name
+        from explain_client.fields import read
+        from explain_client.periods import Driven
 
+        driven = read(Driven, found)
         return Told.of(driven.drivers, [f"{driven.sentence(loss=loss_name(loss))}."])
 
     def _chosen(self, estimator: str | None, loss: str | None) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import math
 import re
 import sqlite3
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import MISSING, FrozenInstanceError, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,8 +11,10 @@ import orjson
 import pytest
 
 from explain_client import (
+    Alarm,
     ChainError,
     ClientError,
+    Drift,
     Explanation,
     Explanations,
     Importance,
@@ -26,6 +28,7 @@ from explain_client import (
 from explain_client.chain import Link, next_link
 from explain_client.fields import utc
 from explain_client.fold import FoldDriver
+from explain_client.messages import Row
 from explain_sidecar.fold.partition import PartitionState
 from tests.folds import fold, settings, values
 
@@ -127,13 +130,68 @@ def test_a_field_that_is_not_known_yet_is_ignored():
             b'{"schema": "explanation/2"}',
             "schema 'explanation/2', and this explain-client reads 'explanation/1'",
         ),
-        (b'{"schema": "explanation/1", "performance": {}}', "KeyError: 'partition'"),
+        (b'{"schema": "explanation/1", "performance": {}}', "KeyError: 'app_id'"),
         (b'{"schema": "explanation/1", "performance": []}', "not an explanation"),
     ],
 )
 def test_what_cannot_be_read_is_named(value, problem):
     with pytest.raises(SchemaError, match=problem):
         Explanation.from_json(value)
+
+
+def example(kind):
+    """A message with the examples of all its fields."""
+    known = [field for field in fields(kind) if "examples" in field.metadata]
+    return {field.metadata.get("alias", field.name): field.metadata["examples"][0] for field in known}
+
+
+def leaves(said, path=()):
+    """The paths to what is no object or list."""
+    inner = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
+    return [leaf for key, value in inner for leaf in leaves(value, (*path, key))] if inner else [path]
+
+
+def changed(said, path, value):
+    copied = orjson.loads(orjson.dumps(said))
+    holder = copied
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    return copied
+
+
+MESSAGES = pytest.mark.parametrize("kind", [Alarm, Drift, Explanation, Row])
+
+
+@MESSAGES
+def test_a_value_of_another_type_is_refused_with_the_name_of_its_field(kind):
+    said = example(kind)
+    kind.from_json(orjson.dumps(said))
+    paths = [path for path in leaves(said) if path[:1] not in (("schema",), ("estimators",), ("change",))]
+    assert len(paths) > 20
+    for path in paths:
+        (name, *_) = [key for key in reversed(path) if isinstance(key, str)]
+        with pytest.raises(SchemaError, match=f"{name} is "):
+            kind.from_json(orjson.dumps(changed(said, path, [[True]])))
+
+
+@MESSAGES
+def test_what_a_message_has_to_have_is_missed_and_what_an_earlier_version_did_not_have_is_not(kind):
+    said = example(kind)
+    known = {field.metadata.get("alias", field.name): field for field in fields(kind)}
+    for name in said.keys() - {"schema"}:
+        body = orjson.dumps({key: value for key, value in said.items() if key != name})
+        if known[name].metadata["absent"] is MISSING:
+            with pytest.raises(SchemaError, match=f"KeyError: '{name}'"):
+                kind.from_json(body)
+        else:
+            kind.from_json(body)
+
+
+def test_a_choice_that_a_later_version_may_widen_is_read_and_no_other():
+    assert Alarm.from_json(orjson.dumps(example(Alarm) | {"subject": "tides"})).subject == "tides"
+    with pytest.raises(SchemaError, match="direction is 'left', and has to be up or down"):
+        Alarm.from_json(orjson.dumps(example(Alarm) | {"direction": "left"}))
 
 
 # --- the chain ---------------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from rich.text import Text
 
 from explain_client import Acknowledged, Alarm, Drift, Expected, Explanation, Stories, Story, control_of
 from explain_client.errors import SchemaError
-from explain_client.fields import utc
+from explain_client.fields import read, utc
 from explain_client.frames import period_rows
-from explain_client.periods import WORSE, driven_of
+from explain_client.periods import WORSE, Driven
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.rejections import LAST, MANY
 from explain_sidecar.headline import differing, made_of
@@ -223,9 +223,9 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more", style="dim"))
     yield table
-    driven = driven_of(message.get("drivers") or {}).get(first, {}).get(loss)
+    driven = (message.get("drivers") or {}).get(first, {}).get(loss)
     if driven is not None:
-        yield Text(f"{first}: {driven.sentence(loss=loss.replace('_', ' '))}")
+        yield Text(f"{first}: {read(Driven, driven).sentence(loss=loss.replace('_', ' '))}")
     if message.get("challenger"):
         yield Text(_compared(message["challenger"], first, loss))
 

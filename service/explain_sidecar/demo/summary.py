@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
+from explain_client.fields import read
 from explain_client.messages import Alarm
-from explain_client.periods import Driven, Period, merge_periods, period_of
+from explain_client.periods import Driven, Period, merge_periods
 from explain_client.stories import Stories
 from explain_core.drift import RiskChange
 from explain_sidecar.fold.contents import ignoring
@@ -63,7 +64,10 @@ def _partition(
     messages: list[dict[str, Any]], changes: list[dict[str, Any]], alarms: list[dict[str, Any]]
 ) -> list[str]:
     periods = [
-        period_of(period) for message in messages for period in message["periods"] if period["name"] == PERIOD
+        read(Period, period)
+        for message in messages
+        for period in message["periods"]
+        if period["name"] == PERIOD
     ]
     found = [
         _drivers(periods),
@@ -134,8 +138,10 @@ def _alarms(alarms: list[dict[str, Any]], messages: list[dict[str, Any]]) -> lis
     for alarm in alarms:
         stories.add(Alarm.from_json(orjson.dumps(alarm)))
     for message in messages:
-        for period in map(period_of, message["periods"]):
-            stories.add_period(period, message["app_id"], message["partition"], message["epoch"])
+        for period in message["periods"]:
+            stories.add_period(
+                read(Period, period), message["app_id"], message["partition"], message["epoch"]
+            )
     told = [f"- {story.sentence(_name)}" for story in stories]
     return [f"What changed, at most once in {alarms[0]['one_in']:,} flights by chance alone:", *told]
 
