@@ -6,23 +6,37 @@ Every bound is a function of the settings and the state, so that a replay decide
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
+from typing import get_args, get_type_hints
 
 import orjson
 
+from explain_client.importance import Importance
+from explain_client.periods import Driver, Mean
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import Settings
 
 HEADROOM = 16_384
 """Largest overhead of a message in bytes: headers, the error of a dead letter, fields of fixed length, Kafka's frame."""
 
-CELL = len('"":{"value":,"std":,"low":,"high":,"steady":false,"floor":},') - 2 + 5 * 24
-"""Bytes of a feature's importance under a loss beside its name; no number takes more than 24."""
+
+def _room(kind: type) -> int:
+    """The most bytes of an object of a message, with the comma behind it, beside the texts in it. No number takes more than 24."""
+    hints, size = get_type_hints(kind), len("{}")
+    for each in fields(kind):
+        types = {hints[each.name], *get_args(hints[each.name])}
+        value = len("false") if bool in types else len('""') if str in types else 24
+        size += len('"":,') + len(each.metadata.get("alias", each.name)) + value
+    return size
 
 
-MEAN = len('"":{"n":,"value":,"low":,"high":,"sum":,"var":,"third":,"var2":},') - 2 + 8 * 24
+CELL = len(":") + _room(Importance)
+"""Bytes of a feature's importance under a loss beside its name."""
+
+MEAN = len(":") + _room(Mean)
 """The same of its mean over a period."""
 
-DRIVER = len('{"feature":"","value":,"low":,"high":,"lasting":false},') + 3 * 24
+DRIVER = _room(Driver)
 """The same of a driver."""
 
 ESTIMATOR = 2_048
