@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from explain_client.alarm_words import ABOUT, SubjectKind
 from explain_client.fields import DIGEST, Message, described, utc
 
 _SIDE = {"value": 0.012, "low": 0.010, "high": 0.014, "records": 9000}
@@ -61,8 +62,8 @@ class Alarm(Message):
         "Event time of that record, since 1970-01-01T00:00Z.", 1387663200000, unit="milliseconds"
     )
     seq: int = described("Number of this message in its partition and epoch, from 0.", 3, ge=0)
-    subject: Literal["loss", "gain", "importance", "missing", "rejected"] = described(
-        "What changed: the model's loss, its gain over no model, a feature's importance, its share of missing values, the share of rejected records.",
+    subject: SubjectKind = described(  # noqa: RUF009
+        f"What changed: {', '.join(ABOUT.values())}.",
         "importance",
         open_ended=True,
     )

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from explain_client.fields import is_date, utc
 
 LONGEST_NAME = 80
 """Characters of a feature's name in a sentence."""
 
-_WHAT = {
+SubjectKind = Literal["loss", "gain", "importance", "missing", "rejected"]
+"""What an alarm may be about."""
+
+ABOUT: dict[SubjectKind, str] = {
+    "loss": "the model's loss",
+    "gain": "its gain over no model",
+    "importance": "a feature's importance",
+    "missing": "its share of missing values",
+    "rejected": "the share of rejected records",
+}
+"""What that is."""
+
+_WHAT: dict[str, tuple[str, str]] = {
     "loss": ("the model's {} rose", "the model's {} fell"),
     "gain": ("the model's gain over no model rose", "the model's gain over no model fell"),
-    "importance": ("{} matters more", "{} matters less"),
-    "missing": ("{} is missing more often", "{} is missing less often"),
     "rejected": ("more records are rejected", "fewer records are rejected"),
+    "missing": ("{} is missing more often", "{} is missing less often"),
+    "importance": ("{} matters more", "{} matters less"),
 }
+"""How an alarm says that it rose, and that it fell; in a story, what comes first here is said first."""
+
 _LOSSES = {"cross_entropy": "log loss", "zero_one": "error rate"}
 
 
@@ -72,11 +86,18 @@ def what(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:
     """What changed, and in which direction; ``name`` turns a feature into what people call it."""
     loss = alarm["loss"] if alarm["subject"] == "loss" else ""
     named = _short(name(alarm["feature"])) if alarm["feature"] else loss_name(loss or "")
-    return _WHAT[alarm["subject"]][alarm["direction"] == "down"].format(named) + where(alarm, name)
+    subject = alarm["subject"]
+    rose, fell = _WHAT.get(subject, (f"{subject} rose", f"{subject} fell"))
+    return (fell if alarm["direction"] == "down" else rose).format(named) + where(alarm, name)
 
 
 def loss_name(loss: str) -> str:
     return _LOSSES.get(loss, f"{loss.replace('_', ' ')} loss")
+
+
+def rank(subject: str) -> int:
+    """The place of a subject in a story; one of a later version comes last."""
+    return [*_WHAT, subject].index(subject)
 
 
 def where(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:

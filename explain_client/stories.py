@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from explain_client.alarm import Alarm, Moment
-from explain_client.alarm_words import clause, moment, where
+from explain_client.alarm_words import clause, moment, rank, where
 from explain_client.drift import Drift
 from explain_client.errors import SchemaError
 from explain_client.explanation import Explanation
@@ -33,8 +33,6 @@ NAMED = 3
 """Features, and segments, that a sentence names."""
 LONGEST = 300
 """Characters of a reason in a sentence."""
-
-_FIRST = ("loss", "gain", "rejected", "missing", "importance")
 
 Subject = tuple[str, str | None, str | None, str | None, str | None]
 """Subject, feature, estimator, loss and segment of an alarm."""
@@ -194,9 +192,7 @@ class Story:
     @property
     def lead(self) -> Alarm:
         """What is told first: the loss before what it is made of, all records before a segment, the strongest evidence first."""
-        return min(
-            self.alarms, key=lambda one: (_FIRST.index(one.subject), one.segment is not None, -one.evidence)
-        )
+        return min(self.alarms, key=lambda one: (rank(one.subject), one.segment is not None, -one.evidence))
 
     @property
     def over(self) -> Moment | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -58,6 +58,9 @@ class Watch:
 
     of_explained = False
     """Whether it has values of records that were explained alone."""
+
+    of_rejected: ClassVar[Sequence[float] | None] = None
+    """Its values where a record could not be folded; None where that says nothing."""
 
     def subject(self, column: int) -> Subject:
         """Of a column of the values."""
@@ -136,12 +139,27 @@ class _Importances(Watch):
         return share * abs(self._performance.of(self._loss)[1])
 
 
-class _Missing(Watch):
-    """Whether each feature is missing."""
+class _OfRecords(Watch):
+    """Something of all records that needs neither a loss nor an estimator; ``kinds`` are the features seen."""
+
+    columns: ClassVar = 1
+    """Values of the first record."""
+
+    of_model: ClassVar = True
+    """Whether it is about a model, of which there may be several."""
+
+    depends: ClassVar[Sequence[str]] = ()
+    """The parts of the sidecar's settings that its values depend on, such as "features" or "labels": under others it begins anew."""
 
     def __init__(self, detector: ChangeDetector, kinds: Mapping[str, Any]) -> None:
         super().__init__(detector)
         self._kinds = kinds
+
+
+class _Missing(_OfRecords):
+    """Whether each feature is missing."""
+
+    columns, depends = 0, ("features",)
 
     def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
         values = [[0.0 if name in record.x else 1.0 for name in self._kinds] for record in records]
@@ -155,14 +173,22 @@ class _Missing(Watch):
         return len(self._kinds)
 
 
-class _Rejected(Watch):
+class _Rejected(_OfRecords):
     """Whether a record could not be folded."""
+
+    of_model, of_rejected = False, (1.0,)
 
     def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
         return np.zeros((len(records), 1))
 
     def subject(self, column: int) -> Subject:
         return Subject("rejected")
+
+
+OF_RECORDS: dict[str, type[_OfRecords]] = {"missing": _Missing, "rejected": _Rejected}
+"""By their names in ``Alarming.subjects``, which are those of their detectors too."""
+
+OF_NO_MODEL = frozenset(name for name, kind in OF_RECORDS.items() if not kind.of_model)
 
 
 class Alarms(Part):
@@ -202,10 +228,9 @@ class Alarms(Part):
         self._apart = segments if "segment_importance" in subjects else {}
         self._by_segment: dict[tuple[str, str | None], Watch] = {}
         self._by_importance: dict[tuple[str, str, str | None], Watch] = {}
-        if "missing" in subjects:
-            self._watches["missing"] = _Missing(self._detector(0), kinds)
-        if "rejected" in subjects:
-            self._watches["rejected"] = _Rejected(self._detector(1))
+        for name, kind in OF_RECORDS.items():
+            if name in subjects:
+                self._watches[name] = kind(self._detector(kind.columns), kinds)
 
     def _detector(self, subjects: int, **dependence: int) -> ChangeDetector:
         options = self._options
@@ -294,8 +319,11 @@ class Alarms(Part):
         return found
 
     def rejected(self, position: Position) -> list[Alarm]:
-        watch = self._watches.get("rejected")
-        return self._end(watch) if watch is not None and watch.detector.add([1.0], [position]) else []
+        raised: list[Alarm] = []
+        for watch in self._watches.values():
+            if watch.of_rejected is not None and watch.detector.add([*watch.of_rejected], [position]):
+                raised += self._end(watch)
+        return raised
 
     def _end(self, watch: Watch) -> list[Alarm]:
         changes = watch.detector.end_block(watch.limits(self._options.min_change), self._among)

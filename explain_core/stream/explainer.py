@@ -24,7 +24,7 @@ from explain_core.models import FeatureKind, Model, Row
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
-from explain_core.stream.alarms import Alarms, AlarmsData
+from explain_core.stream.alarms import OF_NO_MODEL, Alarms, AlarmsData
 from explain_core.stream.attribution import Attribution, Fresh
 from explain_core.stream.challenger import Challenger
 from explain_core.stream.events import Alarm, Event, Record
@@ -175,8 +175,8 @@ class StreamExplainer:
         alarms = options.alarms
         if alarms is None:
             return []
-        of_models = [subject for subject in alarms.subjects if subject != "rejected"]
-        of_none = [subject for subject in alarms.subjects if subject == "rejected"]
+        of_models = [subject for subject in alarms.subjects if subject not in OF_NO_MODEL]
+        of_none = [subject for subject in alarms.subjects if subject in OF_NO_MODEL]
         chosen = alarms.subjects if self._single else of_models if explained else of_none
         if not chosen:
             return []

@@ -20,6 +20,7 @@ from explain_core.foreign import dumps
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, Pack, State, Unpack, check
+from explain_core.stream.alarms import OF_NO_MODEL
 from explain_core.stream.attribution import Attribution
 from explain_core.stream.events import Alarm, Asked, Extent, Record, RiskChanged
 from explain_core.stream.models import ModelData
@@ -111,7 +112,7 @@ class Recent(Part):
         """The first alarm of a cause asks why; the answers that are due with the record, which this model served, and this version of it."""
         for number, alarm in enumerate(alarms, first):
             version, cause, onset = alarm.version, alarm.cause, alarm.change.onset.offset
-            if alarm.subject.kind != "rejected" and (version, cause) not in self._causes:
+            if alarm.subject.kind not in OF_NO_MODEL and (version, cause) not in self._causes:
                 self._causes = [*self._causes, (version, cause)][-OPEN:]
                 kept = [chunk.rows.read() for chunk in self._chunks]
                 places = (

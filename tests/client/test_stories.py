@@ -207,3 +207,10 @@ def test_where_the_concept_changed_is_in_the_clause():
     assert Why(("inputs",), feature="usage", place=("plan", "pro")).words() == (
         "the inputs changed, first of all usage"
     )
+
+
+def test_a_subject_of_a_later_version_is_told_behind_those_that_are_known():
+    unknown = alarm_of(seq=0, cause=1, subject="tides", feature=None, before=0.1, after=0.4)
+    assert told(unknown)[0].count("tides rose") == 1
+    (sentence,) = told(unknown, alarm_of(seq=1, cause=1, feature="moon"))
+    assert "moon matters more" in sentence

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from explain_core.artefacts.artefact import Artefact
 from explain_core.losses import DEFAULT, Task, get
+from explain_core.stream.alarms import OF_RECORDS
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import artefact, challenger_artefact
 from explain_sidecar.formats import files
@@ -196,10 +197,9 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
                 found[f"alarms importance/{name}/{loss}"] = (
                     watching | found[f"explainer {name}"] | of("features")
                 )
-        if "missing" in subjects:
-            found["alarms missing"] = watching | of("features")
-        if "rejected" in subjects:
-            found["alarms rejected"] = watching
+        for name, kind in OF_RECORDS.items():
+            if name in subjects:
+                found[f"alarms {name}"] = watching | of(*kind.depends)
         if {"segments", "segment_importance"} & set(subjects):
             found["alarms segments"] = watching | every | segments | {"of": subjects}
     if identity.get("challenger"):

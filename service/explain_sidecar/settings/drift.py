@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from explain_client.alarm_words import ABOUT, SubjectKind
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP
 from explain_sidecar.settings.base import Part, Section, duplicates
 from explain_sidecar.settings.explain import LossName, group_problems
@@ -72,7 +73,7 @@ class DriftSettings(Section):
         return self
 
 
-Watched = Literal["loss", "gain", "importance", "missing", "rejected", "segments", "segment_importance"]
+Watched = Literal[SubjectKind, "segments", "segment_importance"]
 
 
 class AlarmSettings(Section):
@@ -97,7 +98,7 @@ class AlarmSettings(Section):
     subjects: list[Watched] = Field(
         ["loss", "gain", "importance"],
         min_length=1,
-        description="What is watched: loss, gain (over no model), importance; missing (each feature's share of missing values), rejected, segments (the loss in each segment of explainers.by), segment_importance (each importance in each segment).",
+        description=f"What is watched: {', '.join(f'{name} ({what})' for name, what in ABOUT.items())}; segments (the loss in each segment of explainers.by), segment_importance (each importance in each segment).",
     )
     warm_up: int = Field(
         WARM_UP,
