@@ -11,7 +11,7 @@ import numpy as np
 from explain_core import losses
 from explain_core.drift import joint, label_shift, separation
 from explain_core.drift.arrays import Values
-from explain_core.drift.binned import Binned, Factorisation, held, listed, make_binned
+from explain_core.drift.binned import Binned, held, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
 from explain_core.drift.change import Attribution, Cause, RiskChange, WindowRisk
 from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
@@ -24,6 +24,7 @@ from explain_core.drift.samples import Samples
 from explain_core.drift.shapley import Solution
 from explain_core.drift.where import where
 from explain_core.drift.windows import Window, read_pair
+from explain_core.factorisations import Factorisation, groups_of
 from explain_core.losses import Loss, Task
 from explain_core.models import Model, wrap
 from explain_core.progress import track
@@ -92,16 +93,13 @@ def dbshap(
         raise ValueError("bootstrap: 1 resample has no spread; use 0 for no intervals, or at least 2")
     if conditional not in ("auto", "table", "tree"):
         raise ValueError(f"conditional: {conditional!r} is not one of auto, table, tree")
-    if isinstance(factorisation, str) and factorisation not in ("joint", "per_feature"):
-        raise ValueError(
-            f"factorisation: {factorisation!r} is not joint, per_feature or a mapping from group to features"
-        )
+    divided = groups_of(factorisation, ()) is not None
     measure, models = _resolve(loss, hypothesis)
     windows, warnings = read_pair(baseline, target, label, measure.task)
     if prequential is not None:
         windows = tuple(window.with_losses(given) for window, given in zip(windows, prequential, strict=True))  # type: ignore[assignment]
     chosen = _evaluated(windows, max_samples // len(models), seed) if models else windows
-    bins = joint.BINS if factorisation == "joint" else max_bins
+    bins = max_bins if divided else joint.BINS
     if isinstance(ignore, str):
         raise ValueError(f"ignore: {ignore!r} is one string; pass a list of names")
     data = make_binned(chosen, measure, bins, ignore)
@@ -145,8 +143,9 @@ def dbshap(
     warnings += [note for hypothesis in hypotheses for note in hypothesis.warnings()]
 
     product, back_off, tabled = None, None, None
-    if factorisation != "joint":
-        factors = data.factors(factorisation)
+    groups = groups_of(factorisation, list(data.columns))
+    if groups is not None:
+        factors = data.factors(groups)
         table = data.table()
         back_off = _back_off(table, factors)
         tabled = back_off <= MAX_BACK_OFF if conditional == "auto" else conditional == "table"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from explain_core.drift.factors import Factor, make_factor
 from explain_core.drift.predictions import Classes, classes_of
 from explain_core.drift.tree import rank_by_score
 from explain_core.drift.windows import Column, Window
+from explain_core.factorisations import Groups
 from explain_core.losses import Loss
 from explain_core.players import Players
-
-Factorisation = Literal["joint", "per_feature"] | Mapping[str, Sequence[str]]
 
 
 class Binned(NamedTuple):
@@ -86,9 +85,8 @@ class Binned(NamedTuple):
         ]
         return Trees(self.codes, self.classes.codes, self.ranks(), len(self.classes.truths), apart)
 
-    def factors(self, factorisation: Factorisation) -> list[Factor]:
+    def factors(self, groups: Groups) -> list[Factor]:
         """The factors of P(x): the groups, and every feature that is in none."""
-        groups = {} if isinstance(factorisation, str) else factorisation
         at = {bin_.feature: j for j, bin_ in enumerate(self.bins)}
         return [
             make_factor(str(player.name), tuple(at[name] for name in player.features), self.codes, self.sizes)

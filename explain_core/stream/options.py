@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from explain_core.alarms import BASELINE, WARM_UP
+from explain_core.factorisations import Factorisation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ class Windowing:
     period: int = 0
     on_alarm: bool = False
     loss: str | None = None
-    factorisation: Literal["joint", "per_feature"] | Mapping[str, Sequence[str]] = "joint"
+    factorisation: Factorisation = "joint"
     max_cells: int = 100_000
     max_samples: int = 5_000
     ignore: Sequence[str] = ()

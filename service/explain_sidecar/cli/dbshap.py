@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from explain_core.factorisations import FACTORISATIONS, FactorisationName
 from explain_sidecar.cli.options import COUNT, FILE, json_option
 from explain_sidecar.cli.root import cli
+
+_DEFAULT: FactorisationName = "per_feature"
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _factorisations(command: Callable[..., None]) -> Callable[..., None]:
+    """A flag for each factorisation that has a name."""
+    for name, known in reversed(FACTORISATIONS.items()):
+        words = f"{known.words} The default." if name == _DEFAULT else known.words
+        command = click.option(_flag(name), name, is_flag=True, help=words)(command)
+    return command
 
 
 @cli.command()
@@ -29,12 +45,7 @@ from explain_sidecar.cli.root import cli
     metavar="NAME",
     help="zero_one (the default), cross_entropy, brier or hinge; for a number squared, absolute or huber.",
 )
-@click.option("--joint", is_flag=True, help="Treat the inputs as one cause.")
-@click.option(
-    "--per-feature",
-    is_flag=True,
-    help="Also split the inputs by feature, as if features were independent. The default.",
-)
+@_factorisations
 @click.option(
     "--group",
     "groups",
@@ -87,8 +98,6 @@ def dbshap(
     model: str | None,
     hypothesis: str | None,
     loss: str | None,
-    joint: bool,
-    per_feature: bool,
     groups: tuple[str, ...],
     ignore: tuple[str, ...],
     bootstrap: int,
@@ -97,6 +106,7 @@ def dbshap(
     seed: int,
     as_json: bool,
     plot: Path | None,
+    **named: bool,
 ) -> None:
     """Say why a model errs more on one file than on another.
 
@@ -107,8 +117,10 @@ def dbshap(
     """
     if model and hypothesis:
         raise click.UsageError("--model and --hypothesis exclude each other; give one")
-    if joint + per_feature + bool(groups) > 1:
-        raise click.UsageError("--joint, --per-feature and --group exclude each other; give one kind")
+    chosen = [name for name in FACTORISATIONS if named[name]]
+    if len(chosen) + bool(groups) > 1:
+        flags = ", ".join(map(_flag, FACTORISATIONS))
+        raise click.UsageError(f"{flags} and --group exclude each other; give one kind")
     features_of = {}
     for group in groups:
         name, _, features = group.partition("=")
@@ -123,8 +135,7 @@ def dbshap(
         label=label,
         model=model,
         loss=loss,
-        factorisation="joint" if joint else "per_feature",
-        groups=features_of,
+        factorisation=features_of or (chosen[0] if chosen else _DEFAULT),
         ignore=ignore,
         max_cells=max_cells,
         max_samples=max_samples,

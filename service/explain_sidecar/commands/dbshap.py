@@ -16,6 +16,7 @@ from rich.table import Table
 from explain_core import losses
 from explain_core.drift import RiskChange, dbshap
 from explain_core.drift.change import Cause
+from explain_core.factorisations import Factorisation
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.commands.tables import json_lines, kind_of, parquet_batches
 from explain_sidecar.errors import UserError
@@ -33,8 +34,7 @@ def run(
     label: str,
     model: str | None,
     loss: str | None,
-    factorisation: str,
-    groups: Mapping[str, Sequence[str]],
+    factorisation: Factorisation,
     ignore: Sequence[str],
     max_cells: int,
     max_samples: int,
@@ -72,7 +72,7 @@ def run(
             label=label,
             hypothesis=hypothesis,
             loss=loss,
-            factorisation=groups or factorisation,  # type: ignore[arg-type]
+            factorisation=factorisation,
             max_cells=max_cells,
             max_samples=max_samples,
             ignore=ignore,

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from explain_client.alarm_words import ABOUT, SubjectKind
 from explain_core.alarms import BASELINE, BLOCK, WARM_UP
+from explain_core.factorisations import FACTORISATIONS, FactorisationName
 from explain_sidecar.settings.base import Part, Section, duplicates
 from explain_sidecar.settings.explain import LossName, group_problems
 from explain_sidecar.settings.sources import refuse
@@ -32,8 +33,8 @@ class DriftSettings(Section):
     loss: LossName | None = Field(
         None, description="Loss whose change is attributed; by default zero_one, in a regression squared."
     )
-    factorisation: Literal["joint", "per_feature"] = Field(
-        "joint", description="per_feature also splits the part of the inputs by feature."
+    factorisation: FactorisationName = Field(
+        "joint", description=" ".join(f"{name}: {known.words}" for name, known in FACTORISATIONS.items())
     )
     groups: dict[str, list[str]] = Field(
         default_factory=dict,
