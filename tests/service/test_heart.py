@@ -1,6 +1,9 @@
 """Who uses the library gets what the sidecar runs: the same digest, events and state, on real records."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from inspect import signature
 from itertools import islice
 from typing import Any
@@ -9,6 +12,9 @@ import orjson
 import pytest
 from river import datasets, forest, linear_model, naive_bayes, preprocessing, tree
 
+from explain_client import Alarm as AlarmMessage
+from explain_client import Drift, Explanation
+from explain_client.messages import Row
 from explain_core import (
     Alarming,
     Comparing,
@@ -82,11 +88,11 @@ MODELS = {
 }
 
 
-def of_the_sidecar(name: str) -> PartitionState:
+def of_the_sidecar(name: str, **known: Any) -> PartitionState:
     factory, _, params = MODELS[name]
     challenger = {"factory": "river.tree:HoeffdingTreeClassifier", "every": 2} if name == "linear" else {}
     return PartitionState(
-        settings(model={"factory": factory, "params": params}, challenger=challenger, **SIDECAR), 3
+        settings(model={"factory": factory, "params": params}, challenger=challenger, **SIDECAR, **known), 3
     )
 
 
@@ -135,6 +141,37 @@ def test_the_library_finds_what_the_sidecar_publishes_with_the_same_digest(name:
     if name != "own code":  # a pickle knows which of its equal strings are one object
         assert explainer.slots[""].state() == state.slots[""].state()
         assert explainer.parts_state() == state.stream.parts_state()
+
+
+def written(part: Any) -> Any:
+    """A message as it is on its topic, by the fields of its class."""
+    if isinstance(part, Mapping):
+        return {name: written(value) for name, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [written(value) for value in part]
+    if isinstance(part, datetime):
+        return part.isoformat()
+    if not is_dataclass(part):
+        return part
+    known = [each for each in fields(part) if not each.metadata.get("exclude")]
+    return {each.metadata.get("alias", each.name): written(getattr(part, each.name)) for each in known}
+
+
+def test_a_message_has_the_fields_of_its_class_in_their_order_and_no_others() -> None:
+    state = of_the_sidecar("linear", rows={"enabled": True})
+    published = [
+        out for offset, (x, y) in enumerate(RECORDS) for out in state.step(record(offset, {**x, "label": y}))
+    ]
+    for destination, kind in (
+        ("explanations", Explanation),
+        ("alarms", AlarmMessage),
+        ("drift", Drift),
+        ("rows", Row),
+    ):
+        sent = [out.value for out in published if out.destination == destination]
+        assert sent
+        for value in sent:
+            assert orjson.dumps(written(kind.from_json(value))) == value
 
 
 LEARNERS = {
