@@ -31,7 +31,7 @@ from explain_sidecar.http.dashboard import Dashboard
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.history import MAX_POINTS
 from explain_sidecar.http.server import address, bind, serving
-from explain_sidecar.http.views import VIEWS, Page, Selection
+from explain_sidecar.http.views import VIEWS, Page, ViewSelection
 from explain_sidecar.kafka.clients import plain_producer
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import load_settings
@@ -227,7 +227,7 @@ def main(partitions: int, features: int, messages: int) -> None:
     writer = Writer(partitions, features)
     with followed(writer, partitions, messages) as site:
         for view in VIEWS:
-            page = Page(site.feed, Selection(view=view))
+            page = Page(site.feed, ViewSelection(view=view))
             sizes, times = [len(orjson.dumps(page.next()))], []
             for _ in range(9):
                 begun = time.perf_counter()

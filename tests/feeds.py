@@ -8,7 +8,7 @@ from typing import Any
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.http.feed import Feed
-from explain_sidecar.http.views import Selection
+from explain_sidecar.http.views import ViewSelection
 from explain_sidecar.settings import Settings, load_settings
 
 ENVIRONMENT = {
@@ -65,4 +65,4 @@ def newest() -> dict[str, Any]:
     )  # type: ignore[no-any-return]
 
 
-IMPORTANCE = Selection(view="importance")
+IMPORTANCE = ViewSelection(view="importance")

@@ -14,7 +14,7 @@ from explain_core.drift.arrays import Values
 from explain_core.drift.binned import Binned, held, listed, make_binned
 from explain_core.drift.binning import MAX_BINS
 from explain_core.drift.change import Attribution, Cause, RiskChange, WindowRisk
-from explain_core.drift.conditional import MAX_BACK_OFF, Conditional, Pair, Table
+from explain_core.drift.conditional import MAX_BACK_OFF, LabelModel, LabelTable, Pair
 from explain_core.drift.factors import Factor
 from explain_core.drift.hypothesis import Hypothesis, ModelHypothesis, TreeHypothesis
 from explain_core.drift.naming import named
@@ -149,7 +149,7 @@ def dbshap(
         table = data.table()
         back_off = _back_off(table, factors)
         tabled = back_off <= MAX_BACK_OFF if conditional == "auto" else conditional == "table"
-        chances: Conditional = table if tabled else data.trees()
+        chances: LabelModel = table if tabled else data.trees()
         samples = max_samples // len(hypotheses)
         game, pinned = _product_game(data, factors, chances, hypotheses, max_cells, samples, seed)
         if pinned:
@@ -237,7 +237,7 @@ def _evaluated(windows: tuple[Window, Window], limit: int, seed: int) -> tuple[W
     return baseline, target
 
 
-def _back_off(table: Table, factors: Sequence[Factor]) -> float:
+def _back_off(table: LabelTable, factors: Sequence[Factor]) -> float:
     """The larger mass that the product distribution of a window has in cells that a window lacks (or both)."""
     worst = 0.0
     cells = [factor.index.find(table.index.codes[:, list(factor.columns)]) for factor in factors]
@@ -253,7 +253,7 @@ def _back_off(table: Table, factors: Sequence[Factor]) -> float:
 def _product_game(
     data: Binned,
     factors: Sequence[Factor],
-    chances: Conditional,
+    chances: LabelModel,
     hypotheses: Sequence[Hypothesis],
     max_cells: int,
     samples: int,
@@ -299,7 +299,7 @@ def _learning(windows: tuple[Window, Window], own: Pair) -> Cause | None:
 
 def _solve(
     game: Game,
-    chances: Conditional,
+    chances: LabelModel,
     data: Binned,
     inputs: list[str],
     hypotheses: int,

@@ -10,7 +10,7 @@ import numpy as np
 
 from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.binning import FeatureBins, make_bins
-from explain_core.drift.conditional import Table, Trees
+from explain_core.drift.conditional import LabelTable, Trees
 from explain_core.drift.factors import Factor, make_factor
 from explain_core.drift.predictions import Classes, classes_of
 from explain_core.drift.tree import rank_by_score
@@ -75,8 +75,8 @@ class Binned(NamedTuple):
             for j, bin_ in enumerate(self.bins)
         ]
 
-    def table(self) -> Table:
-        return Table(self.codes, self.classes.codes, self.sizes, len(self.classes.truths))
+    def table(self) -> LabelTable:
+        return LabelTable(self.codes, self.classes.codes, self.sizes, len(self.classes.truths))
 
     def trees(self) -> Trees:
         apart = [

@@ -28,7 +28,7 @@ class Fitted(NamedTuple):
         return self.probabilities[w][cells]
 
 
-class Conditional(Protocol):
+class LabelModel(Protocol):
     """How P(y|x) is estimated from weighted rows of the two windows."""
 
     def prepare(self, codes: Codes) -> Codes:
@@ -38,7 +38,7 @@ class Conditional(Protocol):
         """The conditionals of the rows with these weights."""
 
 
-class Table:
+class LabelTable:
     """Frequencies of y in each cell. A cell that a window lacks has the other's; where both lack it, the pooled P(y)."""
 
     def __init__(

@@ -11,7 +11,7 @@ from explain_core.drift import tree
 from explain_core.drift.arrays import Codes, Values
 from explain_core.drift.binning import FeatureBins
 from explain_core.drift.conditional import normalised
-from explain_core.drift.predictions import Classes, Predictions, Table, losses_by_class
+from explain_core.drift.predictions import Classes, Predictions, PredictionTable, losses_by_class
 from explain_core.drift.windows import Column, Window
 from explain_core.evaluation.choice import choose
 from explain_core.learners.base import Learner
@@ -77,7 +77,7 @@ class ModelHypothesis:
         )
         return [f"hypothesis: it predicts {predicted}, and the labels are {true}; are they the same?"]
 
-    def _together(self, columns: Mapping[str, Any], n: int) -> Table | None:
+    def _together(self, columns: Mapping[str, Any], n: int) -> PredictionTable | None:
         """Predictions of n rows in one call of a learner; None where it takes them one by one."""
         model = self._model
         if not isinstance(model, Learner):
@@ -86,7 +86,7 @@ class ModelHypothesis:
         values = None if rows is None else model.predict_rows(rows)
         if values is None:
             return None
-        found = Table(None if model.task == "regression" else list(model.order or ()), values)
+        found = PredictionTable(None if model.task == "regression" else list(model.order or ()), values)
         if not found.sound:
             return None
         if n:

@@ -41,7 +41,7 @@ GROWS = 0.99
 """A number that does not fall from this share of the rows to the next, and whose windows do not overlap, is a clock."""
 
 
-class Columns(NamedTuple):
+class CodedColumns(NamedTuple):
     """Rows × features as codes of both windows; ``exact`` where a code is one value of its feature. A prediction has no name."""
 
     names: list[str | None]
@@ -50,9 +50,9 @@ class Columns(NamedTuple):
     unordered: list[int]
     exact: bool
 
-    def without(self, names: Collection[str]) -> Columns:
+    def without(self, names: Collection[str]) -> CodedColumns:
         kept = [j for j, name in enumerate(self.names) if name not in names]
-        return Columns(
+        return CodedColumns(
             [self.names[j] for j in kept],
             (self.codes[0][:, kept], self.codes[1][:, kept]),
             [self.sizes[j] for j in kept],
@@ -112,7 +112,7 @@ def clocks(windows: tuple[Window, Window], names: Iterable[str]) -> list[str]:
     return found
 
 
-def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[Any]]) -> Columns:
+def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Sequence[Any]]) -> CodedColumns:
     """The features but ``without``, and what the hypotheses predicted, binned too."""
     n = len(data.windows[0])
     kept = [j for j, bin_ in enumerate(data.bins) if bin_.feature not in without]
@@ -128,7 +128,7 @@ def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Seque
     table: Codes = np.zeros((n + len(data.windows[1]), len(columns)), dtype=CODE)
     for i, (_, _, codes) in enumerate(columns):
         table[:, i] = codes
-    return Columns(
+    return CodedColumns(
         [name for name, _, _ in columns],
         (table[:n], table[n:]),
         [bins.size for _, bins, _ in columns],
@@ -137,7 +137,7 @@ def make_columns(data: Binned, without: Sequence[str], predicted: Sequence[Seque
     )
 
 
-def solve(columns: Columns, losses: Pair, form: str, rng: np.random.Generator) -> Joint:
+def solve(columns: CodedColumns, losses: Pair, form: str, rng: np.random.Generator) -> Joint:
     """The game on ``losses[w]``, hypotheses × rows of window w. ``form`` is table, tree, or auto: cells where a code is a
     value and hardly any cell lacks rows of a window, else trees.
     """
@@ -165,7 +165,7 @@ Halves = list[tuple[list[Codes], list[Codes]]]
 """Twice the rows of each window that are learnt from, and those that are judged."""
 
 
-def halves_of(columns: Columns, rng: np.random.Generator) -> Halves:
+def halves_of(columns: CodedColumns, rng: np.random.Generator) -> Halves:
     halves = [rng.permutation(len(part)) % 2 == 0 for part in columns.codes]
     return [
         (
@@ -176,7 +176,7 @@ def halves_of(columns: Columns, rng: np.random.Generator) -> Halves:
     ]
 
 
-def log_odds(columns: Columns, halves: Halves) -> Pair:
+def log_odds(columns: CodedColumns, halves: Halves) -> Pair:
     """The log-odds of the target at each row, of windows that weigh the same: the log-ratio of their densities."""
     codes = columns.codes
     odds = np.empty(len(codes[0])), np.empty(len(codes[1]))
@@ -205,7 +205,7 @@ _Helps = tuple[tuple[Values, Values], Pair, tuple[Flags, Flags]]
 """Per window the mean losses at its rows, 2 × hypotheses × n, by the window they are of; the ratio; whether they match."""
 
 
-def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Helps:
+def _by_trees(columns: CodedColumns, losses: Pair, rng: np.random.Generator) -> _Helps:
     codes = columns.codes
     halves = halves_of(columns, rng)
     means = [np.empty((2, len(losses[0]), len(part))) for part in codes]
@@ -229,7 +229,7 @@ def _by_trees(columns: Columns, losses: Pair, rng: np.random.Generator) -> _Help
     return (means[0], means[1]), (ratios[0], ratios[1]), matched
 
 
-def _by_cells(columns: Columns, losses: Pair, limit: float) -> _Helps | None:
+def _by_cells(columns: CodedColumns, losses: Pair, limit: float) -> _Helps | None:
     """Means and shares of each cell of the codes; None where more rows than ``limit`` are in cells that a window lacks."""
     index = CellIndex(np.concatenate(columns.codes).astype(np.int64), columns.sizes)
     cells = [index.find(part.astype(np.int64)) for part in columns.codes]

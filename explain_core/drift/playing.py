@@ -25,7 +25,7 @@ class Played(NamedTuple):
     """The joint game on some rows. ``own`` are the losses of the rows of each window under the hypothesis of that window."""
 
     predictions: list[list[Predictions]]
-    columns: joint.Columns
+    columns: joint.CodedColumns
     solved: joint.Joint
     own: Pair
 

@@ -15,7 +15,7 @@ PSEUDO_CLASSES = 20
 """Quantile bins of the truth in a regression, at the most."""
 
 
-class Table(NamedTuple):
+class PredictionTable(NamedTuple):
     """Predictions of n rows whose classes are the same: n × classes, or numbers where ``labels`` is None."""
 
     labels: list[Any] | None
@@ -33,7 +33,7 @@ class Table(NamedTuple):
         return bool(largest <= LARGEST / max(1, self.values.shape[1]))
 
 
-Predictions = Table | Sequence[Prediction]
+Predictions = PredictionTable | Sequence[Prediction]
 
 
 class Classes(NamedTuple):
@@ -114,7 +114,7 @@ def outputs(predictions: Sequence[Predictions]) -> list[list[Any]]:
     """What one model predicts for the rows of each window, as columns: numbers; the chance of one of two classes; the most
     probable of several and its chance.
     """
-    tables = [part for part in predictions if isinstance(part, Table)]
+    tables = [part for part in predictions if isinstance(part, PredictionTable)]
     if len(tables) == len(predictions) and all(len(of.labels or ()) < 3 for of in tables):
         return [[of.values[:, j] for of in tables] for j in range(tables[0].values.shape[1])[:1]]
     given = [_one_by_one(part) for part in predictions]
@@ -137,12 +137,12 @@ def outputs(predictions: Sequence[Predictions]) -> list[list[Any]]:
 
 
 def _one_by_one(predictions: Predictions) -> Sequence[Prediction]:
-    return predictions.one_by_one() if isinstance(predictions, Table) else predictions
+    return predictions.one_by_one() if isinstance(predictions, PredictionTable) else predictions
 
 
 def _most_probable(predictions: Predictions) -> tuple[list[Any], Codes]:
     """Labels, and the place of each row's among them."""
-    if isinstance(predictions, Table):
+    if isinstance(predictions, PredictionTable):
         if not predictions.labels:
             return [None], np.zeros(len(predictions.values), dtype=np.int64)
         return predictions.labels, predictions.values.argmax(axis=1)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Flags, Values
-from explain_core.drift.conditional import Conditional, Fitted, Pair
+from explain_core.drift.conditional import Fitted, LabelModel, Pair
 from explain_core.drift.factors import Factor, grid_codes
 from explain_core.drift.hypothesis import Hypothesis
 from explain_core.drift.shapley import START, STOP, Solution, solve_grid, solve_terms
@@ -37,7 +37,7 @@ class Grid:
     route = "grid"
 
     def __init__(
-        self, factors: Sequence[Factor], conditional: Conditional, hypotheses: Sequence[Hypothesis]
+        self, factors: Sequence[Factor], conditional: LabelModel, hypotheses: Sequence[Hypothesis]
     ) -> None:
         self._factors = factors
         codes = grid_codes(factors)

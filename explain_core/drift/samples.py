@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explain_core.drift.arrays import Codes, Values
-from explain_core.drift.conditional import CellIndex, Conditional, Fitted, Pair
+from explain_core.drift.conditional import CellIndex, Fitted, LabelModel, Pair
 from explain_core.drift.factors import Factor, codes_of
 from explain_core.drift.hypothesis import Hypothesis
 from explain_core.drift.shapley import Solution, diagonal
@@ -27,7 +27,7 @@ class Samples:
     def __init__(
         self,
         factors: Sequence[Factor],
-        conditional: Conditional,
+        conditional: LabelModel,
         hypotheses: Sequence[Hypothesis],
         weights: Pair,
         n: int,

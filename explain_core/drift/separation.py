@@ -13,7 +13,7 @@ import numpy as np
 from explain_core.drift.arrays import Codes, totals
 from explain_core.drift.change import LEAST_MATCHED, WORTH_SAYING, Separation
 from explain_core.drift.conditional import Pair
-from explain_core.drift.joint import LIMIT, Columns, Joint, halves_of, log_odds, matched_by
+from explain_core.drift.joint import LIMIT, CodedColumns, Joint, halves_of, log_odds, matched_by
 
 MOST = 5
 """Features, up to which it is worth leaving them out."""
@@ -23,7 +23,7 @@ FITS = 4
 """Times that trees learn to tell the windows apart: less than an attribution costs."""
 
 
-def of(columns: Columns, solved: Joint, rng: np.random.Generator) -> Separation | None:
+def of(columns: CodedColumns, solved: Joint, rng: np.random.Generator) -> Separation | None:
     """What tells the rows apart that have nothing alike; None where these are few, or nothing does, or cells were compared.
 
     ``rng`` is as it was for the game: an attribution without these features has the same trees.
@@ -53,7 +53,7 @@ def of(columns: Columns, solved: Joint, rng: np.random.Generator) -> Separation 
     return Separation(tuple(found), False) if found else None
 
 
-def _alike(columns: Columns, j: int) -> float:
+def _alike(columns: CodedColumns, j: int) -> float:
     """The smaller share of a window's rows that match the other by this column alone."""
     shares = [
         np.bincount(codes[:, j], minlength=columns.sizes[j]) / max(len(codes), 1) for codes in columns.codes
@@ -65,7 +65,7 @@ def _alike(columns: Columns, j: int) -> float:
     )
 
 
-def _told(columns: Columns, j: int, odds: Pair) -> float:
+def _told(columns: CodedColumns, j: int, odds: Pair) -> float:
     """The share of the odds' variance that is between the values of a column, less what chance gives it (Ezekiel's adjusted R²)."""
     codes: Codes = np.concatenate([part[:, j] for part in columns.codes]).astype(np.int64)
     score = np.concatenate(odds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.plan import EvaluationPlan
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row, check_prediction
 from explain_core.players import Player
@@ -101,7 +101,7 @@ class GenericEvaluator:
         answers = self.predict_copies(copies())
         return [[answers[place] for place in places] for places in steps]
 
-    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
+    def explain(self, plan: EvaluationPlan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
         """Let compiled code draw, and add the Δ of the plan's parts; returns the prediction that it explains, ``base`` where it is given.
 
         None where compiled code cannot; then nothing has changed.

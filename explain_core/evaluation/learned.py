@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from explain_core.artefacts.ensemble import TreeEnsemble
 from explain_core.engine import stream
 from explain_core.evaluation.generic import GenericEvaluator
-from explain_core.evaluation.plan import Plan
+from explain_core.evaluation.plan import EvaluationPlan
 from explain_core.learners.arrays import Arrays
 from explain_core.learners.base import Learner
 from explain_core.losses import Prediction
@@ -34,10 +34,10 @@ class LearnedEvaluator(GenericEvaluator):
 
     def __init__(self, model: Learner | TreeEnsemble) -> None:
         super().__init__(model)
-        self._rows: dict[int, _Rows] = {}
+        self._rows: dict[int, _EncodedRows] = {}
         self._regression = model.task == "regression"
 
-    def explain(self, plan: Plan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
+    def explain(self, plan: EvaluationPlan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
         model, bound = self.model, plan.bound
         if bound is None:
             if plan.codes is None:
@@ -67,7 +67,7 @@ class LearnedEvaluator(GenericEvaluator):
         self.fallbacks += base is not None
         return None
 
-    def current(self, plan: Plan, labels: Sequence[Any]) -> bool:
+    def current(self, plan: EvaluationPlan, labels: Sequence[Any]) -> bool:
         """Whether the plan is laid out for records that bring nothing new, with the labels of predictions in this order."""
         bound = plan.bound
         if bound is None or tuple(bound.labels) != labels or self.model.columns.size != bound.size:
@@ -77,18 +77,18 @@ class LearnedEvaluator(GenericEvaluator):
             plan.sage.empty is None or plan.sage.empty.row is plan.empty
         )
 
-    def _bind(self, plan: Plan) -> _Bound:
+    def _bind(self, plan: EvaluationPlan) -> _Bound:
         self.model.columns.add(name for player in plan.players for name in player.features)
         rows = self._rows.get(id(plan.reservoir))
         if rows is None:
-            rows = self._rows[id(plan.reservoir)] = _Rows(plan.reservoir, self.model)
+            rows = self._rows[id(plan.reservoir)] = _EncodedRows(plan.reservoir, self.model)
         return _Bound(plan, rows)
 
 
 class _Bound:
     """A plan as arrays, for a table of so many columns, a matrix of rows, and labels in the order of a prediction."""
 
-    def __init__(self, plan: Plan, rows: _Rows) -> None:
+    def __init__(self, plan: EvaluationPlan, rows: _EncodedRows) -> None:
         self.plan, self.rows = plan, rows
         self.places: dict[Any, int] = {}
         self.arrays = Arrays()
@@ -154,7 +154,7 @@ def _flat(cells: Array) -> Array:
     return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
 
 
-class _Rows:
+class _EncodedRows:
     """A reservoir's rows, encoded."""
 
     def __init__(self, reservoir: Reservoir, learner: Learner | TreeEnsemble) -> None:

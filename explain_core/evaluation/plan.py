@@ -35,7 +35,7 @@ class PlanEntry:
         """Losses × players, filled by compiled code."""
 
 
-class Plan:
+class EvaluationPlan:
     """iPFI and iSAGE, or one of them, of the same players, losses and reservoir, also as arrays for compiled code."""
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from explain_core.engine.smoothing import BLOCK
-from explain_core.evaluation.plan import Plan, PlanEntry
+from explain_core.evaluation.plan import EvaluationPlan, PlanEntry
 from explain_core.losses import Prediction
 from explain_core.models import Row, check_prediction
 from explain_core.players import Players
@@ -50,7 +50,7 @@ class EstimatorGroup:
         for estimator in estimators:
             estimator.players = first.players
         self.estimators = tuple(estimators)
-        self._plan: Plan | None = None
+        self._plan: EvaluationPlan | None = None
         self._entries: list[tuple[IncrementalEstimator, PlanEntry]] = []
         self._names: tuple[str, ...] | None = None
         """The features of a record that compiled code has explained: another one with them teaches the players nothing."""
@@ -99,7 +99,7 @@ class EstimatorGroup:
                 estimator._end_block()
 
     @property
-    def current_plan(self) -> Plan | None:
+    def current_plan(self) -> EvaluationPlan | None:
         """What compiled code may explain records with that bring nothing new; None where a record has to be explained first."""
         plan, first = self._plan, self.estimators[0]
         names = first.evaluator.model.columns.names if plan and plan.bound else []  # type: ignore[attr-defined]
@@ -127,7 +127,7 @@ class EstimatorGroup:
             self._entries = [(estimator, estimator._plan_entry()) for estimator in self.estimators]
             of = {estimator.copies: entry for estimator, entry in self._entries}
             replaced, joining = of.get("replaced") or PlanEntry(), of.get("joining") or PlanEntry()
-            plan = self._plan = Plan(players, first.losses, first.reservoir, replaced, joining)
+            plan = self._plan = EvaluationPlan(players, first.losses, first.reservoir, replaced, joining)
         for estimator, entry in self._entries:
             entry.empty = estimator._empty_model
         base = first.evaluator.explain(plan, x, y, base)

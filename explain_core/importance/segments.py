@@ -40,7 +40,7 @@ class SegmentsState(State, frozen=True):
     segments: list[SegmentState]
 
 
-class Report(NamedTuple):
+class SegmentReport(NamedTuple):
     """What is known of a segment: its records, losses × (model, empty), and the importances."""
 
     value: str | None
@@ -170,12 +170,12 @@ class Segments:
     def __contains__(self, value: str | None) -> bool:
         return value in self._segments
 
-    def __iter__(self) -> Iterator[Report]:
-        """A ``Report`` of each segment, in order of appearance."""
+    def __iter__(self) -> Iterator[SegmentReport]:
+        """A ``SegmentReport`` of each segment, in order of appearance."""
         self._settle()
         return map(self._report, self._segments)
 
-    def due(self) -> Report | None:
+    def due(self) -> SegmentReport | None:
         """The segment with the most records since this last gave it, of equal ones the first; None where none has any."""
         self._settle()
         new = self._counts - self._told
@@ -185,12 +185,12 @@ class Segments:
         self._told[at] = self._counts[at]
         return self._report(list(self._segments)[at])
 
-    def _report(self, value: str | None) -> Report:
+    def _report(self, value: str | None) -> SegmentReport:
         segment, estimator = self._segments[value], self._estimator
         smoother = segment.smoother
         records = int(self._counts[segment.at])
         importance = estimator._explanation(smoother, smoother.value, smoother.spread, records, OWN)
-        return Report(value, records, smoother.value[:, :OWN].copy(), importance)
+        return SegmentReport(value, records, smoother.value[:, :OWN].copy(), importance)
 
     def state(self) -> SegmentsState:
         self._settle()

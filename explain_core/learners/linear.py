@@ -14,7 +14,7 @@ from explain_core.learners.arrays import Array, Arrays, grown
 from explain_core.learners.base import Learner
 from explain_core.learners.columns import Columns
 from explain_core.learners.implicit import ImplicitRegression
-from explain_core.learners.linear_plan import LINKS, LOSSES, Plan, plan_of
+from explain_core.learners.linear_plan import LINKS, LOSSES, LinearPipeline, plan_of
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
 from explain_core.state import LARGEST_COUNT, Block, array, check, finite, within
@@ -37,7 +37,7 @@ class LinearLearner(Learner):
     takes_on = frozenset({"clip_gradient", "intercept_lr", "l2"})
     family = stream.LINEAR
 
-    def __init__(self, model: Any, task: Task, plan: Plan, columns: Columns | None = None) -> None:
+    def __init__(self, model: Any, task: Task, plan: LinearPipeline, columns: Columns | None = None) -> None:
         super().__init__(model, task, columns)
         self._plan = plan
         last = plan.model

@@ -43,7 +43,7 @@ class Branch(NamedTuple):
         return True
 
 
-class Plan(NamedTuple):
+class LinearPipeline(NamedTuple):
     """What a river pipeline is made of; ``branches`` in the order in which their features reach the model."""
 
     model: Any
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     target: bool
 
 
-def plan_of(model: Any) -> Plan | None:
+def plan_of(model: Any) -> LinearPipeline | None:
     """The plan of a river model that has learnt nothing; None where it is none of those known here."""
     steps: list[Any] = list(model.steps.values()) if type(model) is compose.Pipeline else [model]
     last: Any = steps.pop()
@@ -66,7 +66,7 @@ def plan_of(model: Any) -> Plan | None:
     branches = _branches(steps, Branch())
     if branches is None or not all(map(_fresh, branches)) or not _disjoint(branches):
         return None
-    return Plan(last, tuple(branches), target)
+    return LinearPipeline(last, tuple(branches), target)
 
 
 def is_new(model: Any, link: int) -> bool:

@@ -19,7 +19,7 @@ Fresh = Callable[[], Model]
 """Makes the model as it was before its first record."""
 
 
-class Attribution:
+class RiskAttribution:
     """DBShap as the options ask for it; ``loss`` is that of the risk. ``fresh`` is None for a model that never learns."""
 
     def __init__(self, options: Windowing, task: Task, seed: int, fresh: Fresh | None) -> None:

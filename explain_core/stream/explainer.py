@@ -25,7 +25,7 @@ from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
 from explain_core.stream.alarms import OF_NO_MODEL, Alarms, AlarmsData
-from explain_core.stream.attribution import Attribution, Fresh
+from explain_core.stream.attribution import Fresh, RiskAttribution
 from explain_core.stream.challenger import Challenger
 from explain_core.stream.events import Alarm, Event, Record
 from explain_core.stream.explained import ExplainedModel
@@ -144,7 +144,7 @@ class StreamExplainer:
         if drift is not None:
             if fresh is None and model is not None and not static:
                 raise ValueError("drift: a model that learns needs fresh, which makes it once more")
-            attribution = Attribution(
+            attribution = RiskAttribution(
                 drift, self.task, derive_seed(seed, "drift"), None if static or model is None else fresh
             )
             part = Recent(attribution) if drift.on_alarm else Windows(attribution, models or self._model)

@@ -21,7 +21,7 @@ from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, Pack, State, Unpack, check
 from explain_core.stream.alarms import OF_NO_MODEL
-from explain_core.stream.attribution import Attribution
+from explain_core.stream.attribution import RiskAttribution
 from explain_core.stream.events import Alarm, Asked, Extent, Record, RiskChanged
 from explain_core.stream.models import ModelData
 from explain_core.stream.part import Part
@@ -70,7 +70,7 @@ class _Chunk:
 class Recent(Part):
     """The last records of a partition, part of its state."""
 
-    def __init__(self, attribution: Attribution) -> None:
+    def __init__(self, attribution: RiskAttribution) -> None:
         self._attribution = attribution
         self._window = attribution.options.window
         self._size = max(self._window // CHUNKS, 1)

@@ -20,7 +20,7 @@ from explain_core.foreign import dumps
 from explain_core.losses import Prediction
 from explain_core.models import Model
 from explain_core.state import Count, Pack, State, Unpack, check
-from explain_core.stream.attribution import Attribution
+from explain_core.stream.attribution import RiskAttribution
 from explain_core.stream.events import Extent, Record, RiskChanged
 from explain_core.stream.models import ModelData
 from explain_core.stream.part import Part
@@ -44,7 +44,7 @@ class WindowsData(State, frozen=True):
     baseline: WindowData | None
 
 
-class Window:
+class RecordWindow:
     """Records, and the model from before the first of them: it has learnt from none of what it will be judged by."""
 
     def __init__(self, number: int, model: ModelData | None, period: int) -> None:
@@ -59,7 +59,7 @@ class Window:
         return WindowData(self.number, self.model, self.period, self.late, self.rows.pack())
 
     @classmethod
-    def restored(cls, data: WindowData, task: str, classes: int) -> Window:
+    def restored(cls, data: WindowData, task: str, classes: int) -> RecordWindow:
         """The window of a stored state. Raises ``StateError`` where its rows are invalid."""
         window = cls(data.number, data.model, data.period)
         rows = Rows.restored(data.rows, task, classes)
@@ -97,10 +97,10 @@ class Windows(Part):
     ``models`` gives the model of a version that ``versions`` has, where records name versions.
     """
 
-    def __init__(self, attribution: Attribution, models: Callable[[str], Model]) -> None:
+    def __init__(self, attribution: RiskAttribution, models: Callable[[str], Model]) -> None:
         self._models = models
-        self.current: Window | None = None
-        self.baseline: Window | None = None
+        self.current: RecordWindow | None = None
+        self.baseline: RecordWindow | None = None
         self._size, self._period = attribution.options.window, attribution.options.period
         self._attribution = attribution
 
@@ -112,7 +112,7 @@ class Windows(Part):
     def restore(self, data: WindowsData, classes: int, unpack: Unpack) -> None:
         """Restore a stored state. Raises ``StateError`` where it is invalid."""
         self.current, self.baseline = (
-            None if window is None else Window.restored(window, self._attribution.task, classes)
+            None if window is None else RecordWindow.restored(window, self._attribution.task, classes)
             for window in (data.current, data.baseline)
         )
         for window in (self.current, self.baseline):
@@ -139,7 +139,7 @@ class Windows(Part):
         if current is None:
             number = self.baseline.number + 1 if self.baseline else 0
             # The first window's model has learnt from nothing: it has no change to report.
-            self.current = current = Window(number, self._attribution.freeze(model, number == 0), now)
+            self.current = current = RecordWindow(number, self._attribution.freeze(model, number == 0), now)
         if now < current.period:
             current.late += 1
         elif current.add(record, self._attribution.loss(record.y, prediction)) == size:
@@ -161,7 +161,7 @@ class Windows(Part):
             late -= timestamp < begin
         return len(timestamps)
 
-    def _end(self, window: Window, model: Model) -> list[RiskChanged]:
+    def _end(self, window: RecordWindow, model: Model) -> list[RiskChanged]:
         """Close the window; returns why the risk changed, if that can be known."""
         baseline, found = self.baseline, []
         if baseline is not None and (self._attribution.static or baseline.model is not None):
@@ -173,7 +173,9 @@ class Windows(Part):
         self.baseline, self.current = window, None
         return found
 
-    def _hypothesis(self, baseline: Window, target: Window, model: Model) -> Model | tuple[Model, Model]:
+    def _hypothesis(
+        self, baseline: RecordWindow, target: RecordWindow, model: Model
+    ) -> Model | tuple[Model, Model]:
         if baseline.version is not None and target.version is not None:
             return self._models(baseline.version), self._models(target.version)
         if baseline.model is None or target.model is None:

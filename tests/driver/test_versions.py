@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from explain_sidecar.fold.models import forget_artefacts
 from explain_sidecar.fold.version_source import VersionSource
-from explain_sidecar.fold.versions import Version, Versions
+from explain_sidecar.fold.versions import ModelVersions, Version
 from explain_sidecar.kafka.lifecycle import OwnedPartition
 from explain_sidecar.settings import Settings
 from tests import versions
@@ -111,15 +111,15 @@ def test_a_record_that_is_explained_under_another_version_is_seen(
     driver.feed(0, values(0, 0, 60))
     run_to_the_end(driver)
     assert driver.differences() == [] == misattributed(driver)
-    find = Versions.find
+    find = ModelVersions.find
 
-    def wrong(self: Versions, name: str) -> Version:
+    def wrong(self: ModelVersions, name: str) -> Version:
         """Under the version of the record before, once, as where a version is noticed one record late."""
         right = find(self, name)
         before = next(reversed(self.open.values()), right)
         return before if before is not right and before.seen == 20 else right
 
-    monkeypatch.setattr(Versions, "find", wrong)
+    monkeypatch.setattr(ModelVersions, "find", wrong)
     driver = driver_of(tmp_path)
     driver.feed(0, values(0, 0, 60))
     run_to_the_end(driver)

@@ -9,7 +9,7 @@ from mcp import Client
 
 from explain_sidecar.http import assistant
 from explain_sidecar.http.feed import Feed
-from explain_sidecar.http.views import Page, Selection
+from explain_sidecar.http.views import Page, ViewSelection
 from tests.feeds import IMPORTANCE, fed, settings
 
 
@@ -48,8 +48,8 @@ def test_the_sentences_are_those_of_the_dashboard() -> None:
         ("alarms", "changes"),
         ("verify", "integrity"),
     ):
-        assert told(feed, tool)["sentence"] == Page(feed, Selection(view=view)).next()["sentence"]
-    changes = Page(feed, Selection(view="changes")).next()
+        assert told(feed, tool)["sentence"] == Page(feed, ViewSelection(view=view)).next()["sentence"]
+    changes = Page(feed, ViewSelection(view="changes")).next()
     assert [story["sentence"] for story in told(feed, "alarms")["stories"]] == [
         story["sentence"] for story in changes["stories"]
     ]

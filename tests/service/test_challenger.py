@@ -17,7 +17,7 @@ from explain_sidecar.fold.models import foreign_code, labels_of, load_challenger
 from explain_sidecar.fold.partition import FoldError, PartitionState
 from explain_sidecar.fold.sizes import CELL
 from explain_sidecar.http.feed import Feed
-from explain_sidecar.http.views import Page, Selection
+from explain_sidecar.http.views import Page, ViewSelection
 from explain_sidecar.settings import load_settings
 from explain_sidecar.snapshots.snapshot import encode
 from tests.core.artefacts import trained
@@ -356,7 +356,7 @@ def test_the_dashboard_says_which_one_is_better():
     feed = Feed(given)
     for output in fold(PartitionState(given, 0), values(2_500)):
         feed.explanation(0, output.value)
-    page = Page(feed, Selection(view="importance")).next()
+    page = Page(feed, ViewSelection(view="importance")).next()
     assert page["challenger"]["name"] == WORSE["factory"]
     assert page["challenger"]["difference"]["better"] == "model"
     assert page["challenger"]["loss"]["model"] == pytest.approx(np.log(2))

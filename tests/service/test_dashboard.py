@@ -13,7 +13,7 @@ from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.history import MAX_POINTS, History
 from explain_sidecar.http.partition import MAX_VERSIONS, Partition
 from explain_sidecar.http.segments import MAX_SEGMENTS
-from explain_sidecar.http.views import VIEWS, Page, Selection
+from explain_sidecar.http.views import VIEWS, Page, ViewSelection
 from tests.feeds import IMPORTANCE, fed, newest, outputs, settings
 
 
@@ -53,11 +53,11 @@ def test_a_headline_says_where_its_alarm_tells_another_value_than_the_table() ->
 
 
 def test_a_partition_is_called_by_its_label_else_by_its_only_key() -> None:
-    page = Page(fed(), Selection()).next()
+    page = Page(fed(), ViewSelection()).next()
     assert page["names"] == {"0": "k"} and page["chosen"]["partition"] == 0
     labelled = fed(EXPLAIN_PARTITION_LABELS='{"0": "JFK", "1": "LGA"}')
     labelled.partitions[1], labelled.partitions[2] = Partition(1), Partition(2)
-    assert Page(labelled, Selection()).next()["names"] == {"0": "JFK", "1": "LGA", "2": "partition 2"}
+    assert Page(labelled, ViewSelection()).next()["names"] == {"0": "JFK", "1": "LGA", "2": "partition 2"}
 
 
 def test_a_stream_that_goes_on_has_each_point_once_in_order() -> None:
@@ -143,7 +143,7 @@ def test_the_share_of_served_predictions_that_differ_is_that_since_the_message_b
         skew = {"checked": checked, "differing": differing, "largest": 0.5, "tolerance": 0.001}
         later = {"seq": start + step, "timestamp": body["timestamp"] + step, "skew": skew}
         feed.explanation(0, json.dumps(body | later).encode())
-    page = Page(feed, Selection("changes")).next()
+    page = Page(feed, ViewSelection("changes")).next()
     history = feed.partitions[0].shown.history
     shares = dict(zip(history.positions, history.skew(range(len(history.positions))), strict=True))
     assert shares[0, start + 4] == 0.05 and shares.get((0, start)) is None
@@ -159,8 +159,8 @@ def test_a_search_and_a_focus_bring_in_what_is_not_among_the_first(monkeypatch: 
     shown = Page(feed, IMPORTANCE).next()["lines"]
     hidden = next(name for name in cells if name not in shown)
     for selection in (
-        Selection("importance", search=hidden.upper()),
-        Selection("importance", feature=hidden),
+        ViewSelection("importance", search=hidden.upper()),
+        ViewSelection("importance", feature=hidden),
     ):
         page = Page(feed, selection).next()
         assert page["lines"] == [*shown, hidden]
@@ -175,10 +175,10 @@ def test_alarms_are_told_once_and_again_when_one_comes() -> None:
     feed = fed()
     feed.partitions[0].alarms.clear()
     for view in ("changes", "importance"):
-        page = Page(feed, Selection(view))
+        page = Page(feed, ViewSelection(view))
         assert page.next()["alarms"] == [] and "alarms" not in page.next()
     kept = fed().partitions[0].alarms
-    page = Page(feed, Selection("changes"))
+    page = Page(feed, ViewSelection("changes"))
     page.next()
     feed.partitions[0].alarms.append(kept[0])
     again = page.next()
@@ -202,14 +202,14 @@ def test_versions_of_the_model_have_each_their_own_course() -> None:
             "performance": {"cross_entropy": {"model": 0.1 if version == "new" else 0.5, "empty": 0.6}},
         }
         feed.explanation(0, json.dumps(body | own).encode())
-    page = Page(feed, Selection("changes")).next()
+    page = Page(feed, ViewSelection("changes")).next()
     assert page["chosen"]["version"] == page["state"]["version"]["name"] == "old"  # of most of the newest
     assert set(page["series"][0]) == {0.5} and len(page["times"]) == 30
     assert page["choices"]["version"] == ["new", "old"]
     assert {one["name"]: one["since"] - 1_700_000_000_000 for one in page["versions"]} == {"old": 0, "new": 3}
-    page = Page(feed, Selection("changes", version="new")).next()
+    page = Page(feed, ViewSelection("changes", version="new")).next()
     assert set(page["series"][0]) == {0.1} and len(page["times"]) == 10
-    grid = Page(feed, Selection("partitions")).next()["grid"]
+    grid = Page(feed, ViewSelection("partitions")).next()["grid"]
     assert grid["average"][0][0] is not None and grid["losses"] == [[0.5, 0.6]]
     for seq in range(40, 40 + 3 * MAX_VERSIONS):
         own = {"seq": seq, "version": {"name": f"v{seq}", "sha256": "0" * 64, "records": 1}}
@@ -238,7 +238,7 @@ def test_segments_are_compared_by_what_was_told_of_each_last() -> None:
             "importance": {"cross_entropy": {"signal": cell}},
         }
         feed.explanation(0, json.dumps(body | {"seq": seq, "segments": {"ipfi": segment}}).encode())
-    page = Page(feed, Selection("partitions", feature="signal")).next()["segments"]
+    page = Page(feed, ViewSelection("partitions", feature="signal")).next()["segments"]
     assert (page["by"], page["compared"]) == ("plan", "signal")
     assert [(row["value"], row["records"], row["importance"], row["losses"]) for row in page["rows"]] == [
         (None, 300, 0.1, [0.4, 0.7]),
@@ -246,7 +246,7 @@ def test_segments_are_compared_by_what_was_told_of_each_last() -> None:
     ]
     assert [row["half"] for row in page["rows"]] == [pytest.approx(0.2)] * 2
     assert (page["average"], page["spread"]) == (pytest.approx(0.2), pytest.approx(0.1732, rel=1e-3))
-    assert Page(fed(), Selection("partitions")).next()["segments"] is None
+    assert Page(fed(), ViewSelection("partitions")).next()["segments"] is None
     for seq in range(3, 3 + 2 * MAX_SEGMENTS):
         segment = {"feature": "plan", "value": str(seq), "records": 1, "performance": {}, "importance": {}}
         feed.explanation(0, json.dumps(body | {"seq": seq, "segments": {"ipfi": segment}}).encode())
@@ -260,7 +260,7 @@ def test_the_overview_has_every_partition_and_the_alarms_of_all() -> None:
         if destination == "explanations":
             feed.explanation(1, own)
     feed.partitions[2] = Partition(2)
-    page = Page(feed, Selection()).next()
+    page = Page(feed, ViewSelection()).next()
     one, other = page["partitions"]
     message = newest()
     performance = message["performance"]["cross_entropy"]
@@ -284,13 +284,13 @@ def test_the_overview_has_every_partition_and_the_alarms_of_all() -> None:
 
 def test_losses_grid_and_drift_are_those_of_the_messages() -> None:
     feed = fed()
-    page = Page(feed, Selection("changes")).next()
+    page = Page(feed, ViewSelection("changes")).next()
     performance = newest()["performance"]["cross_entropy"]
     losses = [performance["model"], performance["empty"]]
     assert page["losses"]["cross_entropy"] == pytest.approx(losses, rel=1e-3)
     assert [values[-1] for values in page["series"][:2]] == pytest.approx(losses, rel=1e-3)
     assert page["series"][2] == [None] * len(page["times"])  # no prediction was served
-    grid = Page(feed, Selection("partitions", feature="turned")).next()["grid"]
+    grid = Page(feed, ViewSelection("partitions", feature="turned")).next()["grid"]
     cells = newest()["importance"]["ipfi"]["cross_entropy"]
     assert grid["partitions"] == [0] and grid["compared"] == "turned"
     assert grid["losses"] == [pytest.approx(losses, rel=1e-3)] and grid["halves"] == [
@@ -350,7 +350,7 @@ def test_the_average_over_partition_models_is_that_of_the_client() -> None:
             own = value.replace(b'"partition":0', b'"partition":%d' % number)
             feed.explanation(number, own)
             taken.append(Explanation.from_json(own))
-    grid = Page(feed, Selection(view="partitions")).next()["grid"]
+    grid = Page(feed, ViewSelection(view="partitions")).next()["grid"]
     expected = merge(taken)
     assert (grid["label"], grid["warming"]) == ("average over partition models", 1)
     assert len(set(expected.weights.values())) == 2
@@ -372,7 +372,7 @@ def test_only_the_selected_view_is_sent() -> None:
     }
     feed = fed(60)
     for view in VIEWS:
-        assert set(own.values()) & Page(feed, Selection(view=view)).next().keys() == {own[view]}
+        assert set(own.values()) & Page(feed, ViewSelection(view=view)).next().keys() == {own[view]}
 
 
 def test_any_query_is_answered_with_what_exists() -> None:
@@ -390,7 +390,7 @@ def test_any_query_is_answered_with_what_exists() -> None:
         {"partition": "٣"},
         {"view": "partitions", "loss": "squared"},
     ):
-        assert Page(feed, Selection.of(query)).next()["chosen"] == {
+        assert Page(feed, ViewSelection.of(query)).next()["chosen"] == {
             "partition": 0,
             "estimator": "ipfi",
             "loss": "cross_entropy",

@@ -7,7 +7,7 @@ import pytest
 
 from explain_sidecar.http.feed import MAX_CLASSES, Feed
 from explain_sidecar.http.streams import Streams
-from explain_sidecar.http.views import VIEWS, Page, Selection
+from explain_sidecar.http.views import VIEWS, Page, ViewSelection
 from tests.feeds import IMPORTANCE, fed, newest, outputs, settings
 
 
@@ -17,13 +17,15 @@ from tests.feeds import IMPORTANCE, fed, newest, outputs, settings
 def test_a_drift_message_of_another_shape_is_no_error(message: bytes) -> None:
     feed = fed(50)
     feed.change(0, message)
-    assert all("steps" not in change for change in Page(feed, Selection(view="changes")).next()["changes"])
+    assert all(
+        "steps" not in change for change in Page(feed, ViewSelection(view="changes")).next()["changes"]
+    )
 
 
 def test_a_message_of_another_schema_is_said() -> None:
     feed = fed(50)
     feed.explanation(0, b'{"schema": "explanation/9"}')
-    assert "explanation/9" in (Page(feed, Selection()).next()["problem"] or "")
+    assert "explanation/9" in (Page(feed, ViewSelection()).next()["problem"] or "")
 
 
 FOREIGN = {
@@ -47,17 +49,17 @@ FOREIGN = {
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
 def test_a_foreign_message_is_counted_said_and_followed_by_the_next(change: dict[str, Any]) -> None:
     feed = fed(50)
-    before = Page(feed, Selection(view="integrity")).next()
+    before = Page(feed, ViewSelection(view="integrity")).next()
     assert before["problem"] is None and before["foreign"] == []
     feed.explanation(0, json.dumps(newest() | change).encode())
-    after = Page(feed, Selection(view="integrity")).next()
+    after = Page(feed, ViewSelection(view="integrity")).next()
     (foreign,) = after["foreign"]
     assert (foreign["topic"], foreign["partition"], foreign["count"]) == ("explanations", 0, 1)
     assert foreign["newest"] in after["problem"] and "1 messages" in after["problem"]
     for destination, output in outputs()[50:60]:
         if destination == "explanations":
             feed.explanation(0, output.value)
-    last = Page(feed, Selection(view="integrity")).next()
+    last = Page(feed, ViewSelection(view="integrity")).next()
     assert last["chains"][0]["verified"] > before["chains"][0]["verified"] and not last["chains"][0]["broken"]
     assert last["foreign"] == after["foreign"]
 
@@ -70,7 +72,7 @@ def test_settings_of_an_estimator_that_are_no_numbers_do_not_matter() -> None:
     }
     feed.explanation(0, json.dumps(message).encode())
     for view in VIEWS:
-        assert Page(feed, Selection(view=view)).next()["state"]["warm_up"] == 0
+        assert Page(feed, ViewSelection(view=view)).next()["state"]["warm_up"] == 0
 
 
 @pytest.mark.parametrize("timestamp", [1_700_000_000_000_000_000, -(2**63), 2**63 - 1, 253_402_300_800_000])
@@ -84,7 +86,7 @@ def test_a_time_that_is_no_date_is_said_and_is_in_no_chart(timestamp: int) -> No
         feed.explanation(0, json.dumps(message).encode())
         if number == 140:
             for view in VIEWS:
-                page = Page(feed, Selection(view=view)).next()
+                page = Page(feed, ViewSelection(view=view)).next()
                 assert (
                     str(timestamp) in page["state"]["notices"][0]
                     and "record.timestamp" in page["state"]["notices"][0]
@@ -111,7 +113,7 @@ def test_a_view_that_cannot_be_made_is_said_in_the_stream_which_goes_on(
 
 def test_ids_and_places_of_any_length_are_taken() -> None:
     feed = fed(50)
-    assert Page(feed, Selection(), "a@" + "1" * 5_000 + ".1").next()["whole"]
+    assert Page(feed, ViewSelection(), "a@" + "1" * 5_000 + ".1").next()["whole"]
     own = [("__explain.app_id", b"explanation-sidecar")]
     feed.letter(0, 1, b"k", b"v", [*own, ("__explain.errors.offset", b"1" * 5_000)])
     assert feed.letters[-1].offset == -1
@@ -142,7 +144,7 @@ def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
         feed = Feed(settings())
         for value in broken:
             feed.explanation(0, value)
-        (chain,) = Page(feed, Selection(view="integrity")).next()["chains"]
+        (chain,) = Page(feed, ViewSelection(view="integrity")).next()["chains"]
         assert (problem in chain["broken"]) if problem else chain["broken"] is None
         assert chain["verified"] == len(broken) - (1 if problem else 0)
 
@@ -150,7 +152,7 @@ def test_the_chain_check_finds_a_missing_and_an_altered_message() -> None:
 @pytest.mark.parametrize("shown", [False, True])
 def test_payloads_of_dead_letters_are_shown_only_where_it_is_set(shown: bool) -> None:
     feed = fed(EXPLAIN_HTTP__SHOW_PAYLOADS=str(shown).lower())
-    letters = Page(feed, Selection(view="integrity")).next()["letters"]
+    letters = Page(feed, ViewSelection(view="integrity")).next()["letters"]
     assert letters["classes"] == {"not_json": 14}
     assert [letter["offset"] for letter in letters["newest"]][:2] == [699, 649]
     for letter in letters["newest"]:
@@ -162,7 +164,7 @@ def test_what_people_expect_is_shown_in_the_sentence_and_what_cannot_be_read_is_
     feed = fed()
     story = feed.stories.of(0)[-1]
     onset = story.lead.onset.timestamp
-    page = Page(feed, Selection("changes"))
+    page = Page(feed, ViewSelection("changes"))
     assert "Expected" not in str(page.next()["stories"]) and "stories" not in page.next()
     feed.control(0, json.dumps({"expected": [onset, onset, "a price list"]}).encode())
     shown = {one["key"]: one for one in page.next()["stories"]}[story.key]

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 
 import grimp
 import pytest
@@ -56,6 +57,19 @@ def test_no_function_has_many_positional_parameters(root: str) -> None:
                 found[f"{path}:{node.lineno}"] = len([name for name in names if name not in ("self", "cls")])
     assert max(found.values()) > 3
     assert not {place: number for place, number in found.items() if number > POSITIONAL}
+
+
+@pytest.mark.parametrize("root", ["explain_client", "explain_core", "service/explain_sidecar"])
+def test_no_two_classes_have_one_name(root: str) -> None:
+    """Not even in different files: a name stands for one thing."""
+    names = [
+        node.name
+        for path in (ROOT / root).rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert len(names) > 20
+    assert [name for name, times in Counter(names).items() if times > 1] == []
 
 
 def test_the_architecture_names_every_folder_and_file_of_the_sidecar() -> None:

@@ -22,7 +22,7 @@ from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.http.metrics import exposition
 from explain_sidecar.http.server import bind, serving
 from explain_sidecar.http.site import beside_workers
-from explain_sidecar.http.workers import Workers
+from explain_sidecar.http.workers import WorkerReports
 from explain_sidecar.kafka.hidden import Hidden
 from explain_sidecar.kafka.report import Report, decode, report_each_second
 from explain_sidecar.settings import load_settings
@@ -31,7 +31,7 @@ from tests.reports import partition, report
 
 
 @contextmanager
-def reporting(workers: Workers, number: int) -> Iterator[Any]:
+def reporting(workers: WorkerReports, number: int) -> Iterator[Any]:
     """What a worker does: write reports to its pipe until it ends."""
     ours, theirs = os.pipe()
     listener = workers.listen(number, ours)
@@ -48,7 +48,7 @@ def reporting(workers: Workers, number: int) -> Iterator[Any]:
 
 
 def test_a_partition_never_has_two_owners_and_disappears_with_its_last() -> None:
-    workers = Workers(2)
+    workers = WorkerReports(2)
     with reporting(workers, 0) as first, reporting(workers, 1) as second:
         first(report(partition(0, since=1.0), partition(1, since=1.0)))
         second(report(partition(1, since=2.0)))  # the first has not yet reported that it lost it
@@ -65,7 +65,7 @@ def test_a_partition_never_has_two_owners_and_disappears_with_its_last() -> None
 
 
 def test_a_worker_is_stalled_by_the_silence_of_its_loop_and_ready_when_all_it_owns_runs() -> None:
-    workers = Workers(2)
+    workers = WorkerReports(2)
     assert [waiting.phase for waiting in workers.waiting()] == ["starting", "starting"]
     with reporting(workers, 0) as first, reporting(workers, 1) as second:
         first(report(joined=False))
@@ -84,7 +84,7 @@ def test_a_worker_is_stalled_by_the_silence_of_its_loop_and_ready_when_all_it_ow
 
 
 def test_a_worker_that_starts_again_is_waited_for_and_counters_do_not_fall() -> None:
-    workers = Workers(1)
+    workers = WorkerReports(1)
     with reporting(workers, 0) as first:
         first(replace(report(partition(3)), rebalances=7))
     workers.restarting(0)
@@ -98,7 +98,7 @@ def test_a_worker_that_starts_again_is_waited_for_and_counters_do_not_fall() -> 
 
 
 def test_an_output_whose_readers_stand_still_is_named_and_not_ready() -> None:
-    workers = Workers(1)
+    workers = WorkerReports(1)
     stuck = Hidden("explanations", 2, 341, 593, 1_700_000_000.0, "producer 2, epoch 2")
     with reporting(workers, 0) as first:
         first(replace(report(partition(2)), hidden=[stuck]))

@@ -3,7 +3,7 @@
 import pytest
 
 from explain_client import Explanation, SchemaError
-from explain_sidecar.fold.label_delay import LabelDelay
+from explain_sidecar.fold.label_delay import LabelDelays
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import messages, new_state, record, restored, settings, values
 
@@ -59,7 +59,7 @@ def test_a_record_that_is_not_folded_says_nothing():
     "value", [None, b"", b"-", b"1.5", b"soon", b"1_0", b" 1", b"9" * 5_000, b"\xd9\xa1"]
 )
 def test_a_header_without_a_number_says_nothing(value):
-    delays = LabelDelay()
+    delays = LabelDelays()
     delays.add((("label_delay_ms", value),))
     assert delays.summary() is None
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 import yaml
 
-from explain_sidecar.commands.sampling import Placed, Seen, look, tally, to_paste
+from explain_sidecar.commands.sampling import Placed, RecordShape, look, tally, to_paste
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.framing import HEADER
 from explain_sidecar.formats.registry import RegistryClient
@@ -22,7 +22,7 @@ def placed(found: list[bytes | None], headers: Any = ()) -> list[Placed]:
     return [(0, InputRecord(offset, 0, None, value, headers)) for offset, value in enumerate(found)]
 
 
-def seen(settings: Settings, records: list[Placed]) -> Seen:
+def seen(settings: Settings, records: list[Placed]) -> RecordShape:
     found = look(settings, records)
     assert found is not None
     return found

@@ -9,7 +9,7 @@ from explain_client.alarm_words import moment
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.http.partition import Partition, ShownVersion
 from explain_sidecar.http.sentences import overview_sentence, period_sentences, sentence
-from explain_sidecar.http.views import Page, Selection
+from explain_sidecar.http.views import Page, ViewSelection
 from tests import folds
 from tests.feeds import IMPORTANCE, fed, newest
 from tests.told import alarm_of
@@ -119,7 +119,7 @@ def test_the_sentence_names_the_driver_its_worth_and_what_changed() -> None:
     warming = Page(fed(8), IMPORTANCE).next()
     assert warming["state"]["status"] == "warming" and warming["sentence"].startswith("Warming up.")
     assert (warming["state"]["records"], warming["state"]["warm_up"]) == (16, 20)
-    assert "No explanation yet" in Page(fed(0), Selection()).next()["sentence"]
+    assert "No explanation yet" in Page(fed(0), ViewSelection()).next()["sentence"]
 
 
 def test_what_does_not_drive_the_model_is_said_with_its_reason() -> None:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # t
 
 from explain_sidecar.commands.markers import remarks
 from explain_sidecar.commands.printing import print_rows
-from explain_sidecar.commands.sampling import Seen, Tally, look, tally, to_paste
+from explain_sidecar.commands.sampling import RecordShape, Tally, look, tally, to_paste
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import (
     described,
@@ -304,7 +304,7 @@ def _sample(settings: Settings, topic: Topic, found: Sampled) -> Iterator[Findin
         )
 
 
-def _format(settings: Settings, seen: Seen, *, foldable: bool) -> Finding:
+def _format(settings: Settings, seen: RecordShape, *, foldable: bool) -> Finding:
     """What the records look like, against the settings. Where these can fold some records, another look is only a remark."""
     if seen.settings == settings.record:
         return Finding("format", True, seen.words)

@@ -28,7 +28,7 @@ BATCH = 1_000
 """Records given back in one transaction, together with how far the replay has come."""
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A dead letter: the original record, and what the sidecar's headers report."""
 
     partition: int
@@ -134,7 +134,7 @@ def _give_back(
     settings: Settings,
     transaction: Transaction,
     group: Consumer,
-    letters: list[Letter],
+    letters: list[DeadLetter],
     error_class: str | None,
 ) -> None:
     transaction.begin()
@@ -152,7 +152,7 @@ def _give_back(
 
 def _unreplayed(
     settings: Settings, group: Consumer, partitions: int, from_beginning: bool
-) -> Iterator[Letter]:
+) -> Iterator[DeadLetter]:
     topic = settings.topics.dead_letters
     committed = group.committed(
         [TopicPartition(topic, p) for p in range(partitions)], timeout=CONNECT_SECONDS
@@ -179,16 +179,16 @@ def _unreplayed(
                 raise KafkaException(error)
 
 
-def _letter(message: Message) -> Letter:
+def _letter(message: Message) -> DeadLetter:
     headers = read_headers(message).headers
     reported = letter_headers(headers)
     own = [(name, value) for name, value in headers if not name.startswith(LETTER_PREFIX)]
     partition: int = message.partition()  # type: ignore[assignment]
     offset: int = message.offset()  # type: ignore[assignment]
-    return Letter(partition, offset, message.key(), message.value(), own, reported)
+    return DeadLetter(partition, offset, message.key(), message.value(), own, reported)
 
 
-def _row(letter: Letter) -> dict[str, Any]:
+def _row(letter: DeadLetter) -> dict[str, Any]:
     reported = letter.reported
     moment = reported.get("errors.timestamp", "")
     return {

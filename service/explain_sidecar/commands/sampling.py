@@ -54,7 +54,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RecordShape:
     """What most records look like: ``words`` says it. ``settings`` is None where more has to be known to read them; ``fields`` are a record's."""
 
     words: str
@@ -102,7 +102,7 @@ def _columns(settings: Settings, version: str) -> Sequence[str]:
         raise BadRecord("unknown_version", str(error)) from None
 
 
-def look(settings: Settings, records: Sequence[Placed]) -> Seen | None:
+def look(settings: Settings, records: Sequence[Placed]) -> RecordShape | None:
     """What most of the records with a value look like; None where there are none.
 
     Asks the registry what the schema of one of them is. Raises ``UserError`` where it does not answer.
@@ -114,7 +114,7 @@ def look(settings: Settings, records: Sequence[Placed]) -> Seen | None:
     if where is None:
         if is_json:
             return _read(settings, "JSON objects without a schema's id", {"format": "json"}, records)
-        return Seen(
+        return RecordShape(
             "neither JSON nor with a schema's id: probably bare Avro or Protobuf; "
             "set record.format, record.framing none and record.schema_file"
         )
@@ -125,16 +125,16 @@ def look(settings: Settings, records: Sequence[Placed]) -> Seen | None:
             return _read(
                 settings, f"JSON objects {framed}", {"format": "json", "framing": "registry"}, records
             )
-        return Seen(f"Avro or Protobuf {framed}; set registry.url, whose schema says which")
+        return RecordShape(f"Avro or Protobuf {framed}; set registry.url, whose schema says which")
     schema = RegistryClient(settings.registry).schema(key)
     if schema is None:
-        return Seen(
+        return RecordShape(
             f"binary {framed}, which the registry at {settings.registry.url} does not have; is it the producers' registry?"
         )
     kind = schema.schema_type or "AVRO"
     format = next((name for name, of_registry in KINDS.items() if of_registry == kind), None)
     if format is None:
-        return Seen(
+        return RecordShape(
             f"values {framed}, whose schema is of type {kind}; `run` reads {', '.join(KINDS.values())}"
         )
     return _read(settings, f"{_WORDS[format]} {framed}", {"format": format}, records)
@@ -157,7 +157,7 @@ def _frame(record: InputRecord) -> tuple[str | None, bool, str]:
     return where, is_json, key
 
 
-def _read(settings: Settings, words: str, found: dict[str, Any], records: Sequence[Placed]) -> Seen:
+def _read(settings: Settings, words: str, found: dict[str, Any], records: Sequence[Placed]) -> RecordShape:
     """The first candidate settings that decode the records, and the fields of a record."""
     own = settings.record
     known: dict[str, Any] = {"framing": None, "schema_file": None, "message": None, **found}
@@ -185,8 +185,8 @@ def _read(settings: Settings, words: str, found: dict[str, Any], records: Sequen
         )
         inner = data if root is None else find(data, path_of(root))
         if isinstance(inner, dict):
-            return Seen(words, values.model_copy(update={"root": root}), tuple(inner))
-    return Seen(words, values)
+            return RecordShape(words, values.model_copy(update={"root": root}), tuple(inner))
+    return RecordShape(words, values)
 
 
 def to_paste(settings: Settings, seen: RecordSettings, fields: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Worker:
+class WorkerProcess:
     """A slot and its process, if it has one. ``ends``: when one ended within the window; ``due``: when the next one is to start.
 
     ``brief``: how many lived for seconds only, one after the other.
@@ -93,7 +93,7 @@ class Supervisor:
         self._forks = Forks(folds, worker_environment())
         self._asked, self._kill_at = False, math.inf
         self._workers = [
-            Worker(number, stage, slot, self._start(number, stage, slot), time.monotonic())
+            WorkerProcess(number, stage, slot, self._start(number, stage, slot), time.monotonic())
             for number, (stage, slot) in enumerate(wanted)
         ]
 
@@ -141,7 +141,7 @@ class Supervisor:
             worker.due = None
         self._forks.stop()
 
-    def _look(self, worker: Worker) -> int | None:
+    def _look(self, worker: WorkerProcess) -> int | None:
         """The exit status of a worker that is not started again."""
         now, status = time.monotonic(), worker.status
         if worker.due is not None:
@@ -155,7 +155,7 @@ class Supervisor:
                 self._stop()
         return worker.status
 
-    def _again(self, worker: Worker, status: int, now: float) -> None:
+    def _again(self, worker: WorkerProcess, status: int, now: float) -> None:
         worker.ends = [moment for moment in worker.ends if now - moment < WINDOW_SECONDS] + [now]
         ends, allowed = len(worker.ends), self._settings.workers.restarts
         if ends > allowed:
@@ -180,7 +180,7 @@ class Supervisor:
         worker.releasing = threading.Thread(target=self._release, args=(worker,), daemon=True)
         worker.releasing.start()
 
-    def _release(self, worker: Worker) -> None:
+    def _release(self, worker: WorkerProcess) -> None:
         from explain_sidecar.kafka.operators import release
 
         try:

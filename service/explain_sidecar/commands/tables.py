@@ -28,7 +28,7 @@ _SUFFIXES: dict[str, FileKind] = {
 
 
 @dataclass(frozen=True)
-class Table:
+class RowFile:
     """``count`` rows with the kinds of their columns. ``rows()`` reads the file anew: of each row its cells as they are, and its record."""
 
     columns: Columns
@@ -36,7 +36,7 @@ class Table:
     rows: Callable[[], Iterator[tuple[Row, Row]]]
 
 
-def read_table(argument: str, file: Path, limit: int | None, missing: Collection[str]) -> Table:
+def read_table(argument: str, file: Path, limit: int | None, missing: Collection[str]) -> RowFile:
     """The first ``limit`` rows. Empty cells, nulls and texts of ``missing`` are not in a record.
 
     A column of CSV whose cells are all numbers is of numbers, one of true and false of booleans, any other of strings. Moments and dates of
@@ -52,7 +52,7 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
             for row in read_rows(argument, file, limit):
                 yield row, {name: converters[name](cell) for name, cell in row.items() if cell not in absent}
 
-        return Table({name: CONVERTERS[convert] for name, convert in converters.items()}, count, of_csv)
+        return RowFile({name: CONVERTERS[convert] for name, convert in converters.items()}, count, of_csv)
 
     def rows() -> Iterator[tuple[Row, Row]]:
         found = json_lines(argument, file) if kind == "jsonl" else _parquet(argument, file)
@@ -60,7 +60,7 @@ def read_table(argument: str, file: Path, limit: int | None, missing: Collection
             yield row, {name: cell for name, cell in row.items() if not _is_missing(cell, missing)}
 
     columns, count = kinds_of(record for _, record in rows())
-    return Table(columns, count, rows)
+    return RowFile(columns, count, rows)
 
 
 def kind_of(argument: str, file: Path) -> FileKind:

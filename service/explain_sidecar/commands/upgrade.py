@@ -28,7 +28,7 @@ from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.snapshot import Snapshot, Versions, load
 
 
-class Difference(NamedTuple):
+class ChangedValue(NamedTuple):
     """A value in which a message of this software differs from the published one."""
 
     path: str
@@ -50,7 +50,7 @@ class Difference(NamedTuple):
         return f"in {where} ({self.path}: {self.here!r} here, {self.there!r} there)"
 
 
-def differences(here: Any, there: Any, path: str = "") -> Iterator[Difference]:
+def differences(here: Any, there: Any, path: str = "") -> Iterator[ChangedValue]:
     """Each value in which two messages differ, but for their digests, which have all of them in them."""
     if isinstance(here, dict) and isinstance(there, dict):
         for name in dict.fromkeys([*here, *there]):
@@ -60,7 +60,7 @@ def differences(here: Any, there: Any, path: str = "") -> Iterator[Difference]:
         for index, pair in enumerate(zip(here, there, strict=True)):
             yield from differences(*pair, f"{path}.{index}")
     elif here != there:
-        yield Difference(path, here, there)
+        yield ChangedValue(path, here, there)
 
 
 def check(settings: Settings, *, last: int) -> None:

@@ -17,7 +17,7 @@ from explain_core.alarms.detector import Position
 from explain_core.comparison import better, sentence
 from explain_core.confidence import Interval
 from explain_core.explanation import Explanation
-from explain_core.importance.segments import Report
+from explain_core.importance.segments import SegmentReport
 from explain_core.learners.mixture import MixtureLearner
 from explain_core.models.empty import Performance
 from explain_core.stream import Alarm, RiskChanged, Subject, about
@@ -115,7 +115,7 @@ def _importance(
     }
 
 
-def _segment(name: str, feature: str, report: Report, floors: Floors) -> dict[str, Any]:
+def _segment(name: str, feature: str, report: SegmentReport, floors: Floors) -> dict[str, Any]:
     segment = feature, report.value
     losses = zip(report.importance.losses, report.losses.tolist(), strict=True)
     return {

@@ -25,7 +25,7 @@ Delays = Annotated[list[Delay | None], msgspec.Meta(max_length=LAST)]
 """Milliseconds, the newest last; None for an implied label."""
 
 
-class LabelDelay:
+class LabelDelays:
     """The delays of the last ``LAST`` records that report one.
 
     >>> delays = LabelDelay()

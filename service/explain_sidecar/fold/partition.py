@@ -27,7 +27,7 @@ from explain_core.stream.windows import WindowsData
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold import contents
 from explain_sidecar.fold.blocks import BlockFold
-from explain_sidecar.fold.label_delay import Delays, LabelDelay
+from explain_sidecar.fold.label_delay import Delays, LabelDelays
 from explain_sidecar.fold.messages import (
     MAX_KEY,
     Chain,
@@ -44,7 +44,7 @@ from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.records import Decoder, InputRecord, Sample
 from explain_sidecar.fold.rejections import Bits, Rejections
 from explain_sidecar.fold.sizes import ExplanationSize
-from explain_sidecar.fold.versions import Find, OneModel, UnknownVersion, Versions, VersionsData
+from explain_sidecar.fold.versions import Find, ModelVersions, OneModel, UnknownVersion, VersionsData
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
@@ -111,7 +111,7 @@ class PartitionState:
         self.partition, self.epoch = partition, epoch
         self.next_offset = start
         self.rejections = Rejections()
-        self.label_delay = LabelDelay()
+        self.label_delay = LabelDelays()
         self.skipped = 0
         self.only_key: bytes | None = None
         self.notices: list[str] = []
@@ -124,11 +124,11 @@ class PartitionState:
         self.labels, self.kinds = self._vocabulary.labels, self._vocabulary.kinds
         self.settings = settings
         self.schemas = Schemas()
-        self.versions: Versions | None = None
+        self.versions: ModelVersions | None = None
         self.stream = self._stream(seed, digest)
         if settings.models.enabled:
-            self.versions = Versions(settings, seed, self._vocabulary, self.stream)
-        self._open: Versions | OneModel = self.versions or OneModel(self.stream)
+            self.versions = ModelVersions(settings, seed, self._vocabulary, self.stream)
+        self._open: ModelVersions | OneModel = self.versions or OneModel(self.stream)
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,

@@ -118,7 +118,7 @@ class OneModel:
         """It has no name."""
 
 
-class Versions:
+class ModelVersions:
     """The versions of a partition: ``open`` by name, the one seen longest ago first; ``kept`` are models of closed ones.
 
     A version is loaded before it is known whether its record can be folded. Until then it is not open: a bad record must not close another

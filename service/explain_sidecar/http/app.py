@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from explain_sidecar.http.metrics import exposition
-from explain_sidecar.http.workers import Workers
+from explain_sidecar.http.workers import WorkerReports
 from explain_sidecar.kafka.clients import admin_client
 from explain_sidecar.kafka.ends import last_stable_offsets
 from explain_sidecar.settings import Settings
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class Operations:
     """``/metrics``, ``/healthz`` and ``/readyz`` of the workers of this machine."""
 
-    def __init__(self, settings: Settings, workers: Workers) -> None:
+    def __init__(self, settings: Settings, workers: WorkerReports) -> None:
         self._settings = settings
         self._workers = workers
         self._admin = admin_client(settings)

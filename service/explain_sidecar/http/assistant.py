@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from explain_client.messages import utc
 from explain_sidecar.errors import UserError
 from explain_sidecar.http.feed import Feed
-from explain_sidecar.http.views import Page, Selection
+from explain_sidecar.http.views import Page, ViewSelection
 from explain_sidecar.settings import Settings
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def server_of(feed: Feed) -> MCPServer:
 def _page(feed: Feed, wanted: tuple[str, ...], **chosen: Any) -> dict[str, Any]:
     """Of a page of the dashboard its sentence, what is wrong with the reading, and the parts that are wanted."""
     _wait(feed)
-    page = Page(feed, Selection(**chosen)).next()
+    page = Page(feed, ViewSelection(**chosen)).next()
     known, partition = page.get("choices", {}).get("partition", []), chosen.get("partition", 0)
     if known and "partition" in chosen and partition not in known:
         raise UserError(f"partition {partition} has no explanation; those that have one: {known}")

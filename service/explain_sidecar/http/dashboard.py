@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from explain_sidecar.http.feed import Feed
 from explain_sidecar.http.server import address, bind, serving
 from explain_sidecar.http.streams import Streams
-from explain_sidecar.http.views import Selection
+from explain_sidecar.http.views import ViewSelection
 from explain_sidecar.settings import Settings
 
 FILES = Path(__file__).parent / "static"
@@ -54,7 +54,7 @@ class Dashboard:
 
     async def _events(self, request: Request) -> Response:
         return self._streams.open(
-            Selection.of(request.query_params), request.headers.get("last-event-id", "")
+            ViewSelection.of(request.query_params), request.headers.get("last-event-id", "")
         )
 
 

@@ -66,7 +66,7 @@ class Letter:
 
 
 @dataclass
-class Problem:
+class ReadingProblem:
     """What kept the dashboard from reading, from when until when in milliseconds since 1970; it lasts where ``until`` is None."""
 
     text: str
@@ -90,7 +90,7 @@ class Feed:
         self.letters: deque[Letter] = deque(maxlen=MAX_LETTERS)
         self.letter_classes: Counter[str] = Counter()
         self.problem: str | None = "connecting to Kafka"
-        self.problems: deque[Problem] = deque(maxlen=MAX_PROBLEMS)
+        self.problems: deque[ReadingProblem] = deque(maxlen=MAX_PROBLEMS)
         self.foreign: dict[tuple[str, int], tuple[int, str]] = {}
         self.stopping = False
         self._json = json_reader(registry_of(settings))
@@ -365,7 +365,7 @@ class Feed:
         if self.problems and self.problems[-1].until is None:
             self.problems[-1].until = now
         if problem is not None:
-            self.problems.append(Problem(problem[:LONGEST], now))
+            self.problems.append(ReadingProblem(problem[:LONGEST], now))
         self.problem = problem
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from explain_sidecar.http.app import Operations
 from explain_sidecar.http.dashboard import Dashboard
 from explain_sidecar.http.server import address, bind, serving
-from explain_sidecar.http.workers import Workers
+from explain_sidecar.http.workers import WorkerReports
 from explain_sidecar.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class Site:
     """The supervisor's state for the server: its workers, and whether it is stopping."""
 
     def __init__(self, settings: Settings, workers: int) -> None:
-        self._workers = Workers(workers)
+        self._workers = WorkerReports(workers)
         self._operations = Operations(settings, self._workers)
         self._dashboard = Dashboard(settings) if settings.http.dashboard else None
         self.routes = [*self._operations.routes, *(self._dashboard.routes if self._dashboard else ())]

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from explain_sidecar.http.feed import Feed
-from explain_sidecar.http.views import Page, Selection
+from explain_sidecar.http.views import Page, ViewSelection
 
 UPDATE_SECONDS = 0.25
 KEEP_ALIVE_SECONDS = 15.0
@@ -33,9 +33,9 @@ class Streams:
         self._open: set[Response] = set()
         self._moment = 0
         self._version = -1
-        self._made: dict[tuple[Selection, str], asyncio.Future[tuple[str, bytes]]] = {}
+        self._made: dict[tuple[ViewSelection, str], asyncio.Future[tuple[str, bytes]]] = {}
 
-    def open(self, selection: Selection, last_id: str) -> Response:
+    def open(self, selection: ViewSelection, last_id: str) -> Response:
         """The answer to a page that shows this and has what came until ``last_id``; 503 where too many are open."""
         if len(self._open) >= self._limit:
             return PlainTextResponse(
@@ -44,7 +44,7 @@ class Streams:
             )
         return _Stream(self._events(selection, last_id), self._open)
 
-    async def _events(self, selection: Selection, last_id: str) -> AsyncIterator[bytes]:
+    async def _events(self, selection: ViewSelection, last_id: str) -> AsyncIterator[bytes]:
         seen, sent_at = -1, time.monotonic()
         yield b"retry: 1000\n\n"
         while not self._feed.stopping:
@@ -66,7 +66,7 @@ class Streams:
             self._made.clear()
         return self._version
 
-    async def _event(self, selection: Selection, last_id: str) -> tuple[str, bytes]:
+    async def _event(self, selection: ViewSelection, last_id: str) -> tuple[str, bytes]:
         """The event after ``last_id`` and its own id, made by the first stream that asks for it."""
         key = (selection, last_id)
         if key not in self._made:
@@ -74,7 +74,7 @@ class Streams:
             self._made[key] = asyncio.ensure_future(asyncio.to_thread(self._make, *key))
         return await asyncio.shield(self._made[key])  # a visitor who leaves does not cancel it for the others
 
-    def _make(self, selection: Selection, last_id: str) -> tuple[str, bytes]:
+    def _make(self, selection: ViewSelection, last_id: str) -> tuple[str, bytes]:
         page = Page(self._feed, selection, last_id)
         try:
             body = page.next()

@@ -41,7 +41,7 @@ VIEWS = ("overview", "changes", "importance", "partitions", "integrity")
 
 
 @dataclass(frozen=True)
-class Selection:
+class ViewSelection:
     """What a visitor looks at; what does not exist is replaced by the first that does."""
 
     view: str = VIEWS[0]
@@ -53,7 +53,7 @@ class Selection:
     version: str = ""
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Selection:
+    def of(cls, query: Mapping[str, str]) -> ViewSelection:
         view, partition = query.get("view", ""), query.get("partition", "")
         return cls(
             view=view if view in VIEWS else VIEWS[0],
@@ -71,7 +71,7 @@ class Page:
     ``id`` says where the visitor is: a page made with it goes on from there, also after a restart.
     """
 
-    def __init__(self, feed: Feed, selection: Selection, last_id: str = "") -> None:
+    def __init__(self, feed: Feed, selection: ViewSelection, last_id: str = "") -> None:
         self._feed = feed
         self._selection = selection
         self._lines, _, position = last_id.partition("@")

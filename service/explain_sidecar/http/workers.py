@@ -27,7 +27,7 @@ class Waiting(NamedTuple):
     replay_remaining_records: int
 
 
-class Workers:
+class WorkerReports:
     """The newest report of each worker."""
 
     def __init__(self, count: int) -> None:

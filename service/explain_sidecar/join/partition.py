@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Cluster:
+class JoinCluster:
     """What a partition needs of the cluster. ``topics`` and ``topic_ids``: events and labels."""
 
     settings: Settings
@@ -74,7 +74,7 @@ class JoinPartition:
     Another thread may read its properties; only its own methods change it.
     """
 
-    def __init__(self, cluster: Cluster, partition: int) -> None:
+    def __init__(self, cluster: JoinCluster, partition: int) -> None:
         self._cluster = cluster
         self.partition = partition
         self.phase: Phase = "waiting"

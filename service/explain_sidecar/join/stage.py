@@ -16,7 +16,7 @@ from explain_sidecar.join.entries import Joined, Outcome
 from explain_sidecar.join.inputs import record_value
 from explain_sidecar.join.joiner import Rules
 from explain_sidecar.join.pace import Pace
-from explain_sidecar.join.partition import Cluster, JoinPartition
+from explain_sidecar.join.partition import JoinCluster, JoinPartition
 from explain_sidecar.join.partitioner import partition_of
 from explain_sidecar.join.rocks import Rocks, delete
 from explain_sidecar.join.store import LocalStore
@@ -177,7 +177,7 @@ class JoinStage(Member[JoinPartition]):
             "topics.records": known.records,
         }
         self._watch = TopicWatch(topics, watched, kafka.clock, inputs=2)
-        self._cluster = Cluster(
+        self._cluster = JoinCluster(
             stage,
             rules_of(stage.join),
             (known.events.name, known.labels.name),

@@ -60,7 +60,7 @@ class Owned(Protocol):
 P = TypeVar("P", bound=Owned)
 
 
-class Commits(Protocol[P]):  # type: ignore[misc]
+class CommitPolicy(Protocol[P]):  # type: ignore[misc]
     """When a worker commits, and what; ``behind``: whether more input waits than a turn takes in."""
 
     behind: bool
@@ -90,7 +90,7 @@ class Member(ABC, Generic[P]):
         inputs: Mapping[str, str],
         consumer: Consumer,
         transaction: Transaction,
-        commits: Commits[P],
+        commits: CommitPolicy[P],
         totals: Totals,
         alive: Callable[[], None],
         clock: Clock,

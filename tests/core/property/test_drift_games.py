@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from explain_core.drift import dbshap
-from explain_core.drift.conditional import Table, Trees
+from explain_core.drift.conditional import LabelTable, Trees
 from explain_core.drift.factors import make_factor
 from explain_core.drift.routes import Boxes, Grid
 from explain_core.drift.samples import Samples
@@ -110,7 +110,7 @@ def random_game(seed, n=80):
     y = tuple(rng.integers(n_classes, size=n) for _ in range(2))
     members = [(j,) for j in range(k)] if k < 4 else [(0,), (1,), (2, 3)]
     factors = [make_factor(f"f{i}", member, codes, sizes) for i, member in enumerate(members)]
-    conditional = Table(codes, y, sizes, n_classes)
+    conditional = LabelTable(codes, y, sizes, n_classes)
     hypotheses = [RandomLoss(rng, sizes, n_classes) for _ in range(rng.integers(1, 3))]
     weights = tuple(rng.integers(0, 4, size=n).astype(float) for _ in range(2))
     return factors, conditional, hypotheses, weights

@@ -9,7 +9,7 @@ import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from explain_sidecar.http.metrics import PREFIX, exposition
-from explain_sidecar.http.workers import Waiting, Workers
+from explain_sidecar.http.workers import Waiting, WorkerReports
 from explain_sidecar.join.entries import Counts
 from explain_sidecar.kafka.report import Buckets, JoinReport, Report
 from explain_sidecar.kafka.totals import Phase
@@ -52,7 +52,7 @@ def test_a_worker_of_the_join_is_ready_once_what_waits_is_restored() -> None:
         times = {"replaying": NO_TIMES, "running": NO_TIMES}
         joins = [JoinReport(3, phase, left, Counts().by_name())]
         report = Report(0.0, True, 1, {}, {}, times, NO_TIMES, [], joins)  # type: ignore[arg-type]
-        workers, (reading, writing) = Workers(1), os.pipe()
+        workers, (reading, writing) = WorkerReports(1), os.pipe()
         workers.listen(0, reading)
         os.write(writing, orjson.dumps(report) + b"\n")
         deadline = time.monotonic() + 30
