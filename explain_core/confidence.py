@@ -64,7 +64,7 @@ class ConfidenceSequence:
     before it. The values need be neither independent nor alike. Look as often as you like, stop when you like (Choe & Ramdas, arXiv 2110.00115, Thm 2;
     Howard, Ramdas, McAuliffe & Sekhon, Ann. Statist. 2021).
 
-    Each value counts as X_i, cut to ± ``limit``. Where that is a bound of the values, as 2 is for differences of Brier scores, nothing is cut, and the
+    Each value counts as X_i, cut to ± ``limit``. Where it is a bound of the values, as 2 is for differences of Brier scores, nothing is cut, and the
     interval is slow where values are mostly far smaller. By default the values before it give the limit: four times the mean absolute value of the first
     100, which do not count themselves. It doubles whenever what was cut off, of all values, exceeds a tenth of half the interval. What
     holds, holds for the mean of the X_i. It says nothing of losses that are so rare and large that none was seen.
@@ -78,6 +78,13 @@ class ConfidenceSequence:
     the newest, which is the largest. By Ville's inequality it ever reaches 2/(1 − confidence) with half of the probability left; so on the other side. The interval is where it has not::
 
         mean of X ± u/n,   Σ_λ exp(λ u − ψ_n(λ) Σ (X_i − g_i)²)/20 = 2/(1 − confidence)
+
+    Parameters
+    ----------
+    confidence
+        That the interval holds at all times, in (0, 1).
+    limit
+        Of a value; None takes it from the values.
 
     >>> sequence = ConfidenceSequence(confidence=0.95)
     >>> for i in range(2_000):

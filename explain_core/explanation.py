@@ -19,8 +19,8 @@ Status = Literal["warming", "ready"]
 class Importance(NamedTuple):
     """Importance of one feature under one loss, in units of that loss; NaN where nothing is known yet.
 
-    The value is a mean over records, and the band is one for the mean of what was to be expected at each of them, see
-    ``explain_core.smoothing.Smoother``. ``steady``: whether it describes the moment too; None where that is not known.
+    ``value`` is a mean over records, and ``std`` its standard error. The band from ``low`` to ``high`` is one for the mean of what was to be expected
+    at each of them, see ``explain_core.smoothing.Smoother``. ``steady``: whether it describes the moment too; None where that is not known.
 
     >>> importance = Importance(value=0.5, std=0.05, low=0.4, high=0.6, steady=True)
     >>> importance.low > 0.0
@@ -38,10 +38,24 @@ class Importance(NamedTuple):
 class Explanation:
     """What an estimator knows after ``n`` explained records.
 
-    ``values`` and ``std`` have one row per loss and one column per feature (or group), in units of the loss. ``std`` is
-    the standard error of the value; ``low`` and ``high`` are the ends of its band, NaN where there are too few records for one; by default
-    ``width`` standard errors away. ``steady`` is 1 where the value describes the moment too, 0 where it has changed of late, NaN where that is not known.
-    ``samples`` (losses × features × repeats) is there for estimators that repeat. ``metadata`` holds the settings that say what was estimated.
+    Parameters
+    ----------
+    estimator, features, losses
+        Their names; of a group of features that of the group.
+    values, std
+        The importances, losses × features, in units of the loss, and their standard errors.
+    n
+        Explained records.
+    status
+        "ready", or "warming" while there is no value.
+    low, high
+        Ends of the bands, NaN where there are too few records for one; by default ``width`` standard errors away.
+    steady
+        1 where the value describes the moment too, 0 where it has changed of late, NaN where that is not known.
+    samples
+        Losses × features × repeats, of estimators that repeat.
+    metadata
+        The settings that say what was estimated.
 
     >>> values, std = np.array([[0.5, 0.1]]), np.array([[0.05, 0.05]])
     >>> explanation = Explanation("ipfi", ("a", "b"), ("brier",), values, std, n=100, width=2.0)

@@ -40,11 +40,21 @@ CLIPPED = -math.log(EPSILON)
 class Loss:
     """A named per-sample loss, ``loss(y_true, prediction) -> float``; smaller is better.
 
-    ``reads`` says what the function gets: the most probable ``label``, the ``probabilities`` mapping, or
-    the predicted ``number``. ``quadratic`` says that it is a quadratic form of what it reads: its value at a mean of
-    infinitely many predictions then has an unbiased estimate from two (see ``IncrementalSAGE``). ``most`` is its largest value for
-    probabilities, None where it has none that is of use; the smallest is 0. ``clipped`` is the value at which it counts a prediction as no worse,
-    None where it does not.
+    Parameters
+    ----------
+    name
+        In settings and messages.
+    reads
+        What the function gets: the most probable "label", the mapping of "probabilities", or the predicted "number".
+    function
+        Of the truth and of that.
+    quadratic
+        Whether it is a quadratic form of what it reads: its value at a mean of infinitely many predictions then has an unbiased estimate from
+        two (see ``IncrementalSAGE``).
+    most
+        Its largest value for probabilities, None where it has none that is of use; the smallest is 0.
+    clipped
+        The value at which it counts a prediction as no worse, None where it does not.
 
     >>> late = Loss("late", "number", lambda y, prediction: max(0.0, y - prediction))
     >>> late(5.0, 3.0), late.task

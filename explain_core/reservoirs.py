@@ -53,6 +53,13 @@ class GeometricReservoir:
     An observation that is k steps old is still there with probability (1 − 1/L)^k: the ages are geometric with
     mean L, the size (iPFI journal, Sect. 3.2; iSAGE Alg. 2). For streams that drift.
 
+    Parameters
+    ----------
+    size
+        Rows that it holds.
+    seed
+        Of its own generator.
+
     >>> reservoir = GeometricReservoir(size=2, seed=1)
     >>> for i in range(5):
     ...     reservoir.add({"i": i})
@@ -102,6 +109,13 @@ class UniformReservoir:
     """Every observation so far is in the reservoir with the same probability (Vitter 1985; Li 1994, Algorithm L).
 
     For a distribution that does not change: the draws are then those of the whole past.
+
+    Parameters
+    ----------
+    size
+        Rows that it holds.
+    seed
+        Of its own generator.
 
     >>> reservoir = UniformReservoir(size=2, seed=1)
     >>> for i in range(50):

@@ -210,7 +210,7 @@ class Where:
 class RiskChange:
     """Why the risk changed from a baseline to a target window (DBShap; target − baseline, units of the loss).
 
-    ``joint`` is the headline: concept, hypothesis and inputs as the rows have them. ``product`` splits the inputs by
+    ``baseline`` and ``target`` are the windows, ``loss`` is that of the risk. ``joint`` is the headline: concept, hypothesis and inputs as the rows have them. ``product`` splits the inputs by
     feature or group, as if these were independent. ``label_shift`` says that the labels' shares moved and the inputs of each label
     did not, which changes concept and inputs both (``explain_core.drift.label_shift``). ``std`` is the standard error of ``change``. ``learning`` is what the
     model gained as it learnt within the windows, where the prequential losses are known.
@@ -219,7 +219,7 @@ class RiskChange:
     spite of it. ``bins`` has the edges or the categories of each feature there, and is empty without it. ``separation`` is there where
     many rows have nothing alike in the other window, and features tell them apart. ``differences`` are the features that differ, the
     one first that is most likely what itself changed, also where the risk did not change. ``where`` says where the concept changed, if it
-    stands out, and most of its effect is made by few of the rows.
+    stands out, and most of its effect is made by few of the rows. ``bootstrap`` counts the resamples, and ``warnings`` say what bears on the result.
 
     change = Σ joint + learning + unevaluated, and Σ joint inputs = Σ product inputs + dependence.
 

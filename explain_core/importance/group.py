@@ -21,7 +21,12 @@ class EstimatorGroup:
     """Estimators that explain the same records in one evaluation: the values are those that each finds alone.
 
     They must have one model, reservoir, warm-up, losses, features and groups, and be of different kinds. New estimators that would fill equal reservoirs of
-    their own share the first one's. Raises ``ValueError`` where they differ. ``explain_one`` changes the state of all of them, or of none where it raises.
+    their own share the first one's. ``explain_one`` changes the state of all of them, or of none where it raises.
+
+    Parameters
+    ----------
+    estimators
+        Any number. Raises ``ValueError`` where they differ.
 
     >>> from explain_core.importance.ipfi import IncrementalPFI
     >>> from explain_core.importance.isage import IncrementalSAGE

@@ -28,11 +28,20 @@ class IncrementalPFI(IncrementalEstimator):
 
         Δ_j = 1/m Σ_k L(f(x with x_j := z_k,j), y) − L(f(x), y)
 
-    smoothed over the stream (``kind="difference"``). ``kind="ratio"`` is the smoothed loss of the copies over that of
-    the model: 1 for a feature that is not used, NaN while the model has not erred. Its band is by the delta method. A feature that is missing in x or z stays missing in the copy.
+    smoothed over the stream. A feature that is missing in x or z stays missing in the copy.
 
-    ``n_samples`` is 5 by default. All features take their values from the same m rows. In a full geometric reservoir these are the rows that the next m records
+    All features take their values from the same m rows. In a full geometric reservoir these are the rows that the next m records
     will replace: they are as old as rows drawn at random, but each is used equally often, so that the value varies less.
+
+    Parameters
+    ----------
+    model
+        What is explained, see ``IncrementalEstimator``.
+    kind
+        "difference", or "ratio": the smoothed loss of the copies over that of the model, which is 1 for a feature that is not used, and NaN while
+        the model has not erred. Its band is by the delta method.
+    **settings
+        Those of ``IncrementalEstimator``; ``n_samples`` is 5 by default.
 
     >>> from explain_core.importance.ipfi import IncrementalPFI
     >>> pfi = IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)

@@ -31,18 +31,25 @@ class IncrementalSAGE(IncrementalEstimator):
     mean prediction over the copies (x on S, z elsewhere). The last step is the model's own prediction.
     The sum over the features is the smoothed L(y₀, y) − L(f(x), y) at every step.
 
-    ``empty="reservoir"``: y₀ is the mean over the same m rows, predicted by the current model; "ema": the smoothed mean prediction of the
-    stream (Alg. 1). That one lags behind a model that changes, and whoever joins first gets the difference: noise then looks important.
-
     The value depends on m: the loss of a mean over m draws exceeds that over all. With ``n_samples=None`` the
     quadratic losses (``brier``, ``squared``) do not depend on it: theirs is the mean of the products (f_k − y)(f_l − y)
     over the pairs k ≠ l, which is unbiased for m → ∞. Then m = 2 if all losses are quadratic, else m = 10. A stated
     ``n_samples`` is Alg. 1 for every loss.
 
-    ``removal="marginal"`` takes what is outside S from the rows z, drawn once per record; "conditional" draws it anew
-    for every S from its distribution given S, see ``explain_core.removal.conditional.Conditional``.
-
     A feature outside ``features``, where these are given, has the value of x in every coalition.
+
+    Parameters
+    ----------
+    model
+        What is explained, see ``IncrementalEstimator``.
+    empty
+        "reservoir": y₀ is the mean over the same m rows, predicted by the current model; "ema": the smoothed mean prediction of the
+        stream (Alg. 1). That one lags behind a model that changes, and whoever joins first gets the difference: noise then looks important.
+    removal
+        "marginal" takes what is outside S from the rows z, drawn once per record; "conditional" draws it anew for every S from its
+        distribution given S, see ``explain_core.removal.conditional.Conditional``.
+    **settings
+        Those of ``IncrementalEstimator``.
 
     >>> sage = IncrementalSAGE(lambda x: 2.0 * x["a"], task="regression", size=10)
     >>> for i in range(200):

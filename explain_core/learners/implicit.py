@@ -15,8 +15,16 @@ class ImplicitRegression(linear_model.LinearRegression):
 
     A step goes against the gradient at its own end instead of at its start. For the squared error that divides the step by
     1 + 2 · weight · (rate · ‖x‖² + rate of the intercept). So the error on the record shrinks and keeps its sign, however large the record is,
-    where an ordinary step overshoots, and diverges, as soon as that product is above 2. After n steps the intercept's rate is 1 / 2n where that
-    is above ``intercept_lr``: at first the intercept is a mean, whatever the unit of the target. The optimizer is ``SGD`` at a constant rate.
+    where an ordinary step overshoots, and diverges, as soon as that product is above 2.
+
+    Parameters
+    ----------
+    optimizer
+        ``SGD`` at a constant rate.
+    intercept_lr
+        Rate of the intercept. After n steps it is 1 / 2n where that is more: at first the intercept is a mean, whatever the unit of the target.
+    loss, l2, l1, intercept_init, clip_gradient, initializer
+        As of river's ``LinearRegression``.
 
     >>> model = ImplicitRegression()
     >>> for _ in range(100):

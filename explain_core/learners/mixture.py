@@ -31,14 +31,25 @@ class Mixture(NamedTuple):
     The prediction is the mean of the members' predictions by their weights. After each record a weight is multiplied by exp(−loss) of its
     member (exponential weights; for the log loss that is Bayes' rule): the mixture's loss is above that of the best member by at most
     ln(members + 1) / n for n records. Then all weights get the same of the part ``share`` (fixed share, Herbster and Warmuth 1998): the
-    weights follow when another member becomes the best. No model is the frequencies of the classes, or the mean of the target, with the
-    forgetting rate ``alpha``.
+    weights follow when another member becomes the best. No model is the frequencies of the classes, or the mean of the target.
 
-    For the weights a probability counts as one that no model has the part ``floor`` of: no single record decides them. In a regression the range
-    is that of the last ``recent`` targets, without the two highest and the two lowest of them. Predictions, and targets that are learnt, count for
+    In a regression the range is that of the last ``recent`` targets, without the two highest and the two lowest of them. Predictions, and targets that are learnt, count for
     at most half of it outside of it. The loss of a weight is twice the squared error in units of it (the rate for which Vovk proved it). Where the
     range is ``engine.PROPORTION`` times as large as the first full one, or as far off, the recent targets begin anew. If those to come are out of
     proportion too, the target is in another unit: its range stands for the first one to the members, which keep what they have learnt.
+
+    Parameters
+    ----------
+    members
+        New linear models, trees and forests of river that learn in arrays, by name.
+    share
+        The part of all weights that all members get the same of, after each record.
+    floor
+        For the weights a probability counts as one that no model has this part of: no single record decides them.
+    alpha
+        Forgetting rate of no model.
+    recent
+        Targets that the range of a regression is taken from.
 
     >>> from explain_core.learners.choice import learner_of
     >>> from river import linear_model, tree

@@ -20,8 +20,14 @@ class PredictionError(ValueError):
 class Model:
     """A model that predicts records and, where it can, learns from them.
 
-    ``task`` says what a prediction is: a mapping from label to probability, or a float. ``features`` is the order of
-    the columns where the model has columns.
+    ``features`` is the order of the columns where the model has columns.
+
+    Parameters
+    ----------
+    model
+        What is wrapped; ``wrapped`` is it.
+    task
+        What a prediction is: "classification", a mapping from label to probability, or "regression", a float.
 
     >>> class Half(Model):
     ...     def predict(self, x):

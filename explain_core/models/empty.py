@@ -145,6 +145,13 @@ class Performance:
     class, of that of the label too; for numbers the mean. The first label is what it is expected to be. The mean prediction, the
     empty coalition of iSAGE, knows no feature either; it is as good as the frequencies where the model is calibrated.
 
+    Parameters
+    ----------
+    losses
+        Those that are smoothed.
+    alpha
+        Smoothing parameter in (0, 1]; None for a plain mean.
+
     >>> from explain_core.losses import get
     >>> performance = Performance([get("zero_one")], alpha=None)
     >>> for y in ("up", "up", "down"):

@@ -28,7 +28,7 @@ class Reason(NamedTuple):
 class Reasons:
     """Shapley values of predictions: ``baseline`` + the sum of ``values`` over the features = ``prediction``.
 
-    ``values`` and ``std`` are records × features × outputs, ``prediction`` is records × outputs and ``baseline`` the mean prediction over the
+    ``values`` and ``std`` are records × ``features`` × outputs, ``prediction`` is records × outputs and ``baseline`` the mean prediction over the
     background, by output. ``outputs`` are the labels, or None alone for a number. In the ``space`` "margin" all are sums before
     the link function; where one number stands for two classes, it is that of the label in ``outputs``.
 

@@ -72,6 +72,13 @@ class Report:
     """A model on a stream of records with all that was found, also while it goes on: ``update`` takes in the next record.
 
     In a notebook it shows itself; ``print`` has the same in words. ``explainer`` is the ``StreamExplainer`` within. ``watch`` makes one.
+
+    Parameters
+    ----------
+    model, options, seed, static, fresh, labels, digest
+        As for ``StreamExplainer``.
+    dated
+        Whether records have event times.
     """
 
     def __init__(

@@ -69,19 +69,21 @@ class StreamExplainer:
 
     What the sidecar runs for a partition of a topic: the same numbers, events and digest.
 
-    ==============  ============================================================================================
-    ``model``       a model (``learner_of`` makes one of a model of river that learns in arrays, ``wrap`` one of any other);
-                    None where there are versions of it, each of which ``slot`` makes and ``slots`` names
-    ``options``     what is kept of it: estimators, alarms, windows
-    ``seed``        of all draws
-    ``static``      the model never learns
-    ``fresh``       makes the model as it is now once more: what windows of a model that learns are judged by
-    ``challenger``  a second model of the same task, which is compared with the first
-    ``task``        by default the model's
-    ``labels``      code of each label; grows with the records
-    ``kinds``       kind of each feature; grows with the records
-    ``digest``      what the digest begins with, 16 bytes
-    ==============  ============================================================================================
+    =====================  =====================================================================================
+    ``model``              a model (``learner_of`` makes one of a model of river that learns in arrays, ``wrap`` one of any other);
+                           None where there are versions of it, each of which ``slot`` makes and ``slots`` names
+    ``options``            what is kept of it: estimators, alarms, windows
+    ``seed``               of all draws
+    ``static``             the model never learns
+    ``fresh``              makes the model as it is now once more: what windows of a model that learns are judged by
+    ``challenger``         a second model of the same task, which is compared with the first
+    ``challenger_static``  that one never learns
+    ``task``               of versions; a single model has its own
+    ``labels``             code of each label; grows with the records
+    ``kinds``              kind of each feature; grows with the records
+    ``digest``             what the digest begins with, 16 bytes
+    ``models``             the model of a version, which a window of records may ask for after its slot was closed
+    =====================  =====================================================================================
 
     Raises ``ValueError`` where the options do not suit the model.
 

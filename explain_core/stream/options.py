@@ -74,7 +74,11 @@ class Windowing:
     ``period``            windows also end when the event time passes a multiple of so many milliseconds; 0: they do not
     ``on_alarm``          instead of windows: the records before an alarm's onset beside those since
     ``loss``              by default zero_one, in a regression squared
-    the others            arguments of ``dbshap``
+    ``factorisation``     joint, per_feature or groups of features: what the part of the inputs is divided into
+    ``max_cells``         cells that are enumerated, at the most; where there are more, cells are sampled
+    ``max_samples``       predictions on rows, and on samples, at the most
+    ``ignore``            features that are no part of the inputs
+    ``bootstrap``         resamples of the rows for the intervals of single features
     ====================  ======================================================================================
     """
 

@@ -1,12 +1,14 @@
 """The house keeps its floors: import-linter checks their order, and here is what it cannot count."""
 
 import ast
+import inspect
 import re
 from collections import Counter
 
 import grimp
 import pytest
 
+import explain_core
 from tests.documentation import ROOT
 
 ARROWS = 60
@@ -70,6 +72,20 @@ def test_no_two_classes_have_one_name(root: str) -> None:
     ]
     assert len(names) > 20
     assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+PUBLIC = sorted(name for name in explain_core.__all__ if inspect.isclass(getattr(explain_core, name)))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_page_of_a_class_of_the_library_names_every_parameter(name: str) -> None:
+    kind = getattr(explain_core, name)
+    known = inspect.signature(kind).parameters.values()
+    names = [each.name for each in known if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    page = inspect.getdoc(kind) or ""
+    headings = re.findall(r"^(\w+(?:, \w+)*)$", page.partition("Parameters\n-----")[2], re.MULTILINE)
+    told = {*", ".join(headings).split(", "), *re.findall(r"``(\w+)``", page)}
+    assert names and set(names) <= told
 
 
 def test_the_architecture_names_every_folder_and_file_of_the_sidecar() -> None:

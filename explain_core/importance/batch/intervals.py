@@ -25,9 +25,17 @@ class WindowedEstimator:
     Between two computations the explanation stays as it is; until the window is full there is none. The model is
     the current one, also for the older records of the window.
 
-    Parameters are those of ``IncrementalEstimator``, with ``window`` and ``stride`` (by default the window: intervals
-    that do not overlap) in place of smoothing and reservoir. Raises ``ValueError`` for arguments that do not fit. An
+    Raises ``ValueError`` for arguments that do not fit. An
     ``explain_one`` that raises has not changed the state.
+
+    Parameters
+    ----------
+    model, task, losses, features, groups, band, confidence, seed
+        As for ``IncrementalEstimator``.
+    window
+        Records of a computation.
+    stride
+        Records from one computation to the next; by default the window: intervals that do not overlap.
 
     What is computed is in ``IntervalPFI`` and ``SlidingWindowSAGE``; this is the contract that both keep:
 
@@ -125,9 +133,18 @@ class WindowedEstimator:
 class IntervalPFI(WindowedEstimator):
     """Permutation importance of every interval of ``window`` records (the baseline of the iPFI paper, Sect. 4.1).
 
-    Each of ``n_repeats`` random permutations is cyclic, so that no record keeps its own value: the mean over them
+    Each of the random permutations is cyclic, so that no record keeps its own value: the mean over them
     estimates e_switch − e_orig of the interval without bias. A record has its part in the mean twice, by its own loss and by that of
     the record that gets its value: the standard error is that of the sum of both.
+
+    Parameters
+    ----------
+    model
+        What is explained, see ``WindowedEstimator``.
+    n_repeats
+        Permutations of an interval.
+    **settings
+        Those of ``WindowedEstimator``.
 
     >>> pfi = IntervalPFI(lambda x: 2.0 * x["a"], task="regression", window=50)
     >>> for i in range(50):

@@ -157,6 +157,15 @@ class SlidingWindowSAGE(WindowedEstimator):
     One computation costs as many model calls as iSAGE makes in ``window`` records: with stride w/20 it is 20 times
     as expensive as iSAGE.
 
+    Parameters
+    ----------
+    model
+        What is explained, see ``WindowedEstimator``.
+    n_samples
+        Rows m that are drawn for each record.
+    **settings
+        Those of ``WindowedEstimator``.
+
     >>> sage = SlidingWindowSAGE(lambda x: 2.0 * x["a"], task="regression", window=50, stride=10)
     >>> for i in range(60):
     ...     x = {"a": float(i % 7), "b": float(i % 5)}
