@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 
 import click
 import pytest
@@ -57,6 +59,14 @@ def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tu
 COMMANDS = list(_commands(command_line.cli))
 
 
+def _command(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = command_line.cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    return command
+
+
 def test_every_promised_command_is_there() -> None:
     leaves = {" ".join(path) for path in COMMANDS}
     assert leaves >= {
@@ -90,10 +100,7 @@ def test_help_of_every_command_explains_it_and_each_option(
     monkeypatch.setattr(sys, "argv", ["explain-sidecar", *path, "--help"])
     assert _status() == 0
     shown = capsys.readouterr().out
-    command: click.Command = command_line.cli
-    for name in path:
-        assert isinstance(command, click.Group)
-        command = command.commands[name]
+    command = _command(path)
     assert command.help
     assert "..." not in shown.replace("[ARGS]...", "")  # no sentence is cut off in the list of commands
     for option in command.params:
@@ -101,6 +108,17 @@ def test_help_of_every_command_explains_it_and_each_option(
             assert option.human_readable_name in shown
         else:
             assert isinstance(option, click.Option) and option.help and option.opts[0] in shown
+
+
+DELEGATED = [path for path in COMMANDS if hasattr(_command(path).callback, "target")]
+
+
+@pytest.mark.parametrize("path", DELEGATED, ids=" ".join)
+def test_the_function_of_a_command_takes_its_options_and_no_other_arguments(path: tuple[str, ...]) -> None:
+    assert len(DELEGATED) > 20
+    command = _command(path)
+    known = signature(resolve_name(command.callback.target)).parameters  # type: ignore[union-attr]
+    assert {option.name for option in command.params} == known.keys() - {"settings", "config"}
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import json_option
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, load, runs
 
 
 @cli.group()
@@ -15,15 +15,12 @@ def config() -> None:
 
 @config.command("show")
 @json_option
-@click.pass_context
-def config_show(context: click.Context, as_json: bool) -> None:
+@runs("commands.config:show")
+def config_show() -> None:
     """Show every setting with its source.
 
     Passwords, keys and tokens are hidden.
     """
-    from explain_sidecar.commands.config import show
-
-    show(load(context), config=context.obj, as_json=as_json)
 
 
 @config.command("check")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import click
 
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.command()
 @click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
-@click.pass_context
-def dashboard(context: click.Context, browser: bool) -> None:
+@runs("http.dashboard:dashboard")
+def dashboard() -> None:
     """Serve the dashboard: what drives the model, in a browser.
 
     Reads only the output topics, of all instances. With http.enabled, `run` serves the dashboard too.
     """
-    from explain_sidecar.http.dashboard import dashboard
-
-    dashboard(load(context), browser=browser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import COUNT, json_option
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.group("dead-letters")
@@ -20,15 +20,12 @@ _error_class = click.option("--class", "error_class", metavar="CLASS", help="Onl
 @json_option
 @_error_class
 @click.option("--limit", type=COUNT, default=20, show_default=True, metavar="N", help="Show the newest N.")
-@click.pass_context
-def dead_letters_show(context: click.Context, as_json: bool, error_class: str | None, limit: int) -> None:
+@runs("commands.dead_letters:show")
+def dead_letters_show() -> None:
     """Count dead letters by error class, and show the newest.
 
     With --json, print all of them with their payloads, one per line.
     """
-    from explain_sidecar.commands.dead_letters import show
-
-    show(load(context), error_class=error_class, limit=limit, as_json=as_json)
 
 
 @dead_letters.command("replay")
@@ -39,14 +36,9 @@ def dead_letters_show(context: click.Context, as_json: bool, error_class: str | 
     help="Replay all that the topic holds, including what was replayed before.",
 )
 @click.option("--yes", is_flag=True, help="Do it; by default only say what would be written.")
-@click.pass_context
-def dead_letters_replay(
-    context: click.Context, error_class: str | None, from_beginning: bool, yes: bool
-) -> None:
+@runs("commands.dead_letters:replay")
+def dead_letters_replay() -> None:
     """Write dead letters to the records topic again, exactly once.
 
     Begins where the last replay ended. Records that still cannot be used become dead letters again.
     """
-    from explain_sidecar.commands.dead_letters import replay
-
-    replay(load(context), error_class=error_class, from_beginning=from_beginning, yes=yes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import COUNT
-from explain_sidecar.cli.root import cli
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.command()
@@ -26,11 +26,9 @@ from explain_sidecar.cli.root import cli
     flag_value=False,
     help="Print the dashboard's address instead of opening it.",
 )
-def demo(follow: bool, late_labels: bool, limit: int | None, browser: bool) -> None:
+@runs("demo:demo")
+def demo() -> None:
     """Explain real flights: who is late, and why.
 
     Reads a year of departures from New York in time order, in under three minutes. Starts a local broker unless EXPLAIN_KAFKA__BOOTSTRAP_SERVERS names one.
     """
-    from explain_sidecar.demo import demo
-
-    demo(follow=follow, late_labels=late_labels, limit=limit, browser=browser)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from explain_sidecar.cli.options import FILE
-from explain_sidecar.cli.root import cli
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.command()
@@ -49,33 +49,10 @@ from explain_sidecar.cli.root import cli
     metavar="OUT",
     help="Also write the report, with pictures, to this file.",
 )
-def explain(
-    *,
-    file: Path,
-    label: str,
-    time: str | None,
-    model: str | None,
-    task: str | None,
-    ignore: tuple[str, ...],
-    missing: tuple[str, ...],
-    seed: int,
-    html: Path | None,
-) -> None:
+@runs("commands.explain:run")
+def explain() -> None:
     """Say what drives a model on the rows of a file.
 
     It says what changed and why, too, and needs no Kafka. A model predicts each row of FILE before it learns from it, as a sidecar does with the
     records of a topic: numbers and digest are the same. FILE is CSV (.csv, .csv.gz), JSON lines (.jsonl, .jsonl.gz) or Parquet. Empty cells are missing values.
     """
-    from explain_sidecar.commands.explain import run
-
-    run(
-        file,
-        label=label,
-        time=time,
-        model=model,
-        task=task,
-        ignore=ignore,
-        missing=missing,
-        seed=seed,
-        html=html,
-    )

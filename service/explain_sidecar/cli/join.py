@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import json_option, until_caught_up_option, workers_option
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, load, runs
 
 
 @cli.group(invoke_without_command=True)
@@ -32,12 +32,9 @@ def join(context: click.Context, workers: int, until_caught_up: bool) -> int | N
 
 @join.command("show")
 @json_option
-@click.pass_context
-def join_show(context: click.Context, as_json: bool) -> None:
+@runs("commands.join:show")
+def join_show() -> None:
     """Show what became of every event.
 
     matched + expired + dropped + pending = events, in each partition.
     """
-    from explain_sidecar.commands.join import show
-
-    show(load(context), as_json=as_json)

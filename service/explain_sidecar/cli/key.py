@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.group()
@@ -16,20 +16,15 @@ def key() -> None:
 
 @key.command("new")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-def key_new(file: Path | None) -> None:
+@runs("commands.key:new")
+def key_new() -> None:
     """Make a key, in a new FILE or on stdout.
 
     Its owner alone can read the file. Name it in checkpoint.hmac_key_file, for every instance. To change keys, put the new one first and keep the old one below.
     """
-    from explain_sidecar.commands.key import new
-
-    new(file)
 
 
 @key.command("show")
-@click.pass_context
-def key_show(context: click.Context) -> None:
+@runs("commands.key:show")
+def key_show() -> None:
     """Show the fingerprints of the keys in force."""
-    from explain_sidecar.commands.key import show
-
-    show(load(context))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from explain_sidecar.cli.options import COUNT, FILE
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.command()
@@ -41,34 +39,10 @@ from explain_sidecar.cli.root import cli, load
     metavar="TEXT",
     help="Cells of this text are missing values, as empty ones are; repeatable.",
 )
-@click.pass_context
-def produce(
-    context: click.Context,
-    *,
-    file: Path,
-    label: str,
-    topic: str | None,
-    key: str | None,
-    rate: float | None,
-    limit: int | None,
-    partitions: int | None,
-    missing: tuple[str, ...],
-) -> None:
+@runs("commands.produce:produce")
+def produce() -> None:
     """Write the rows of a file to a topic, in order.
 
     Each row becomes a labelled record with a field for each column, in record.format. Empty cells and nulls are missing values. Where the format needs a
     schema and record.schema_file names none it is inferred; schemas are registered at registry.url.
     """
-    from explain_sidecar.commands.produce import produce
-
-    produce(
-        load(context),
-        file=file,
-        label=label,
-        topic=topic,
-        key=key,
-        rate=rate,
-        limit=limit,
-        partitions=partitions,
-        missing=missing,
-    )

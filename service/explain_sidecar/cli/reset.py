@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import click
 
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.command()
@@ -34,19 +32,9 @@ from explain_sidecar.cli.root import cli, load
     is_flag=True,
     help="Go back to the epoch before, as long as the newest one has published nothing. Set the settings back before.",
 )
-@click.pass_context
-def reset(
-    context: click.Context,
-    partition: int,
-    yes: bool,
-    start: Literal["committed", "earliest", "latest"],
-    keep: Literal["nothing", "all"],
-    undo: bool,
-) -> None:
+@runs("commands.reset:reset")
+def reset() -> None:
     """Begin a new epoch of a partition.
 
     By default with a new model and new explainers: the old state is lost. Published messages stay. Stop the sidecar first.
     """
-    from explain_sidecar.commands.reset import reset
-
-    reset(load(context), partition=partition, yes=yes, start=start, keep=keep, undo=undo)

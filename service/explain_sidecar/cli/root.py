@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
+from functools import update_wrapper
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -76,6 +80,30 @@ def load(context: click.Context) -> Settings:
     settings = load_settings(context.obj)
     set_up_logging(settings.log)
     return settings
+
+
+def runs(target: str) -> Callable[[Callable[[], None]], Callable[..., None]]:
+    """What a command does: the function ``module:name`` of this package, imported when the command runs.
+
+    It gets the options by their names, and if it has such parameters the ``settings`` in force and the file that they are from (``config``).
+    """
+
+    place = f"explain_sidecar.{target}"
+
+    def decorate(declared: Callable[[], None]) -> Callable[..., None]:
+        def command(**options: Any) -> None:
+            function, context = resolve_name(place), click.get_current_context()
+            known = signature(function).parameters
+            if "settings" in known:
+                options["settings"] = load(context)
+            if "config" in known:
+                options["config"] = context.obj
+            function(**options)
+
+        command.target = place  # type: ignore[attr-defined]
+        return update_wrapper(command, declared)
+
+    return decorate
 
 
 def _end(message: str, status: int) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from explain_sidecar.cli.options import COUNT, FILE
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -20,14 +19,11 @@ def state() -> None:
 
 @state.command("export")
 @click.argument("file", type=NEW_FILE)
-@click.pass_context
-def state_export(context: click.Context, file: Path) -> None:
+@runs("commands.state:export_state")
+def state_export() -> None:
     """Write all states to FILE.
 
     Stop the sidecar first, with SIGTERM."""
-    from explain_sidecar.commands.state import export_state
-
-    export_state(load(context), file=file)
 
 
 @state.command("import")
@@ -41,16 +37,11 @@ def state_export(context: click.Context, file: Path) -> None:
     show_default=True,
     help="Where each partition goes on; same: after the last record that it has learnt, which is found by its content.",
 )
-@click.pass_context
-def state_import(
-    context: click.Context, file: Path, yes: bool, start: Literal["same", "earliest", "latest"]
-) -> None:
+@runs("commands.state:import_state")
+def state_import() -> None:
     """Begin with the states in FILE.
 
     FILE is from `state export`, and this cluster has a copy of the records topic. Its offsets may be others. Each partition begins a new epoch."""
-    from explain_sidecar.commands.state import import_state
-
-    import_state(load(context), file=file, yes=yes, start=start)
 
 
 @cli.group()
@@ -67,14 +58,11 @@ def model() -> None:
     help="Partition whose model to write.",
 )
 @click.argument("file", type=NEW_FILE)
-@click.pass_context
-def model_export(context: click.Context, partition: int, file: Path) -> None:
+@runs("commands.state:export_model")
+def model_export() -> None:
     """Write a partition's model to FILE.
 
     It is that of the newest snapshot; the sidecar may run. model.initial names the file where it is to go on."""
-    from explain_sidecar.commands.state import export_model
-
-    export_model(load(context), partition=partition, file=file)
 
 
 @cli.command("warm-up")
@@ -89,11 +77,8 @@ def model_export(context: click.Context, partition: int, file: Path) -> None:
 @click.option("--label", metavar="COLUMN", help="Column of the label; by default record.label.")
 @click.option("--limit", type=COUNT, metavar="N", help="Stop after this many rows.")
 @click.option("--out", type=NEW_FILE, required=True, metavar="FILE", help="File to write the model to.")
-@click.pass_context
-def warm_up(context: click.Context, file: Path, label: str | None, limit: int | None, out: Path) -> None:
+@runs("commands.state:warm_up")
+def warm_up() -> None:
     """Learn from a file, and write the model.
 
     model.initial names the model's file where it is to go on. Does not connect to Kafka."""
-    from explain_sidecar.commands.state import warm_up
-
-    warm_up(load(context), file=file, out=out, label=label, limit=limit)

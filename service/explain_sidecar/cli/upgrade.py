@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from explain_sidecar.cli.options import COUNT
-from explain_sidecar.cli.root import cli, load
+from explain_sidecar.cli.root import cli, runs
 
 
 @cli.group()
@@ -15,12 +15,9 @@ def upgrade() -> None:
 
 @upgrade.command("check")
 @click.option("--last", type=COUNT, default=10_000, show_default=True, help="Records of each partition to fold.")  # fmt: skip
-@click.pass_context
-def upgrade_check(context: click.Context, last: int) -> None:
+@runs("commands.upgrade:check")
+def upgrade_check() -> None:
     """Say whether this version gives the bytes that were published.
 
     Folds the last records of each partition from a snapshot before them, and publishes nothing. The sidecar may run. Fails where a byte differs, and names the first
     offset and digit."""
-    from explain_sidecar.commands.upgrade import check
-
-    check(load(context), last=last)
