@@ -31,8 +31,8 @@ CLOSE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
-
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""Variables of the SDK's that name a collector; the first that is set counts."""
 
 
 def spans_of(settings: Settings, slot: int) -> Spans | None:
@@ -40,8 +40,8 @@ def spans_of(settings: Settings, slot: int) -> Spans | None:
     named = {name: os.environ[name] for name in ENDPOINTS if os.environ.get(name)}
     if settings.tracing.endpoint is not None:
         named = {"tracing.endpoint": settings.tracing.endpoint}
-    off = (os.environ.get("OTEL_SDK_DISABLED", "").lower(), os.environ.get("OTEL_TRACES_EXPORTER"))
-    if not named or off[0] == "true" or off[1] == "none":
+    off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if not named or off or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None
     source, endpoint = next(iter(named.items()))
     try:
