@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError
 
+from explain_sidecar.settings import Settings
 from tests.driver.driver import Driver
 from tests.driver.log import Where
 from tests.driver.process import Client, Fault
@@ -180,9 +182,10 @@ FAULTS = {
 
 
 def run_under_faults(
-    driver: Driver, records: Mapping[int, Sequence[bytes | None]], rng: random.Random
-) -> None:
+    settings: Settings, records: Mapping[int, Sequence[bytes | None]], seed: int, **driven: Any
+) -> Driver:
     """Feed each partition its records bit by bit to two workers, with a random fault at a random call, until all is folded."""
+    driver, rng = Driver(settings, partitions=len(records), tick=1e-3, **driven), random.Random(seed)
     left = dict(records)
     while any(left.values()):
         for partition, rows in left.items():
@@ -197,3 +200,4 @@ def run_under_faults(
         for slot in range(2):
             driver.turn(slot, rng.randrange(1, 8))
     driver.finish()
+    return driver

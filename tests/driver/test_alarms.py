@@ -33,9 +33,8 @@ def test_with_faults_at_any_call_every_alarm_is_published_once(seed):
         "alarms": {**ALARMS, "subjects": [*ALARMS["subjects"], "segments"]},
         "drift": {"enabled": True, "on_alarm": True, "window": 60},
     }
-    driver = Driver(Settings(**known), partitions=2, tick=1e-3)
     given = {partition: records(10 * seed + partition) for partition in range(2)}
-    run_under_faults(driver, given, random.Random(seed))
+    driver = run_under_faults(Settings(**known), given, seed)
     assert driver.differences() == []
     for partition in range(2):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["alarms"]]

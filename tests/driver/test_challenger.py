@@ -1,14 +1,13 @@
 """Two models on the in-memory cluster: whatever happens to the workers, the same comparison is published, each message once."""
 
 import json
-import random
 
 import pytest
 
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.settings import Settings
 from tests.driver import test_versions
-from tests.driver.driver import TINY, Driver, values
+from tests.driver.driver import TINY, values
 from tests.driver.faults import run_under_faults
 from tests.versions import write
 
@@ -18,9 +17,8 @@ def test_with_faults_at_any_call_the_comparison_is_the_same(seed):
     challenger = {"factory": "river.tree:HoeffdingTreeClassifier", "params": {"grace_period": 20}}
     explainers = [{"kind": kind, "n_samples": 1, "reservoir": {"size": 5}} for kind in ("ipfi", "isage")]
     known = {**TINY, "challenger": challenger, "explainers": explainers}
-    driver = Driver(Settings(**known), partitions=2, tick=1e-3)
     given = {partition: values(260, 10 * seed + partition) for partition in range(2)}
-    run_under_faults(driver, given, random.Random(seed))
+    driver = run_under_faults(Settings(**known), given, seed)
     assert driver.differences() == []
     for partition in range(2):
         newest = json.loads(driver.published(partition)["explanations"][-1][1])["challenger"]
@@ -44,9 +42,8 @@ def test_with_versions_that_come_and_go_the_comparison_is_the_same(tmp_path, see
         "explainers": [{"kind": kind, "n_samples": 1, "reservoir": {"size": 5}} for kind in ("ipfi", "isage")],
     }  # fmt: skip
     known = Settings(**known)
-    driver = Driver(known, partitions=2, tick=1e-3, models=VersionSource(known).find)
     given = {partition: test_versions.values(partition, 260 * seed, 260) for partition in range(2)}
-    run_under_faults(driver, given, random.Random(seed))
+    driver = run_under_faults(known, given, seed, models=VersionSource(known).find)
     assert driver.differences() == []
     for partition in range(2):
         told = [json.loads(value) for _, value, _ in driver.published(partition)["explanations"]]

@@ -1,7 +1,6 @@
 """Rows on the in-memory cluster: whatever happens to the workers, each is published once, in the same transaction as its explanation."""
 
 import json
-import random
 
 import pytest
 
@@ -14,9 +13,8 @@ from tests.driver.test_alarms import records
 @pytest.mark.parametrize("seed", range(3))
 def test_with_faults_at_any_call_every_row_is_published_once(seed):
     known = {**TINY, "emit": {"every": 3, "periods": [100, "all"]}, "rows": {"enabled": True}}
-    driver = Driver(Settings(**known), partitions=2, tick=1e-3)
     given = {partition: records(10 * seed + partition) for partition in range(2)}
-    run_under_faults(driver, given, random.Random(seed))
+    driver = run_under_faults(Settings(**known), given, seed)
     assert driver.differences() == []
     for partition in range(2):
         found = [json.loads(value) for _, value, _ in driver.published(partition)["rows"]]
