@@ -23,7 +23,11 @@ RUN = re.compile(r"(?P<head><!-- run: python (?P<command>.*?) -->\n).*?(?P<tail>
 @click.command(help=__doc__)
 @click.argument("words", nargs=-1)
 @click.option("--data", metavar="DIR", help="Folder of elec2.csv.gz.")
-@click.option("--quix", metavar="PYTHON", help="Interpreter of an environment with quixstreams and ixai.")
+@click.option(
+    "--quix",
+    metavar="PYTHON",
+    help="Interpreter of an environment with quixstreams, ixai and what explain-core needs.",
+)
 def main(words: tuple[str, ...], data: str | None, quix: str | None) -> None:
     given = {"DIR": data, "PYTHON": quix}
     for found in list(RUN.finditer(DOCUMENT.read_text())):

@@ -311,7 +311,7 @@ SECTIONS: dict[str, Callable[..., Table]] = {
 @click.option(
     "--quix",
     metavar="PYTHON",
-    help="Interpreter of an environment with quixstreams, ixai and orjson; Quix Streams needs an older confluent-kafka.",
+    help="Interpreter of an environment with quixstreams, ixai, orjson and what explain-core needs; Quix Streams needs an older confluent-kafka.",
 )
 def main(sections: tuple[str, ...], data: Path | None, quick: bool, quix: str | None) -> None:
     console = Console(width=180)
