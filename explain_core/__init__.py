@@ -39,12 +39,21 @@ if TYPE_CHECKING:
     from explain_core.report import Report, watch
     from explain_core.reservoirs import GeometricReservoir, UniformReservoir
     from explain_core.smoothing import alpha_of
-    from explain_core.stream import Alarming, Comparing, Explainer, Options, StreamExplainer, Windowing
+    from explain_core.stream import (
+        Alarming,
+        Comparing,
+        Explainer,
+        Options,
+        Reasoning,
+        StreamExplainer,
+        Windowing,
+    )
 
 _HOMES = {
     "Windowing": "stream",
     "StreamExplainer": "stream",
     "Options": "stream",
+    "Reasoning": "stream",
     "Explainer": "stream",
     "Comparing": "stream",
     "Alarming": "stream",
@@ -102,6 +111,7 @@ __all__ = [
     "Performance",
     "PermutationImportance",
     "PredictionExplainer",
+    "Reasoning",
     "Reasons",
     "Report",
     "RiskChange",

@@ -2,7 +2,8 @@
 
 from explain_core.stream.events import Alarm, Event, Record, RiskChanged, Subject
 from explain_core.stream.explainer import StreamExplainer
-from explain_core.stream.options import Alarming, Comparing, Explainer, Options, Windowing
+from explain_core.stream.options import Alarming, Comparing, Explainer, Options, Reasoning, Windowing
+from explain_core.stream.reasoner import Predicted
 
 __all__ = [
     "Alarm",
@@ -11,6 +12,8 @@ __all__ = [
     "Event",
     "Explainer",
     "Options",
+    "Predicted",
+    "Reasoning",
     "Record",
     "RiskChanged",
     "StreamExplainer",

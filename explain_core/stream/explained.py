@@ -166,10 +166,20 @@ class ExplainedModel:
         else:
             for group in self._estimator_groups:
                 group.observe(x)
-        if prediction is None:
-            prediction = self.model.predict(x)
-            check_prediction(prediction, self.model.task)
+        return self.predict(x) if prediction is None else prediction
+
+    def predict(self, x: Row) -> Prediction:
+        """The model's prediction; nothing is learnt or counted."""
+        prediction = self.model.predict(x)
+        check_prediction(prediction, self.model.task)
         return prediction
+
+    def note(self, x: Row) -> None:
+        """Take in the features of a record without a label: estimators know them, and reservoirs may keep them. Nothing is learnt or explained."""
+        for group in self._estimator_groups:
+            group.observe(x)
+        for reservoir in self.reservoirs.values():
+            reservoir.add(x)
 
     @property
     def explains(self) -> bool:

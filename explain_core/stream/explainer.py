@@ -31,6 +31,7 @@ from explain_core.stream.events import Alarm, Event, Record
 from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.options import Options
 from explain_core.stream.part import Part
+from explain_core.stream.reasoner import Predicted, Reasoner
 from explain_core.stream.recent import Recent, RecentData
 from explain_core.stream.slot import Slot, SlotData
 from explain_core.stream.windows import Windows, WindowsData
@@ -62,6 +63,7 @@ class StreamData(State, frozen=True):
     kinds: dict[str, FeatureKind]
     slot: SlotData
     parts: PartsData
+    unlabelled: Count = 0
 
 
 class StreamExplainer:
@@ -122,6 +124,8 @@ class StreamExplainer:
         self.next_offset = 0
         self.records = 0
         """That were folded."""
+        self.unlabelled = 0
+        """Records without a label that were noted."""
         self.raised = 0
         """Alarms so far."""
         self.slots: dict[str, Slot] = {}
@@ -170,7 +174,15 @@ class StreamExplainer:
             Challenger(other, explained, options, seed, static=challenger_static, stored=not shared)
             for other in ([] if challenger is None else [challenger])
         ]
-        return Slot(explained, challengers, self._alarms(options, explained), columns)
+        reasoner = None
+        if options.reasoning is not None:
+            if not explained.reservoirs:
+                raise ValueError(
+                    "reasoning: reasons are against the first explainer's reservoir, and there is none"
+                )
+            reservoir = next(iter(explained.reservoirs.values()))
+            reasoner = Reasoner(model, options.reasoning, reservoir, seed)
+        return Slot(explained, challengers, self._alarms(options, explained), columns, reasoner)
 
     def _alarms(self, options: Options, explained: ExplainedModel | None = None) -> list[Alarms]:
         """Alarms about a model, or where there are several about what is none of one's; none where there is nothing to watch."""
@@ -214,6 +226,11 @@ class StreamExplainer:
         code = y if self.task == "regression" else self.labels.setdefault(y, len(self.labels))
         offset = self.next_offset
         return self.fold(Record(offset, offset if timestamp is None else timestamp, x, code, weight, served))
+
+    def update_unlabelled(self, x: Row, *, timestamp: int | None = None) -> list[Event]:
+        """Take in the next record, which has no label: the model does not learn from it, and no loss counts it."""
+        offset = self.next_offset
+        return self.fold_unlabelled(Record(offset, offset if timestamp is None else timestamp, x, None))
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
         """``update`` of each (features, label); several times as fast where a model that learns in arrays has no challenger."""
@@ -276,6 +293,31 @@ class StreamExplainer:
         )
         self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
         return events + self._ended(record, alarms)
+
+    def predict(self, x: Row, version: str | None = None) -> Predicted:
+        """The prediction for a record by the model as it is, or by a version of it, and with ``Options.reasoning`` its reasons.
+
+        Nothing is learnt or counted: it may be called before ``fold`` or ``fold_unlabelled``, or at any time.
+        """
+        slot = self.slots[version or ONLY]
+        return slot.predicted(slot.features(x))
+
+    def fold_unlabelled(self, record: Record) -> list[Event]:
+        """Take in a record whose label is not known, whatever its ``y``; returns what follows, in order.
+
+        The model does not learn from it, and losses, windows, periods and alarms do not count it. Its features are noted: reservoirs may keep it.
+        The digest covers its prediction.
+        """
+        slot = self.newest = self.slots[record.version or ONLY]
+        x = slot.features(record.x)
+        prediction = slot.explained.predict(x)
+        slot.explained.note(x)
+        self.unlabelled += 1
+        self.next_offset = record.offset + 1
+        self._bound_after = -1
+        traced = trace(record.offset, prediction, (), len(self.labels))
+        self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
+        return []
 
     def _ended(self, record: Record, alarms: list[Alarm]) -> list[Event]:
         """What follows once all is known of a record, which raised these alarms."""
@@ -377,6 +419,7 @@ class StreamExplainer:
             dict(self.kinds),
             self.slots[ONLY].state(pack),
             self.parts_state(pack),
+            self.unlabelled,
         )
 
     def restore(self, data: StreamData, unpack: Unpack = refuse) -> None:
@@ -385,7 +428,7 @@ class StreamExplainer:
 
         Raises ``StateError`` where the state is not of these options; the stream is then of no more use.
         """
-        self.next_offset, self.records = data.offset, data.records
+        self.next_offset, self.records, self.unlabelled = data.offset, data.records, data.unlabelled
         self.raised, self.digest = data.raised, data.digest
         self.labels.clear()
         self.labels.update((label, code) for code, label in enumerate(data.labels))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from explain_core.alarms import BASELINE, WARM_UP
 from explain_core.factorisations import Factorisation
+from explain_core.reasons.result import Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,20 @@ class Comparing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reasoning:
+    """How single predictions are explained: see ``explain_core.PredictionExplainer``.
+
+    ====================  ======================================================================================
+    ``space``             prediction, or margin: the sums before the link function
+    ``most``              predictions for one record where only the model can be asked
+    ====================  ======================================================================================
+    """
+
+    space: Space = "prediction"
+    most: int = 4_096
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What is kept of a model and its records.
 
@@ -125,6 +140,7 @@ class Options:
     ``alarms``            None: nothing is watched
     ``drift``             None: there are no windows
     ``comparing``         how a challenger is compared
+    ``reasoning``         how ``StreamExplainer.predict`` explains, against the first explainer's reservoir; None: it does not
     ====================  ======================================================================================
     """
 
@@ -139,3 +155,4 @@ class Options:
     alarms: Alarming | None = None
     drift: Windowing | None = None
     comparing: Comparing = Comparing()
+    reasoning: Reasoning | None = None

@@ -12,6 +12,7 @@ from explain_core.stream.alarms import Alarms, AlarmsData
 from explain_core.stream.challenger import Challenger, ChallengerData
 from explain_core.stream.events import Record
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
+from explain_core.stream.reasoner import Predicted, Reasoner
 
 
 class SlotData(State, frozen=True):
@@ -25,7 +26,7 @@ class SlotData(State, frozen=True):
 class Slot:
     """An explained model, with the challengers that it is compared with (one, or none) and the alarms about it (some, or none).
 
-    ``columns`` are the features that it takes, in its order; None for all.
+    ``columns`` are the features that it takes, in its order; None for all. ``reasoner`` explains its single predictions, where that is asked for.
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class Slot:
         challengers: Sequence[Challenger] = (),
         alarms: Sequence[Alarms] = (),
         columns: Sequence[str] | None = None,
+        reasoner: Reasoner | None = None,
     ) -> None:
-        self.explained, self.columns = explained, columns
+        self.explained, self.columns, self.reasoner = explained, columns, reasoner
         self.challengers, self.alarms = challengers, alarms
         self.wanted: dict[str, FeatureKind] = {}
         """Of the features whose kind the model fixes, or else the challenger."""
@@ -55,6 +57,14 @@ class Slot:
             challenger.align()
         own = self.explained.explain(x, record.y)
         return [own, *(challenger.explain(x, record.y) for challenger in self.challengers)]
+
+    def predicted(self, x: Row) -> Predicted:
+        """The model's own prediction as it is, with its reasons where they are asked for; nothing is learnt or counted."""
+        explained = self.explained
+        prediction = explained.predict(x)
+        if self.reasoner is None:
+            return Predicted(prediction, explained.records)
+        return self.reasoner.explain(explained.model, x, prediction, explained.records)
 
     def learn(self, record: Record, x: Row, predictions: Sequence[Prediction]) -> list[list[float]]:
         """Learn the record of ``predict``, which returned the predictions; returns the losses of each."""
