@@ -183,7 +183,7 @@ class Explanation(Message):
         absent={},
     )
     drivers: Mapping[str, Mapping[str, Driven | None]] = described(
-        "By estimator and loss: which features drive the model; null while there are too few records to say so, and while the model is worse than no model.",
+        "By estimator and loss: which features drive the model; null while there are too few records to say so, while the model is worse than no model, and of importances without labels.",
         {"ipfi": {"cross_entropy": DRIVEN}},
         absent={},
     )
@@ -210,6 +210,10 @@ class Explanation(Message):
     def importance(self, estimator: str | None = None, loss: str | None = None) -> Importances:
         """Importance by feature under an estimator and a loss, by default the first ones. ``KeyError`` names those known."""
         return Importances(pick(pick(self.importances, estimator, "estimator"), loss, "loss"))
+
+    def label_free(self, estimator: str, loss: str) -> bool:
+        """Whether importances are of the predictions, and need no label: they are no shares of a loss."""
+        return loss in self.importances.get(estimator, {}) and loss not in self.performance
 
     @property
     def worse_since(self) -> Since | None:

@@ -207,6 +207,8 @@ class Period:
         The rule is that of ``Explanation.drivers``. ``KeyError`` names the estimators and losses that there are.
         """
         means: Mapping[str, Mean] = pick(pick(self.importances, estimator, "estimator"), loss, "loss")
+        if self._label_free(estimator, loss):
+            return None
         gain: Mean | None = pick(self.performance, loss, "loss").get("gain")
         if gain is None or gain.low is None or gain.high is None or gain.value is None:
             return None
@@ -228,11 +230,33 @@ class Period:
         self, estimator: str | None = None, loss: str | None = None, words: str | None = None
     ) -> str:
         """What drives the model over the period, in words; ``words`` are what the loss is called."""
+        if self._label_free(estimator, loss):
+            return self._moving(estimator, loss)
         driven = self.driven(estimator, loss)
         if driven is None:
             return f"{self.records:,} records are too few to say what drives the model"
         name = words or (loss or next(iter(self.performance))).replace("_", " ")
         return driven.sentence(loss=name, over=f"{driven.records:,} records")
+
+    def _label_free(self, estimator: str | None, loss: str | None) -> bool:
+        """Whether importances are of the predictions alone: there is no gain that features could have a share of."""
+        losses = pick(self.importances, estimator, "estimator")
+        return (loss or next(iter(losses), None)) in {*losses} - {*self.performance}
+
+    def _moving(self, estimator: str | None, loss: str | None) -> str:
+        """What moves the predictions most, in words."""
+        means = pick(pick(self.importances, estimator, "estimator"), loss, "loss")
+        known = [
+            (mean.value, name, mean)
+            for name, mean in means.items()
+            if mean.value is not None and (mean.low or 0.0) > 0.0
+        ]
+        if not known:
+            return f"{self.records:,} records are too few to say what moves the predictions"
+        first = sorted(known, key=lambda one: -one[0])[:3]
+        digits = decimals(*(mean.low for _, _, mean in first))
+        told = ", ".join(f"{name} {band(mean.value, mean.low, mean.high, digits)}" for _, name, mean in first)
+        return f"the predictions are moved most by {told}"
 
 
 def merge_periods(periods: Iterable[Period]) -> Period:

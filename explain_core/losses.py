@@ -19,7 +19,7 @@ from explain_core.engine.smoothing import LOSSES
 
 Probabilities = Mapping[Any, float]
 Prediction = Probabilities | float
-Reads = Literal["label", "probabilities", "number"]
+Reads = Literal["label", "probabilities", "number", "prediction"]
 Task = Literal["classification", "regression"]
 
 LARGEST = 1e72
@@ -45,9 +45,10 @@ class Loss:
     name
         In settings and messages.
     reads
-        What the function gets: the most probable "label", the mapping of "probabilities", or the predicted "number".
+        What the function gets: the most probable "label", the mapping of "probabilities", or the predicted "number". "prediction" is either of the
+        last two, whatever the task, and stands for a measure without labels.
     function
-        Of the truth and of that.
+        Of the truth and of that; without labels of the model's own prediction for the record and of another one.
     quadratic
         Whether it is a quadratic form of what it reads: its value at a mean of infinitely many predictions then has an unbiased estimate from
         two (see ``IncrementalSAGE``).
@@ -69,8 +70,14 @@ class Loss:
     clipped: float | None = None
 
     @property
-    def task(self) -> Task:
-        return "regression" if self.reads == "number" else "classification"
+    def task(self) -> Task | None:
+        """None where it fits both."""
+        return None if self.label_free else "regression" if self.reads == "number" else "classification"
+
+    @property
+    def label_free(self) -> bool:
+        """Whether it measures how far a prediction is from the model's own instead of from the truth: it is no loss of the model, and no risk."""
+        return self.reads == "prediction"
 
     def __call__(self, y_true: Any, prediction: Prediction) -> float:
         if self.reads == "label":
@@ -80,6 +87,8 @@ class Loss:
     def __reduce__(self) -> Any:
         if NAMED.get(self.name) is self:
             return get, (self.name,)
+        if LABEL_FREE.get(self.name) is self:
+            return get, (self.name, None, None, True)
         return Loss, (self.name, self.reads, self.function, self.quadratic, self.most, self.clipped)
 
 
@@ -172,6 +181,32 @@ def huber(y_true: float, y_pred: float) -> float:
     return 0.5 * r * r if r <= 1.0 else r - 0.5
 
 
+def moved(own: Prediction, other: Prediction) -> float:
+    """How far another prediction for a record is from the model's own, without any label.
+
+    Of numbers (f − f′)², in squared units of the prediction; of probabilities ½ Σ_k (p_k − p′_k)², in [0, 1]: of two classes it is the squared difference
+    of a probability. Under it iSAGE shares the variance of the predictions among the features (the Shapley effects of Owen 2014; Covert, Lundberg & Lee
+    2020, section 3.2), and iPFI says by how much a feature's value of another record moves the prediction.
+
+    >>> round(moved({"up": 0.7, "down": 0.3}, {"up": 0.5, "down": 0.5}), 12), moved(3.0, 1.0)
+    (0.04, 4.0)
+    """
+    if not isinstance(own, Mapping) or not isinstance(other, Mapping):
+        off: float = other - own  # type: ignore[operator]
+        return off * off
+    total = 0.0
+    for label, p in own.items():
+        difference = other.get(label, 0.0) - p
+        total += difference * difference
+    for label, p in other.items():
+        if label not in own:
+            total += p * p
+    return 0.5 * total
+
+
+LABEL_FREE: dict[str, Loss] = {"prediction": Loss("prediction", "prediction", moved, quadratic=True)}
+"""What goes by a name and needs no label."""
+
 NAMED: dict[str, Loss] = {
     loss.name: loss
     for loss in (
@@ -187,11 +222,22 @@ NAMED: dict[str, Loss] = {
 """The losses that go by a name."""
 
 
-def codes_of(losses: Sequence[Loss]) -> NDArray[np.int64] | None:
+def label_free(losses: Sequence[str | Loss | Callable[[Any, Any], float]]) -> bool:
+    """Whether the first of these losses is one without labels.
+
+    >>> label_free(["prediction"]), label_free(["brier"]), label_free([])
+    (True, False, False)
+    """
+    return any(get(loss, None, None, True).label_free for loss in losses[:1])
+
+
+def codes_of(losses: Sequence[Loss], task: Task = "classification") -> NDArray[np.int64] | None:
     """What compiled code calls these losses, or None where it does not know one of them: Python then computes them all."""
-    if not all(loss.name in LOSSES and NAMED.get(loss.name) is loss for loss in losses):
+    known = NAMED | LABEL_FREE
+    if not all(known.get(loss.name) is loss for loss in losses):
         return None
-    return np.array([LOSSES.index(loss.name) for loss in losses], np.int64)
+    of = " of a number" if task == "regression" else ""
+    return np.array([LOSSES.index(loss.name + of * loss.label_free) for loss in losses], np.int64)
 
 
 DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "squared"}
@@ -211,11 +257,14 @@ ELSEWHERE = {
 
 
 def get(
-    loss: str | Loss | Callable[[Any, Any], float], task: Task | None = None, reads: Reads | None = None
+    loss: str | Loss | Callable[[Any, Any], float],
+    task: Task | None = None,
+    reads: Reads | None = None,
+    label_free: bool = False,
 ) -> Loss:
     """The loss of that name, that which ``module:name`` names, or a callable ``loss(y_true, y_pred) -> float`` made one.
 
-    A callable reads what ``reads`` says; by default the probabilities, in a regression the number.
+    A callable reads what ``reads`` says; by default the probabilities, in a regression the number. ``label_free``: it may be a measure without labels.
 
     Raises ``ValueError`` for an unknown name and for a loss that does not fit ``task``.
 
@@ -223,15 +272,16 @@ def get(
     1.0
     """
     if isinstance(loss, str) and ":" in loss:
-        return get(_imported(loss), task, reads)
+        return get(_imported(loss), task, reads, label_free)
     if isinstance(loss, str):
         if loss in ELSEWHERE:
             raise ValueError(f"loss: {loss!r} is {ELSEWHERE[loss]} here; name that")
-        if loss not in NAMED:
+        known = NAMED | LABEL_FREE
+        if loss not in known:
             raise ValueError(
-                f"loss: {loss!r} is not one of {', '.join(NAMED)}; name one of these, or a loss of yours as module:name"
+                f"loss: {loss!r} is not one of {', '.join(known if label_free else NAMED)}; name one of these, or a loss of yours as module:name"
             )
-        found = NAMED[loss]
+        found = known[loss]
     elif isinstance(loss, Loss):
         found = loss
     elif callable(loss):
@@ -242,7 +292,11 @@ def get(
         )
     else:
         raise ValueError(f"loss: {loss!r} is neither a name nor a callable loss(y_true, y_pred) -> float")
-    if task is not None and found.task != task:
+    if found.label_free and not label_free:
+        raise ValueError(
+            f"loss: {found.name!r} says how far predictions move, not how wrong they are; it is for the losses of an explainer of its own. Name one of {', '.join(NAMED)}"
+        )
+    if task is not None and found.task not in (task, None):
         fitting = ", ".join(name for name, known in NAMED.items() if known.task == task)
         raise ValueError(
             f"loss: {found.name!r} is a {found.task} loss and the task is {task}; use one of {fitting}"

@@ -20,15 +20,17 @@ cdef enum:
     SHIFT_2 = 27
     SHIFT_3 = 31
 
-# explain_core.kernels.codes_of
+# explain_core.losses.codes_of
 cdef enum:  # Loss
     CROSS_ENTROPY
     ZERO_ONE
     BRIER
     HINGE
+    MOVED  # of probabilities
     SQUARED
     ABSOLUTE
     HUBER
+    MOVED_NUMBER
 
 
 cdef inline bint compensated() noexcept nogil:
@@ -128,3 +130,15 @@ cdef inline double loss(int64_t code, double y, const double* p, Py_ssize_t n) n
             rival = p[i]
     value = 1.0 - ((p[own] if own >= 0 else 0.0) - rival)
     return 0.0 if 0.0 > value else value
+
+
+cdef inline double loss_from(int64_t code, double y, const double* own, const double* p, Py_ssize_t n) noexcept nogil:
+    """``loss``, or how far p is from the model's ``own`` prediction, see ``explain_core.losses.moved``."""
+    cdef double result = 0.0, off
+    cdef Py_ssize_t i
+    if code != MOVED and code != MOVED_NUMBER:
+        return loss(code, y, p, n)
+    for i in range(n):
+        off = p[i] - own[i]
+        result += off * off
+    return result if code == MOVED_NUMBER else 0.5 * result

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from explain_core.engine.arithmetic cimport SQUARED, below, finite, loss, total
+from explain_core.engine.arithmetic cimport SQUARED, below, finite, loss_from, total
 from explain_core.engine.smoothing cimport smooth
 
 
@@ -137,11 +137,11 @@ cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py
         if not finite(predictions + k * n, n):
             return False
     for row in range(p.n_losses):
-        own = loss(p.codes[row], y, predictions, n)
+        own = loss_from(p.codes[row], y, predictions, predictions, n)
         for player in range(p.players):
             value = 0.0
             for k in range(1 + player * p.m, 1 + (player + 1) * p.m):
-                value += loss(p.codes[row], y, predictions + k * n, n) - own  # exactly 0 where the player changes nothing
+                value += loss_from(p.codes[row], y, predictions, predictions + k * n, n) - own  # exactly 0 where the player changes nothing
             p.delta[row * p.n_players + player] = value / p.m
             if not isfinite(p.delta[row * p.n_players + player]):
                 return False
@@ -149,7 +149,7 @@ cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py
 
 
 cdef inline double mean_loss(
-    int64_t code, double y, const double* predictions, int64_t m, Py_ssize_t n, bint pairs, double* scratch
+    int64_t code, double y, const double* own, const double* predictions, int64_t m, Py_ssize_t n, bint pairs, double* scratch
 ) noexcept nogil:
     """``IncrementalSAGE._losses_of``: the loss of the mean of m predictions; ``scratch`` has room for n + m numbers."""
     cdef double* mean = scratch
@@ -157,7 +157,7 @@ cdef inline double mean_loss(
     cdef double value
     cdef Py_ssize_t i, k
     if m == 1:
-        return loss(code, y, predictions, n)
+        return loss_from(code, y, own, predictions, n)
     for i in range(n):
         if code >= SQUARED:
             mean[i] = total(predictions + i, m, n)
@@ -166,10 +166,10 @@ cdef inline double mean_loss(
             for k in range(m):
                 mean[i] += predictions[k * n + i]
         mean[i] /= m
-    value = loss(code, y, mean, n)
+    value = loss_from(code, y, own, mean, n)
     if pairs:
         for k in range(m):
-            single[k] = loss(code, y, predictions + k * n, n)
+            single[k] = loss_from(code, y, own, predictions + k * n, n)
         value = (m * value - total(single, m, 1) / m) / (m - 1)
     return value
 
@@ -192,12 +192,12 @@ cdef inline bint joined_delta(
         delta, last = p.sage_delta + row * p.n_sage_players, before[row]
         for step in range(p.steps):
             value = mean_loss(
-                p.codes[row], y, predictions + step * p.sage_m * n, p.sage_m, n, p.pairs[row] != 0, scratch
+                p.codes[row], y, base, predictions + step * p.sage_m * n, p.sage_m, n, p.pairs[row] != 0, scratch
             )
             if step >= first:
                 delta[p.order[step - first]] = last - value
             last = value
-        delta[p.order[p.players - 1]] = last - loss(p.codes[row], y, base, n)
+        delta[p.order[p.players - 1]] = last - loss_from(p.codes[row], y, base, base, n)
     free(scratch)
     for row in range(p.n_losses):
         for player in range(p.players):
@@ -228,7 +228,7 @@ cdef inline void empty_losses(
             for i in range(n):
                 mean[i] /= whole
     for i in range(n_losses):
-        losses[i] = loss(codes[i], y, mean, n)
+        losses[i] = loss_from(codes[i], y, base, mean, n)
 
 
 cdef inline void in_labels_order(Plan* p, const double* out, Py_ssize_t rows, Py_ssize_t width, double* found) noexcept nogil:

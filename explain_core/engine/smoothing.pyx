@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 from explain_core.engine.arithmetic cimport SQUARED, loss
 from explain_core.engine.explaining cimport empty_losses
 
-LOSSES = "cross_entropy", "zero_one", "brier", "hinge", "squared", "absolute", "huber"
+LOSSES = "cross_entropy", "zero_one", "brier", "hinge", "prediction", "squared", "absolute", "huber", "prediction of a number"
 """The losses that compiled code computes, in the order of their codes."""
 
 cpdef enum:

@@ -56,7 +56,9 @@ class LearnedEvaluator(GenericEvaluator):
         if labels and bound.ready(model, rows.matrix, labels):
             pfi, sage, state = plan.pfi.source(), plan.sage.source(), plan.state
             state[0], state[1] = pfi.state, sage.state
-            truth = float(y) if self._regression else float(bound.places.get(y, -1))
+            truth = -1.0
+            if not plan.label_free:
+                truth = float(y) if self._regression else float(bound.places.get(y, -1))
             assert model.family is not None
             if stream.explain(model.family, bound.arrays.table, model.arrays.table, row, truth):
                 pfi.state, sage.state = state.tolist()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.losses import Loss, codes_of
+from explain_core.losses import Loss, Task, codes_of
 from explain_core.models.empty import EmptyModel
 from explain_core.players import Players
 from explain_core.random import Generator
@@ -39,11 +39,17 @@ class EvaluationPlan:
     """iPFI and iSAGE, or one of them, of the same players, losses and reservoir, also as arrays for compiled code."""
 
     def __init__(
-        self, players: Players, losses: Sequence[Loss], reservoir: Reservoir, pfi: PlanEntry, sage: PlanEntry
+        self,
+        players: Players,
+        losses: Sequence[Loss],
+        task: Task,
+        reservoir: Reservoir,
+        pfi: PlanEntry,
+        sage: PlanEntry,
     ) -> None:
         self.players, self.reservoir = players, reservoir
         self.pfi, self.sage = pfi, sage
-        self.codes = codes_of(losses)
+        self.codes, self.label_free = codes_of(losses, task), losses[0].label_free
         self.pairs = np.array(sage.pairs, np.bool_)
         self.order = np.empty(len(players) if sage.n_samples else 0, np.int64)
         """In which the players joined last."""

@@ -55,7 +55,8 @@ class IncrementalEstimator:
     task
         "classification" or "regression".
     losses
-        Names or callables, by default cross_entropy or squared; one result for each from the same predictions.
+        Names or callables, by default cross_entropy or squared; one result for each from the same predictions. "prediction", alone, explains what moves
+        the prediction instead of the loss, and needs no label, see ``explain_core.losses.moved``.
     alpha
         Smoothing parameter in (0, 1]; None is the static setting, a plain mean.
     n_samples
@@ -117,6 +118,8 @@ class IncrementalEstimator:
         self.model: Model = wrap(model, task)
         self.task = task
         self.losses = _losses(losses, task)
+        self.label_free = self.losses[0].label_free
+        """Whether it explains predictions, and asks for no label."""
         self.n_samples = self._checked_samples(n_samples)
         self.players = Players(features, groups)
         self._owns_reservoir = isinstance(reservoir, str)
@@ -145,7 +148,7 @@ class IncrementalEstimator:
     def explain_one(self, x: Row, y: Any, prediction: Prediction | None = None) -> Self:
         """Explain the model's prediction for x against the truth y.
 
-        ``prediction`` is the model's own for x where the caller has it already. Raises ``ValueError`` for predictions
+        ``prediction`` is the model's own for x where the caller has it already; without labels y is not looked at. Raises ``ValueError`` for predictions
         and losses that are not finite and for a feature that has the name of a group.
         """
         self._alone.explain_one(x, y, prediction)
@@ -345,8 +348,13 @@ def _losses(losses: Sequence[AnyLoss] | AnyLoss | None, task: Task) -> tuple[Los
     if losses is None:
         losses = known_losses.DEFAULT[task]
     several = losses if isinstance(losses, Sequence) and not isinstance(losses, str) else [losses]
-    found = tuple(known_losses.get(loss, task) for loss in several)
+    found = tuple(known_losses.get(loss, task, None, True) for loss in several)
     names = [loss.name for loss in found]
     if not names or len(set(names)) != len(names):
         raise ValueError(f"losses: {names} must be at least one, each with a name of its own")
+    if len({loss.label_free for loss in found}) > 1:
+        free = ", ".join(loss.name for loss in found if loss.label_free)
+        raise ValueError(
+            f"losses: {names}: {free} needs no label and the others do; give it an estimator of its own"
+        )
     return found

@@ -132,7 +132,9 @@ class EstimatorGroup:
             self._entries = [(estimator, estimator._plan_entry()) for estimator in self.estimators]
             of = {estimator.copies: entry for estimator, entry in self._entries}
             replaced, joining = of.get("replaced") or PlanEntry(), of.get("joining") or PlanEntry()
-            plan = self._plan = EvaluationPlan(players, first.losses, first.reservoir, replaced, joining)
+            plan = self._plan = EvaluationPlan(
+                players, first.losses, first.task, first.reservoir, replaced, joining
+            )
         for estimator, entry in self._entries:
             entry.empty = estimator._empty_model
         base = first.evaluator.explain(plan, x, y, base)
@@ -143,8 +145,14 @@ class EstimatorGroup:
             estimator._explained(y, base, entry, entry.delta)
         return base
 
+    @property
+    def label_free(self) -> bool:
+        """Whether no label is asked for."""
+        return self.estimators[0].label_free
+
     def _evaluated(self, players: Players, x: Row, y: Any, base: Any) -> None:
         check_prediction(base, self.estimators[0].task)
+        y = base if self.label_free else y
         states = [estimator._rng.state for estimator in self.estimators]
         try:
             deltas = [estimator._contributions(players, x, y, base) for estimator in self.estimators]

@@ -59,6 +59,10 @@ class IncrementalPFI(IncrementalEstimator):
         if kind not in ("difference", "ratio"):
             raise ValueError(f"kind: {kind!r} is not one of difference, ratio")
         super().__init__(model, **settings)
+        if kind == "ratio" and self.label_free:
+            raise ValueError(
+                f"kind: 'ratio' divides by the model's own loss, which {self.losses[0].name} is none of; use difference"
+            )
         self.kind = kind
         self.in_blocks = kind == "difference"
         if kind == "ratio":

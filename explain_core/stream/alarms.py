@@ -59,6 +59,9 @@ class Watch:
     of_explained = False
     """Whether it has values of records that were explained alone."""
 
+    label_free = False
+    """Whether its values are about predictions alone."""
+
     of_rejected: ClassVar[Sequence[float] | None] = None
     """Its values where a record could not be folded; None where that says nothing."""
 
@@ -90,6 +93,8 @@ class _Losses(Watch):
         self._performance, self._kinds, self._segment = performance, kinds, segment
 
     def values(self, records: Sequence[Record], learnt: Learnt) -> Any:
+        if learnt.losses is None:
+            return None
         own, empty = learnt.losses[:, 0], learnt.losses[:, 1]
         found = [own if kind == "loss" else empty - own for kind in self._kinds]
         return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
@@ -120,6 +125,7 @@ class _Importances(Watch):
         super().__init__(detector)
         self._performance, self._name, self._estimator, self._row = performance, name, estimator, row
         self._loss, self._segment = estimator.losses[row].name, segment
+        self.label_free = estimator.label_free
 
     of_explained = True
 
@@ -136,6 +142,10 @@ class _Importances(Watch):
         return len(self._estimator.players)
 
     def limits(self, share: float) -> float:
+        """A share of the loss of predicting the labels' frequencies; without labels of all importances together."""
+        estimator = self._estimator
+        if estimator.label_free:
+            return share * abs(float(estimator.explanation.values[self._row].sum()))
         return share * abs(self._performance.of(self._loss)[1])
 
 
@@ -332,6 +342,7 @@ class Alarms(Part):
                 watch.subject(change.subject),
                 change,
                 self._causes.of(change.earliest.offset, change.latest.offset),
+                label_free=watch.label_free,
             )
             for change in changes
         ]

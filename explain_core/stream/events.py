@@ -31,13 +31,13 @@ class Record(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """What is known of consecutive records once the model has learnt them.
+    """What is known of consecutive records once the model has learnt them, or has predicted one without a label.
 
-    ``losses`` are those of the model and of the labels' frequencies, records × 2 × losses. The other fields are of the records that were explained,
+    ``losses`` are those of the model and of the labels' frequencies, records × 2 × losses; None without a label. The other fields are of the records that were explained,
     whose places are ``explained``, by explainer: ``increments``, records × losses × players, and ``segments``, where there are any.
     """
 
-    losses: NDArray[np.float64]
+    losses: NDArray[np.float64] | None
     explained: Sequence[int]
     increments: Mapping[str, NDArray[np.float64]]
     segments: Mapping[str, Sequence[str | None]]
@@ -47,7 +47,7 @@ class Learnt(NamedTuple):
         before = bisect_left(self.explained, begin)
         own = slice(before, bisect_left(self.explained, end))
         return Learnt(
-            self.losses[begin:end],
+            None if self.losses is None else self.losses[begin:end],
             [place - begin for place in self.explained[own]],
             {name: values[own] for name, values in self.increments.items()},
             {name: values[own] for name, values in self.segments.items()},
@@ -65,12 +65,13 @@ class Subject(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """The mean of a subject changed. Alarms of one ``cause`` have onsets in common."""
+    """The mean of a subject changed. Alarms of one ``cause`` have onsets in common. ``label_free``: it is about predictions alone, and no risk."""
 
     subject: Subject
     change: Change
     cause: int
     version: str | None = None
+    label_free: bool = False
 
 
 class Asked(NamedTuple):

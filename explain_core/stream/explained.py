@@ -18,7 +18,7 @@ from explain_core.importance.base import EstimatorState, IncrementalEstimator
 from explain_core.importance.blocks import Array, Blocks
 from explain_core.importance.group import grouped
 from explain_core.importance.segments import Segments, SegmentsState
-from explain_core.losses import Prediction
+from explain_core.losses import Prediction, label_free
 from explain_core.models import Model, Row, check_prediction
 from explain_core.models.empty import Performance, PerformanceState
 from explain_core.periods import Driven, Period, Periods, PeriodsState
@@ -50,6 +50,7 @@ class ExplainedModelData(State, frozen=True):
     segments: dict[str, SegmentsState] = msgspec.field(default_factory=dict)
     periods: PeriodsState | None = None
     worse: WorthData | None = None
+    unlabelled: Count = 0
 
 
 class Ended(NamedTuple):
@@ -97,7 +98,9 @@ class ExplainedModel:
         self.explainers = {
             chosen.name or chosen.kind: self._estimator(chosen, rows, seed) for chosen in options.explainers
         }
-        used = dict.fromkeys(loss for explainer in self.explainers.values() for loss in explainer.losses)
+        used = dict.fromkeys(
+            loss for explainer in self.explainers.values() for loss in explainer.losses if not loss.label_free
+        )
         alpha = options.explainers[0].alpha if options.explainers else Explainer().alpha
         self.performance = Performance(
             list(used) or [known_losses.get(known_losses.DEFAULT[model.task])], alpha
@@ -117,6 +120,8 @@ class ExplainedModel:
         self.worth = Worth()
         self.records = 0
         """That it has taken in."""
+        self.unlabelled = 0
+        """Records without a label that it has taken in besides."""
         self.named: dict[tuple[str, str], int | None] = {}
         """By explainer and loss, how many features the newest ``drivers`` named; None where it was too early."""
 
@@ -138,6 +143,8 @@ class ExplainedModel:
             reservoirs[kind, size] = make_reservoir(kind, size, derive_seed(seed, "reservoir", kind, size))
         name = chosen.name or chosen.kind
         try:
+            if chosen.by is not None and label_free(chosen.losses or ()):
+                raise ValueError("by: segments are of losses, and there is none without labels; take it out")
             return estimator(chosen.kind)(
                 self.model,
                 task=self.model.task,
@@ -174,12 +181,22 @@ class ExplainedModel:
         check_prediction(prediction, self.model.task)
         return prediction
 
-    def note(self, x: Row) -> None:
-        """Take in the features of a record without a label: estimators know them, and reservoirs may keep them. Nothing is learnt or explained."""
+    def note(self, x: Row, prediction: Prediction) -> Learnt:
+        """Take in a record without a label, and its prediction; returns what is known of it.
+
+        Estimators know its features, and reservoirs may keep it. Those estimators that need no label explain each ``options.every``-th of such records.
+        """
+        explains = self.unlabelled % self.options.every == 0
         for group in self._estimator_groups:
-            group.observe(x)
+            if explains and group.label_free:
+                group.explain_one(x, None, prediction)
+            else:
+                group.observe(x)
         for reservoir in self.reservoirs.values():
             reservoir.add(x)
+        self._add_up()
+        self.unlabelled += 1
+        return self.learnt(explains, unlabelled=True)
 
     @property
     def explains(self) -> bool:
@@ -209,15 +226,16 @@ class ExplainedModel:
             self.served.add(y, served, prediction)
         return losses
 
-    def learnt(self, explained: bool) -> Learnt:
-        """What is known of the record of ``learn``, which was explained or not."""
+    def learnt(self, explained: bool, unlabelled: bool = False) -> Learnt:
+        """What is known of the record of ``learn``, or of ``take_unlabelled``, which was explained or not."""
         increments = {
             name: explainer.increments[None]
             for name, explainer in self.explainers.items()
-            if explained and explainer.increments is not None
+            if explained and explainer.increments is not None and (explainer.label_free or not unlabelled)
         }
         segments = {name: [segments.newest] for name, segments in self.segments.items() if name in increments}
-        return Learnt(self.performance.newest[None], [0] if explained else [], increments, segments)
+        losses = self.performance.newest[None]
+        return Learnt(None if unlabelled else losses, [0] if explained else [], increments, segments)
 
     @property
     def in_blocks(self) -> bool:
@@ -263,10 +281,12 @@ class ExplainedModel:
 
     def drivers(self, name: str, loss: str) -> Driven | None:
         """What drives the model by an explainer and a loss, which ``named`` then counts; None where it is too early, or the model is worse than no model."""
+        explainer = self.explainers[name]
+        if explainer.label_free:
+            return None
         if self.worth.since is not None:
             self.named[name, loss] = 0
             return None
-        explainer = self.explainers[name]
         features = [player.name for player in explainer.players]
         rows = ([known.name for known in of.losses].index(loss) for of in (explainer, self.performance))
         row, gain_row = rows
@@ -295,6 +315,7 @@ class ExplainedModel:
             segments={name: segments.state() for name, segments in self.segments.items()},
             periods=None if self.periods is None else self.periods.state(),
             worse=self.worth.state(),
+            unlabelled=self.unlabelled,
         )
 
     def restore(self, data: ExplainedModelData, unpack: Unpack) -> None:
@@ -315,7 +336,7 @@ class ExplainedModel:
         check(list(data.segments) == list(self.segments), "segments: of other explainers")
         for name, segments in self.segments.items():
             segments.restore(data.segments[name])
-        self.records = data.records
+        self.records, self.unlabelled = data.records, data.unlabelled
         self.worth.restore(data.worse)
         check((data.periods is None) == (self.periods is None), "periods: with them, or without")
         if self.periods is not None and data.periods is not None:

@@ -229,6 +229,8 @@ class StreamExplainer:
 
     def update_unlabelled(self, x: Row, *, timestamp: int | None = None) -> list[Event]:
         """Take in the next record, which has no label: the model does not learn from it, and no loss counts it."""
+        for name, value in x.items():
+            self.kinds.setdefault(name, "string" if isinstance(value, str) else "number")
         offset = self.next_offset
         return self.fold_unlabelled(Record(offset, offset if timestamp is None else timestamp, x, None))
 
@@ -305,30 +307,39 @@ class StreamExplainer:
     def fold_unlabelled(self, record: Record) -> list[Event]:
         """Take in a record whose label is not known, whatever its ``y``; returns what follows, in order.
 
-        The model does not learn from it, and losses, windows, periods and alarms do not count it. Its features are noted: reservoirs may keep it.
+        The model does not learn from it, and losses, windows and periods do not count it. Its features are noted: reservoirs may keep it. Explainers that
+        need no label (``losses=["prediction"]``) explain its prediction, and alarms about these, and about missing values, watch it.
         The digest covers its prediction.
         """
         slot = self.newest = self.slots[record.version or ONLY]
         x = slot.features(record.x)
         prediction = slot.explained.predict(x)
-        slot.explained.note(x)
+        learnt = slot.explained.note(x, prediction)
+        alarms = [alarm for part in self.parts.values() for alarm in part.learnt([record], learnt)]
+        for watch in slot.alarms:
+            alarms += [alarm._replace(version=record.version) for alarm in watch.learnt([record], learnt)]
         self.unlabelled += 1
         self.next_offset = record.offset + 1
         self._bound_after = -1
         traced = trace(record.offset, prediction, (), len(self.labels))
         self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
-        return []
+        self._raise(record, alarms)
+        return [*alarms]
 
     def _ended(self, record: Record, alarms: list[Alarm]) -> list[Event]:
         """What follows once all is known of a record, which raised these alarms."""
+        events: list[Event] = [*alarms]
+        for part in self.parts.values():
+            events += part.answers(record, self.newest.explained.model, alarms, self.raised)
+        self._raise(record, alarms)
+        return events
+
+    def _raise(self, record: Record, alarms: Sequence[Alarm]) -> None:
+        """Count alarms; the period since the last one begins with the record."""
         explained = self.newest.explained
         if alarms and explained.periods is not None:
             explained.periods.alarmed(explained.records, record.offset, record.timestamp)
-        events: list[Event] = [*alarms]
-        for part in self.parts.values():
-            events += part.answers(record, explained.model, alarms, self.raised)
         self.raised += len(alarms)
-        return events
 
     @property
     def in_blocks(self) -> bool:

@@ -112,7 +112,8 @@ class Recent(Part):
         """The first alarm of a cause asks why; the answers that are due with the record, which this model served, and this version of it."""
         for number, alarm in enumerate(alarms, first):
             version, cause, onset = alarm.version, alarm.cause, alarm.change.onset.offset
-            if alarm.subject.kind not in OF_NO_MODEL and (version, cause) not in self._causes:
+            asks = not alarm.label_free and alarm.subject.kind not in OF_NO_MODEL
+            if asks and (version, cause) not in self._causes:
                 self._causes = [*self._causes, (version, cause)][-OPEN:]
                 kept = [chunk.rows.read() for chunk in self._chunks]
                 places = (

@@ -13,6 +13,10 @@ ALARMS = {
     "enabled": True, "one_in": 1_000, "warm_up": 50, "baseline": 50, "min_change": 0,
     "subjects": ["loss", "gain", "importance", "missing", "rejected"],
 }  # fmt: skip
+FREE = [
+    *SMALL,
+    *({**kind, "name": f"{kind['kind']} of predictions", "losses": ["prediction"]} for kind in SMALL),
+]
 BY = [IPFI | {"by": "colour", "segments": 2}, ISAGE | {"by": "flag"}]
 SHIFTS = {"enabled": True, "window": 70, "bootstrap": 2}
 TASKS = ("binary", "multiclass", "regression")
@@ -35,6 +39,19 @@ CASES = {
     "reservoirs that are full at different times": (
         "binary",
         {"explainers": [IPFI, ISAGE | {"reservoir": {"size": 33}}], "emit": {"every": 400}},
+    ),
+    **{
+        f"without labels, {task}": (
+            task,
+            {"explainers": FREE, "alarms": ALARMS, "challenger": {"name": "tree"}}
+            if task == "multiclass"
+            else {"explainers": FREE, "alarms": ALARMS},
+        )
+        for task in TASKS
+    },
+    "without labels alone": (
+        "binary",
+        {"explainers": FREE[2:], "alarms": ALARMS, "drift": SHIFTS | {"on_alarm": True}},
     ),
     "uniform": (
         "binary",

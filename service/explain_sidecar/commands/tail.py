@@ -211,7 +211,13 @@ def _partition(settings: Settings, message: dict[str, Any]) -> Iterator[Table | 
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("feature", max_width=30)
-    names = list(message["importance"])
+    names = [name for name, by_loss in message["importance"].items() if loss in by_loss]
+    free = [
+        name for name, by_loss in message["importance"].items() if not {*by_loss} & {*message["performance"]}
+    ]
+    yield from (_moved_by(name, message) for name in free)
+    if not names:
+        return
     for name in names:
         table.add_column(Text(f"{name} [low, high]"), justify="right")
     first = names[0]
@@ -240,6 +246,15 @@ def _compared(challenger: dict[str, Any], estimator: str, loss: str) -> str:
     )
     return f"{challenger['name']}: " + "; ".join(
         filter(None, (challenger["difference"][loss]["sentence"], matters))
+    )
+
+
+def _moved_by(name: str, message: dict[str, Any]) -> Text:
+    """What moves the predictions most, by an estimator without labels."""
+    cells = next(iter(message["importance"][name].values()))
+    known = [feature for feature in ranking(message, name) if cells[feature]["value"] is not None][:TOP]
+    return Text(
+        f"{name}: the predictions are moved most by {', '.join(known) or 'nothing that is known yet'}"
     )
 
 

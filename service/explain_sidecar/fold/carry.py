@@ -27,6 +27,7 @@ from explain_core.stream.models import ModelData
 from explain_sidecar.fold.identity import (
     fold_settings,
     losses_of,
+    measured,
     name_of,
     parts,
     reservoir_of,
@@ -106,11 +107,10 @@ class Carry:
         return name in self.carried
 
     def losses(self, which: int, explainer: str | None = None) -> list[str]:
-        """The losses of an explainer, before (0) or now (1); by default those of all of them."""
-        found = self._losses[which]
+        """The losses of an explainer, before (0) or now (1); by default those that the model's performance is measured by."""
         if explainer is not None:
-            return found[explainer]
-        return list(dict.fromkeys(loss for losses in found.values() for loss in losses))
+            return self._losses[which][explainer]
+        return measured((self.before, self.now)[which])
 
     def same(self, explainer: str | None = None) -> bool:
         """Whether losses and features are those of before too, in their order."""

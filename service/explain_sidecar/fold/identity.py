@@ -227,11 +227,22 @@ def reservoir_of(explainer: Mapping[str, Any]) -> str:
     return f"reservoir {rows.kind} {rows.size}"
 
 
+def measured(identity: Mapping[str, Any]) -> list[str]:
+    """The losses that the model's performance is measured by: those of the explainers that need labels."""
+    free = {name_of(of) for of in identity["explainers"] if ExplainerSettings.model_validate(of).label_free}
+    losses = [loss for name, of in losses_of(identity).items() if name not in free for loss in of]
+    return list(dict.fromkeys(losses)) or [DEFAULT[_task(identity)]]
+
+
+def _task(identity: Mapping[str, Any]) -> Task:
+    return "regression" if identity.get("model", {}).get("task") == "regression" else "classification"
+
+
 def losses_of(identity: Mapping[str, Any]) -> dict[str, list[str]]:
     """The losses of each explainer, by its name."""
-    task: Task = "regression" if identity.get("model", {}).get("task") == "regression" else "classification"
+    task = _task(identity)
     found = {name_of(given): given.get("losses") or [DEFAULT[task]] for given in identity["explainers"]}
-    return {name: [get(loss, task).name for loss in losses] for name, losses in found.items()}
+    return {name: [get(loss, task, None, True).name for loss in losses] for name, losses in found.items()}
 
 
 def _by_part(section: type[BaseModel], given: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,9 @@ def sentence(chosen: ShownVersion, column: Column, stories: Sequence[Story] | No
     newest, history = chosen.newest, chosen.history
     driven = newest.drivers.get(column[0], {}).get(column[1])
     driver = (
-        f"It is too early to say what drives the model{_worth(newest, column)}"
+        _moving(newest, column)
+        if newest.label_free(*column)
+        else f"It is too early to say what drives the model{_worth(newest, column)}"
         if driven is None
         else driven.sentence(most=3, loss=_words(column[1]))
     )
@@ -85,6 +87,18 @@ def _over(name: str) -> str:
     """
     known = {"alarm": "Since the last alarm", "all": "Over all records"}
     return known.get(name, f"Over the newest {f'{int(name):,} records' if name.isdigit() else name}")
+
+
+def _moving(newest: Explanation, column: Column) -> str:
+    """What moves the predictions, by an estimator that needs no label."""
+    cells = newest.importance(*column)
+    known = {name: cell.value for name, cell in cells.items() if cell.value is not None}
+    first = sorted(known, key=lambda name: -known[name])[:3]
+    return (
+        f"{_listed(first)} move{'s' * (len(first) == 1)} the predictions most"
+        if first
+        else "It is too early to say what moves the predictions"
+    )
 
 
 def _worth(newest: Explanation, column: Column) -> str:

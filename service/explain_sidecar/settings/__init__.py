@@ -208,7 +208,7 @@ class Settings(BaseSettings):
             )
         for path, loss in used:
             try:
-                known_losses.get(loss or known_losses.DEFAULT[task], task)
+                known_losses.get(loss or known_losses.DEFAULT[task], task, None, path[0] == "explainers")
             except ValueError as error:
                 problems.append((path, f"{error} (model.task is {self.model.task})"))
         inputs = {
@@ -273,6 +273,7 @@ class Settings(BaseSettings):
         losses = {
             known_losses.get(loss, task).name
             for explainer in self.explainers
+            if not explainer.label_free
             for loss in explainer.losses or [known_losses.DEFAULT[task]]
         }
         problems += [

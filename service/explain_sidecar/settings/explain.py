@@ -29,6 +29,15 @@ def _loss(name: str) -> str:
 LossName = Annotated[str, AfterValidator(_loss)]
 
 
+def _measure(name: str) -> str:
+    known_losses.get(name, None, None, True)
+    return name
+
+
+MeasureName = Annotated[str, AfterValidator(_measure)]
+"""Of a loss, or of a measure without labels."""
+
+
 class ReservoirSettings(Section):
     """The rows that perturbed copies take their values from."""
 
@@ -62,10 +71,10 @@ class ExplainerSettings(Section):
         le=10_000,
         description="Draws per copy; by default 5 (ipfi), 10 or two in product form (isage).",
     )
-    losses: Annotated[list[LossName] | None, Part("losses")] = Field(
+    losses: Annotated[list[MeasureName] | None, Part("losses")] = Field(
         None,
         min_length=1,
-        description=f"Any of {', '.join(known_losses.NAMED)} that fit the task, or a loss of yours as module:name; by default cross_entropy, in a regression squared.",
+        description=f"Any of {', '.join(known_losses.NAMED)} that fit the task, or a loss of yours as module:name; by default cross_entropy, in a regression squared. prediction, alone, explains what moves the predictions, and needs no label.",
     )
     groups: dict[str, list[str]] = Field(
         default_factory=dict, description="Features that are perturbed together, by name of the group."
@@ -119,8 +128,24 @@ class ExplainerSettings(Section):
         problems += [
             (("losses",), f"names {loss!r} twice; take one out") for loss in duplicates(self.losses or [])
         ]
+        if self.by is not None and self.label_free:
+            problems.append(
+                (("by",), "is for segments with their losses, and there is none without labels; take it out")
+            )
+        if len(self.losses or []) > 1 and "prediction" in (self.losses or []):
+            problems.append(
+                (
+                    ("losses",),
+                    "names prediction beside others, which need labels; give it an explainer of its own",
+                )
+            )
         refuse(problems + group_problems(self.groups))
         return self
+
+    @property
+    def label_free(self) -> bool:
+        """Whether it explains predictions, and needs no label."""
+        return known_losses.label_free(self.losses or ())
 
 
 def group_problems(groups: dict[str, list[str]]) -> list[tuple[SettingPath, str]]:
