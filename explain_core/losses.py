@@ -70,9 +70,9 @@ class Loss:
     clipped: float | None = None
 
     @property
-    def task(self) -> Task | None:
-        """None where it fits both."""
-        return None if self.label_free else "regression" if self.reads == "number" else "classification"
+    def task(self) -> Task:
+        """What it is for; one without labels is for both."""
+        return "regression" if self.reads == "number" else "classification"
 
     @property
     def label_free(self) -> bool:
@@ -296,7 +296,7 @@ def get(
         raise ValueError(
             f"loss: {found.name!r} says how far predictions move, not how wrong they are; it is for the losses of an explainer of its own. Name one of {', '.join(NAMED)}"
         )
-    if task is not None and found.task not in (task, None):
+    if task is not None and found.task != task and not found.label_free:
         fitting = ", ".join(name for name, known in NAMED.items() if known.task == task)
         raise ValueError(
             f"loss: {found.name!r} is a {found.task} loss and the task is {task}; use one of {fitting}"

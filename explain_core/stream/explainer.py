@@ -370,6 +370,7 @@ class StreamExplainer:
         if n <= 0:  # a damaged state may leave less room than none
             return 0, []
         predictions, learnt = explained.learn_block(rows[:n], ys[:n], weights[:n], xs)
+        assert learnt.losses is not None
         n, losses = len(learnt.losses), learnt.losses[:, 0]
         traced = np.empty((n, 1 + len(order) + losses.shape[1]), "<f8")
         traced[:, 0] = np.array(offsets[:n], "<i8").view("<f8")
