@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from explain_core.reasons import PredictionExplainer, Reasons
     from explain_core.report import Report, watch
     from explain_core.reservoirs import GeometricReservoir, UniformReservoir
+    from explain_core.shift import ExplanationShift
     from explain_core.smoothing import alpha_of
     from explain_core.stream import (
         Alarming,
@@ -60,6 +61,7 @@ _HOMES = {
     "Comparison": "comparison",
     "ConfidenceSequence": "confidence",
     "Explanation": "explanation",
+    "ExplanationShift": "shift",
     "GeometricReservoir": "reservoirs",
     "Importance": "explanation",
     "IncrementalPFI": "importance.ipfi",
@@ -98,6 +100,7 @@ __all__ = [
     "EstimatorGroup",
     "Explainer",
     "Explanation",
+    "ExplanationShift",
     "GeometricReservoir",
     "ImplicitRegression",
     "Importance",

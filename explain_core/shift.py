@@ -1,0 +1,159 @@
+"""Explanation shift between two models on the same records: which features they use otherwise, without any label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from explain_core.confidence import ConfidenceSequence
+from explain_core.explanation import Explanation
+from explain_core.importance.ipfi import IncrementalPFI
+from explain_core.losses import Prediction, Task, moved
+from explain_core.models import Model, Row, check_prediction, wrap
+
+
+class _Difference(Model):
+    """What one model predicts more than another."""
+
+    def __init__(self, model: Model, other: Model) -> None:
+        super().__init__((model, other), model.task)
+        self.in_batches = model.in_batches or other.in_batches
+
+    def predict(self, x: Row) -> Prediction:
+        return self.predict_many([x])[0]
+
+    def predict_many(self, rows: Sequence[Row]) -> list[Prediction]:
+        own, others = (model.checked_predictions(rows) for model in self.wrapped)
+        return list(map(_minus, others, own))
+
+
+class Shift(NamedTuple):
+    """How far two models differ in a feature: ``share`` is of the variance of the model's predictions; ``found``: it is more than the tolerance, by a test
+    that holds however often you look. ``records`` count."""
+
+    feature: str
+    share: float
+    found: bool
+    records: int
+
+
+class ExplanationShift:
+    """Which features two models use otherwise, on the same records and without any label.
+
+    Reasons are linear in the model: those of the difference of two predictions are the differences of the reasons. So iPFI explains the difference as it would a
+    model: feature j counts for E (g(x) − g(x with x_j := z_j))²/2, g being the challenger's prediction minus the model's. It is 0, to the last bits, where both use
+    a feature alike, whatever else they do, and also finds what equal importances hide, such as another sign. A feature is found where that exceeds ``tolerance``
+    of the variance of the model's predictions, by a ``ConfidenceSequence`` of the record's excess: all features together are wrongly
+    found with a probability of 1 − ``confidence`` at most, at all times. Source: the question is that of Mougan et al., arXiv 2303.08081; the test is not theirs.
+
+    Parameters
+    ----------
+    model, challenger
+        Anything ``explain_core.models.wrap`` takes. They are read, never taught.
+    task
+        "classification" or "regression".
+    tolerance
+        Share of the variance of the model's predictions up to which they do not differ, above 0.
+    confidence
+        That no feature is wrongly found, in (0, 1).
+    **settings
+        ``n_samples``, ``features``, ``groups``, ``alpha``, ``reservoir``, ``size``, ``warm_up`` and ``seed`` of ``IncrementalPFI``.
+
+    Raises ``ValueError`` for what does not fit, as ``IncrementalPFI`` does.
+
+    >>> from random import Random
+    >>> rng = Random(1)
+    >>> shift = ExplanationShift(lambda x: x["a"] + x["b"], lambda x: x["a"] - x["b"], task="regression", size=20)
+    >>> for i in range(1_000):
+    ...     shift.update({"a": rng.gauss(0.0, 1.0), "b": rng.gauss(0.0, 1.0)})
+    >>> [(found.feature, found.found) for found in shift.features]
+    [('b', True), ('a', False)]
+    >>> print(shift.sentence())
+    the challenger uses b otherwise than the model, by 207 % of the variance of its predictions: mean of 980 records
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        challenger: Any,
+        *,
+        task: Task = "classification",
+        tolerance: float = 0.01,
+        confidence: float = 0.95,
+        **settings: Any,
+    ) -> None:
+        if not 0.0 < tolerance < 1.0:
+            raise ValueError(
+                f"tolerance: {tolerance} is outside (0, 1); 0.01 is a hundredth of the predictions' variance"
+            )
+        self._model, self._challenger = wrap(model, task), wrap(challenger, task)
+        self._tolerance, self._confidence = tolerance, confidence
+        difference = _Difference(self._model, self._challenger)
+        self.estimator = IncrementalPFI(difference, task=task, losses="prediction", **settings)
+        """iPFI of the difference."""
+        self._sequences: list[ConfidenceSequence] = []
+        self._sums: list[tuple[float, float, int]] = []
+        self._before: Prediction | None = None
+
+    def update(self, x: Row) -> None:
+        """Compare the models on a record. Raises ``ValueError`` for what a prediction may not be."""
+        own, other = self._model.predict(x), self._challenger.predict(x)
+        for prediction in (own, other):
+            check_prediction(prediction, self._model.task)
+        n = self.estimator._n
+        self.estimator.explain_one(x, None, _minus(other, own))
+        spread = 0.0 if self._before is None else moved(own, self._before)
+        self._before = own
+        if self.estimator._n == n or self.estimator.increments is None:
+            return
+        for place, increment in enumerate(self.estimator.increments[0].tolist()):
+            if place == len(self._sequences):
+                # The probability of a wrong one is shared among however many may come: Σ 1/((j + 1)(j + 2)) = 1.
+                share = (1.0 - self._confidence) / ((place + 1) * (place + 2))
+                self._sequences.append(ConfidenceSequence(1.0 - share))
+                self._sums.append((0.0, 0.0, 0))
+            total, spreads, records = self._sums[place]
+            self._sums[place] = total + increment, spreads + spread, records + 1
+            self._sequences[place].add(increment - self._tolerance * spread)
+
+    @property
+    def features(self) -> list[Shift]:
+        """Every feature, the one in which the models differ most first."""
+        found = []
+        for player, sequence, (total, spreads, records) in zip(
+            self.estimator.players, self._sequences, self._sums, strict=False
+        ):
+            above = sequence.excludes_zero and (sequence.interval.value or 0.0) > 0.0
+            share = total / spreads if spreads > 0.0 else float("inf") if total > 0.0 else 0.0
+            found.append(Shift(player.name, share, above, records))
+        return sorted(found, key=lambda shift: -shift.share)
+
+    @property
+    def explanation(self) -> Explanation:
+        """The smoothed mean of each feature, in squared units of the prediction, with its band: twice its part of the difference's variance."""
+        return self.estimator.explanation
+
+    def sentence(self, model: str = "the model", challenger: str = "the challenger") -> str:
+        """Which features the two use otherwise, in words."""
+        features = self.features
+        differing = [shift for shift in features if shift.found]
+        records = f"mean of {max((shift.records for shift in features), default=0):,} records"
+        if not differing:
+            return f"no difference seen in how {model} and {challenger} use features: {records}"
+        told = ", ".join(
+            f"{shift.feature} otherwise than {model}, by {100.0 * shift.share:.0f} %"
+            if place == 0
+            else f"{shift.feature} by {100.0 * shift.share:.0f} %"
+            for place, shift in enumerate(differing[:5])
+        )
+        more = f", and {len(differing) - 5} more" if len(differing) > 5 else ""
+        return f"{challenger} uses {told}{more} of the variance of its predictions: {records}"
+
+
+def _minus(a: Prediction, b: Prediction) -> Prediction:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return {
+            label: a.get(label, 0.0) - b.get(label, 0.0)
+            for label in (b if a.keys() <= b.keys() else dict.fromkeys((*b, *a)))
+        }
+    return a - b  # type: ignore[operator]
