@@ -36,7 +36,7 @@ def timed(settings: Settings, values: list[bytes], partitions: int) -> dict[str,
 
 def folds(state: PartitionState, values: list[bytes]) -> Iterator[int]:
     """Fold values as a worker does, in blocks; yields how many each time."""
-    records = [InputRecord(offset, 0, None, value) for offset, value in enumerate(values)]
+    records = [InputRecord(offset, 0, None, value) for offset, value in enumerate(values, state.next_offset)]
     place = 0
     while place < len(records):
         folded, _ = state.fold(records[place : place + LONGEST])
