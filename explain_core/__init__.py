@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from explain_core.artefacts.load import load_artefact, load_model
     from explain_core.comparison import Comparison
     from explain_core.confidence import ConfidenceSequence
+    from explain_core.dependence import IncrementalPDP
     from explain_core.drift import RiskChange, dbshap
     from explain_core.explanation import Explanation, Importance
     from explain_core.importance.batch.intervals import IntervalPFI
@@ -64,6 +65,7 @@ _HOMES = {
     "ExplanationShift": "shift",
     "GeometricReservoir": "reservoirs",
     "Importance": "explanation",
+    "IncrementalPDP": "dependence",
     "IncrementalPFI": "importance.ipfi",
     "IncrementalSAGE": "importance.isage",
     "IntervalPFI": "importance.batch.intervals",
@@ -104,6 +106,7 @@ __all__ = [
     "GeometricReservoir",
     "ImplicitRegression",
     "Importance",
+    "IncrementalPDP",
     "IncrementalPFI",
     "IncrementalSAGE",
     "IntervalPFI",

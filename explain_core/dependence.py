@@ -1,0 +1,212 @@
+"""Incremental partial dependence (iPDP; Muschalik, Fumagalli, Jagtani, Hammer & Hüllermeier, xAI 2023, arXiv 2306.07775): which way a feature moves predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explain_core.engine.smoothing import BLOCK
+from explain_core.losses import Prediction, Task
+from explain_core.models import Row, wrap
+from explain_core.reservoirs import GeometricReservoir, ReservoirState
+from explain_core.smoothing import Array, Smoother, SmootherState
+from explain_core.state import State, check
+
+ENDS = 0.05, 0.95
+"""Quantiles of a feature's values between which its curve is."""
+MOVED = 0.25
+"""A curve begins anew where an end of these has moved by more than this share of the width."""
+MOST = 100
+"""Points of a curve."""
+
+
+class CurveState(State, frozen=True):
+    """The points of a feature, and the smoothed predictions at them."""
+
+    grid: list[float]
+    values: SmootherState
+
+
+class DependenceState(State, frozen=True):
+    """The rows that say where the features are, and the curves that have begun."""
+
+    reservoir: ReservoirState
+    curves: dict[str, CurveState]
+
+
+class Curve(NamedTuple):
+    """Mean prediction, over ``records``, with the feature at each of some points, and how the means err; NaN below two records."""
+
+    feature: str
+    points: list[float]
+    values: list[float]
+    std: list[float]
+    records: int
+
+    @property
+    def effect(self) -> float:
+        """By how much the prediction is higher at the last point than at the first."""
+        return self.values[-1] - self.values[0]
+
+    def sentence(self, what: str = "the prediction") -> str:
+        """Which way the feature moves it, in words.
+
+        >>> Curve("hour", [6.0, 14.0, 22.0], [0.12, 0.2, 0.31], [0.0] * 3, 900).sentence("the predicted delay")
+        'a higher hour raises the predicted delay from 0.12 to 0.31 (hour from 6 to 22)'
+        >>> Curve("hour", [6.0, 14.0, 22.0], [0.1, 0.4, 0.12], [0.0] * 3, 900).sentence()
+        'the prediction is highest, 0.4, where hour is 14, and lowest, 0.1, where it is 6'
+        """
+        low, high = min(self.values), max(self.values)
+        if low == high:
+            return f"{self.feature} does not move {what}"
+        if abs(self.effect) >= 0.5 * (high - low):
+            verb = "raises" if self.effect > 0.0 else "lowers"
+            ends = f"{self.feature} from {self.points[0]:.3g} to {self.points[-1]:.3g}"
+            return f"a higher {self.feature} {verb} {what} from {self.values[0]:.2g} to {self.values[-1]:.2g} ({ends})"
+        top, bottom = self.points[self.values.index(high)], self.points[self.values.index(low)]
+        return f"{what} is highest, {high:.2g}, where {self.feature} is {top:.3g}, and lowest, {low:.2g}, where it is {bottom:.3g}"
+
+
+class IncrementalPDP:
+    """The mean prediction as a function of a feature, the others being as they come; follows the stream, and needs no label.
+
+    Each record is predicted with the feature at each point of a grid; the predictions at a point are smoothed as importances are. The grid is equidistant
+    between the 5 % and the 95 % quantile of the rows of a geometric reservoir. Where these have moved by a quarter of the width, the curve begins anew.
+    Records in which the feature is missing or no number are left out of its curve. As every partial dependence it asks the model for combinations of features
+    that may never come.
+
+    Parameters
+    ----------
+    model
+        Anything ``explain_core.models.wrap`` takes. It is read, never taught.
+    features
+        Whose curves are drawn.
+    task
+        "classification" or "regression".
+    label
+        The class whose probability is followed; for a classification alone.
+    points
+        Of a curve, from 2 to 100.
+    alpha
+        Smoothing parameter in (0, 1]; None for a plain mean.
+    size
+        Rows of the reservoir; curves begin once it is full.
+    seed
+        Of the reservoir.
+
+    Raises ``ValueError`` for arguments that do not fit.
+
+    >>> from random import Random
+    >>> rng = Random(1)
+    >>> pdp = IncrementalPDP(lambda x: 2.0 * x["a"] - x["b"], ["a", "b"], task="regression", size=50)
+    >>> for _ in range(500):
+    ...     pdp.explain_one({"a": rng.random(), "b": rng.random()})
+    >>> [curve.effect > 0.0 for curve in pdp.curves]
+    [True, False]
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        features: Sequence[str],
+        *,
+        task: Task = "classification",
+        label: Any = None,
+        points: int = 10,
+        alpha: float | None = 0.001,
+        size: int = 100,
+        seed: int = 0,
+    ) -> None:
+        if not features or len(set(features)) < len(features):
+            raise ValueError(f"features: {list(features)} must be at least one, and none twice")
+        if (label is None) == (task == "classification"):
+            raise ValueError(
+                f"label: {label!r} with task {task}; a classification names the class whose probability is followed"
+            )
+        if not 2 <= points <= MOST:
+            raise ValueError(f"points: {points} is not between 2 and {MOST}; 10 is usual")
+        self.model, self.features, self.label = wrap(model, task), tuple(features), label
+        self._points, self._alpha = points, alpha
+        self.reservoir = GeometricReservoir(size, seed)
+        self._grids: dict[str, Array] = {}
+        self._smoothers: dict[str, Smoother] = {}
+
+    def explain_one(self, x: Row) -> None:
+        """Take in a record. Raises ``ValueError`` for predictions that are not finite; then nothing has changed."""
+        grids = {name: self._grid(name) for name in self.features if _number(x.get(name))}
+        known = {name: grid for name, grid in grids.items() if grid is not None}
+        copies = [{**x, name: value} for name, grid in known.items() for value in grid.tolist()]
+        found = (
+            [self._value(prediction) for prediction in self.model.checked_predictions(copies)]
+            if copies
+            else []
+        )
+        for place, (name, grid) in enumerate(known.items()):
+            if self._grids.get(name) is not grid:
+                self._grids[name], self._smoothers[name] = grid, Smoother((1, self._points), self._alpha)
+            smoother = self._smoothers[name]
+            smoother.update(np.array([found[place * self._points : (place + 1) * self._points]]))
+            if smoother.n % BLOCK == 0:
+                smoother.end_block()
+        self.reservoir.add(dict(x))
+
+    def _grid(self, name: str) -> Array | None:
+        """That of the curve, a new one where the feature has moved; None while too little is known of it."""
+        old = self._grids.get(name)
+        if old is not None and self._smoothers[name].n % BLOCK:
+            return old
+        rows = self.reservoir.rows
+        values = [float(row[name]) for row in rows if _number(row.get(name))]
+        if len(rows) < self.reservoir.size or len(values) < 2:
+            return old
+        low, high = np.quantile(values, ENDS).tolist()
+        if old is not None:
+            first, last = float(old[0]), float(old[-1])
+            if max(abs(low - first), abs(high - last)) <= MOVED * (last - first) or not low < high:
+                return old
+        return np.linspace(low, high, self._points) if low < high else None
+
+    def _value(self, prediction: Prediction) -> float:
+        return (
+            float(prediction.get(self.label, 0.0)) if isinstance(prediction, Mapping) else float(prediction)
+        )
+
+    @property
+    def curves(self) -> list[Curve]:
+        """The curve of each feature that has one, in the order of ``features``."""
+        found = []
+        for name in self.features:
+            if name in self._smoothers:
+                smoother = self._smoothers[name]
+                cells = smoother.value[0].tolist(), smoother.std[0].tolist()
+                found.append(Curve(name, self._grids[name].tolist(), *cells, smoother.n))
+        return found
+
+    def state(self) -> DependenceState:
+        """What a snapshot holds, but for the model."""
+        curves = {
+            name: CurveState(self._grids[name].tolist(), smoother.state())
+            for name, smoother in self._smoothers.items()
+        }
+        return DependenceState(self.reservoir.state(), curves)
+
+    def restore(self, state: DependenceState) -> None:
+        """Take a stored state on, before the first record. Raises ``StateError`` where it is none of such features."""
+        check(set(state.curves) <= set(self.features), "partial dependence: of other features")
+        self.reservoir.restore(state.reservoir)
+        for name, stored in state.curves.items():
+            grid = np.array(stored.grid, np.float64)
+            check(
+                len(grid) == self._points
+                and bool(np.isfinite(grid).all())
+                and bool((np.diff(grid) > 0.0).all()),
+                "partial dependence: points that are none",
+            )
+            self._grids[name], self._smoothers[name] = grid, Smoother((1, self._points), self._alpha)
+            self._smoothers[name].restore(stored.values, self._points)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
