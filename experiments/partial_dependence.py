@@ -1,6 +1,6 @@
 """``python -m experiments.partial_dependence``: iPDP beside the batch partial dependence of the same frozen model, over the same records.
 
-Five trained models of ``experiments.label_free``, each on streams of 4,000 records that do not change, with the default α. The error is the largest over the points of a curve, the range that of
+Five trained models of ``experiments.label_free``, each on streams of 2,000 records that do not change, with the default α. The error is the largest over the points of a curve, the range that of
 the predictions between their 1 % and 99 % quantiles. A sign counts where the batch curve's ends differ by more than 1 % of the range.
 """
 
@@ -19,7 +19,7 @@ from explain_core import IncrementalPDP
 @click.command(help=__doc__)
 @quick_option
 def main(quick: bool) -> None:
-    seeds, length = (1, 500) if quick else (4, 4_000)
+    seeds, length = (1, 500) if quick else (2, 2_000)
     report = Report("model", "curves", "mean error, of the range", "largest", "right signs")
     errors, right, signs = [], 0, 0
     for name, make in models().items():
