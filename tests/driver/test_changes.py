@@ -139,7 +139,7 @@ ELSEWHERE: list[tuple[str, str, str, str]] = [
     ("a later version with one setting more", "kept", "nothing", "tests/service/test_identity.py::test_defaults_never_enter_an_identity"),
     ("an earlier version of the sidecar", "kept for instances of the later one", "nothing", "tests/driver/test_rolling.py::test_an_earlier_version_leaves_what_the_later_one_has_stored_and_the_later_one_goes_on"),
     ("an instance with the settings of before", "kept for instances with the new ones", "nothing", "tests/driver/test_changes.py::test_an_instance_with_the_settings_of_before_leaves_the_partition_to_others"),
-    ("other software or another CPU, by which a replay differs", "kept, as `recovery.on_divergence` says", "nothing", "tests/broker/test_past.py::test_a_divergence_accepted_by_name_is_said_in_the_next_message"),
+    ("other software or another CPU, by which a replay differs", "kept, as `recovery.on_divergence` says", "nothing", "tests/driver/test_past.py::test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_by_name_alone"),
     ("more partitions", "kept; a new partition begins with that of the one that had its keys", "of new partitions all but labels and model", "tests/driver/test_growing.py::test_a_new_partition_begins_with_the_model_of_the_one_that_had_its_keys"),
     ("more partitions, `model.on_new_partition: fresh`", "kept; new partitions begin anew", "nothing", "tests/driver/test_growing.py::test_it_begins_anew_where_that_is_wished_or_where_no_partition_is_older"),
     ("another cluster, with other offsets", "kept by `state export` and `state import`", "nothing", "tests/broker/test_state.py::test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others"),
@@ -360,3 +360,14 @@ def test_nothing_begins_where_a_difference_is_to_stop_the_sidecar():
 def test_settings_that_no_state_depends_on_begin_no_epoch():
     driver, _ = changed(settings_of({}), settings_of({"commit": {"interval_ms": 40}}))
     assert set(first_messages(driver)) == {0}
+
+
+def test_everything_begins_anew_where_that_is_wished():
+    driver, offset = changed(
+        settings_of({}), settings_of({"seed": 7, "checkpoint": {"on_mismatch": "reset"}})
+    )
+    first = first_messages(driver)[1]
+    assert (first["seq"], first["records"], first["carried"]) == (0, 3, None)
+    assert first["notices"] == [f"settings changed: epoch 1 begins at offset {offset}"]
+    last = json.loads(driver.published(0)["explanations"][-1][1] or b"")
+    assert last["notices"] == []

@@ -1,11 +1,17 @@
-"""When the past does not fit, at every point of it: recovered exactly, or refused with nothing published.
+"""When the past does not fit, at every point of it: recovered exactly, or refused with nothing published and its remedy in words."""
 
-The wording of each refusal: tests/broker/test_past.py.
-"""
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.driver.driver import Driver, values
+from explain_sidecar.settings import Settings
+from tests.driver.driver import TINY, Driver, values
+from tests.driver.log import Entry
 
 RECORDS = 20
 
@@ -89,15 +95,26 @@ def test_deleted_records_are_refused_where_they_are_needed_and_only_there(low: i
         assert driver.differences() == []
 
 
-@pytest.mark.parametrize("which", range(4))
-def test_a_torn_or_altered_snapshot_is_refused(which: int) -> None:
+@pytest.mark.parametrize(
+    ("part", "damaged", "said"),
+    [
+        (b"/0", lambda value: None, "it is torn"),
+        (b"/0", lambda value: b"", "it is torn"),
+        (b"/0", lambda value: value[:-1], "it is torn"),
+        (b"/0", lambda value: bytes([value[0] ^ 1]) + value[1:], "sha256 is not the manifest's"),
+        (b"/manifest", lambda value: re.sub(rb'"records":\d+', b'"records":"x"', value), "its signature fits none of the keys"),
+    ],
+)  # fmt: skip
+def test_a_torn_or_altered_snapshot_is_refused(
+    part: bytes, damaged: Callable[[bytes], bytes | None], said: str
+) -> None:
     driver, _ = killed_with_something_to_replay()
     log = driver.cluster.log("checkpoints", 0)
-    place = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/0"))
+    place = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(part))
     value = log.entries[place].value or b""
-    changed = [None, b"", value[:-1], bytes([value[0] ^ 1]) + value[1:]][which]
-    log.entries[place] = log.entries[place]._replace(value=changed)
-    assert "torn" in refused(driver) if which < 3 else "sha256" in refused(driver)
+    log.entries[place] = log.entries[place]._replace(value=damaged(value))
+    reason = refused(driver)
+    assert said in reason and "reset --partition 0 --keep all --yes" in reason
 
 
 def test_what_retention_has_deleted_of_an_output_is_not_published_again() -> None:
@@ -138,4 +155,194 @@ def test_a_partition_whose_fetch_stalls_is_fetched_anew_without_touching_the_oth
         assert driver.cluster.clock.now < began + 30
     assert assigned == [1]
     driver.stop(0)
+    assert driver.differences() == []
+
+
+RARE = {"checkpoint": {**TINY["checkpoint"], "max_replay_seconds": 1e6, "max_age": 1e6}}
+
+
+def behind_its_snapshot(**settings: Any) -> Driver:
+    """A partition with a snapshot at its first 30 records, whose worker was killed when it had folded 20 more."""
+    driver = Driver(Settings(**{**TINY, **RARE, **settings}), partitions=1)
+    driver.feed(0, values(30))
+    assert driver.run_to_end() == []
+    driver.feed(0, values(20, 1))
+    killed_at_the_end(driver)
+    return driver
+
+
+def killed_at_the_end(driver: Driver) -> None:
+    driver.start()
+    for _ in range(200):
+        driver.turn(0)
+        if driver.committed() == driver.ends():
+            break
+    assert driver.committed() == driver.ends()
+    driver.kill(0)
+    driver.cluster.clock.sleep(11)
+    driver.cluster.pass_time()
+
+
+def explanations(driver: Driver) -> list[Any]:
+    return [json.loads(value or b"") for _, value, _ in driver.published(0)["explanations"]]
+
+
+def test_each_refusal_says_what_was_lost_and_what_to_do() -> None:
+    driver = behind_its_snapshot()
+    log, metadata = driver.cluster.log("records", 0), driver.positions()[0][1]
+    log.low = 40
+    said = refused(driver)
+    assert "records 30 to 39, which a replay needs," in said
+    assert "the log starts at 40, the snapshot is at 30, the committed offset is 50" in said
+    assert "explain-sidecar reset --partition 0 --keep all --yes" in said
+    committed = driver.cluster.groups["app"].committed
+    committed["records", 0] = 10, metadata
+    assert "beyond the committed offset 10; the offset was moved back" in refused(driver)
+    committed["records", 0] = 10, ""
+    assert "is not ours: it has no pointer to a snapshot" in refused(driver)
+    committed["records", 0] = 50, metadata
+    log.low = 0
+    assert driver.run_to_end() == []
+    driver.feed(0, values(10, 2))
+    log.low = 55
+    assert "records 50 to 54, which were never folded," in refused(driver)
+
+
+NO_EXPLANATION = {"emit": {"every": 1000}}
+NEIGHBOUR = ("of", b"another sidecar")
+
+
+@pytest.mark.parametrize(
+    ("settings", "bad"),
+    [
+        pytest.param({}, True, id="explanations"),
+        pytest.param(NO_EXPLANATION, True, id="dead letters alone"),
+        pytest.param({**NO_EXPLANATION, "drift": {"enabled": True, "window": 15, "bootstrap": 2}}, False, id="drift alone"),
+        pytest.param(NO_EXPLANATION, False, id="a snapshot alone"),
+    ],
+)  # fmt: skip
+def test_what_was_published_after_an_offset_of_the_past_is_found_among_that_of_neighbours(
+    settings: dict[str, Any], bad: bool
+) -> None:
+    driver = Driver(Settings(**{**TINY, **settings}), partitions=1)
+    given = [value for value in values(120) if bad or b"label" in value]
+    driver.feed(0, given[:30])
+    assert driver.run_to_end() == []
+    before = dict(driver.cluster.groups["app"].committed)
+    driver.feed(0, given[30:60])
+    assert driver.run_to_end() == []
+    logs = [driver.cluster.log(getattr(driver.settings.topics, name), 0) for name in driver.settings.outputs]
+    for log in logs:
+        own = next(
+            (entry for entry in log.entries if not entry.control), Entry(b"k", b'{"app_id":"app"}', (), 0)
+        )
+        headers = tuple((name, b"another" if value == b"app" else value) for name, value in own.headers)
+        value = (own.value or b"").replace(b'"app_id":"app"', b'"app_id":"another"')
+        for _ in range(100):
+            log.append(own._replace(value=value, headers=(*headers, NEIGHBOUR)))
+    driver.cluster.groups["app"].committed.update(before)
+    driver.feed(0, given[60:])
+    driver.finish()
+    for log in logs:  # from here on nobody reads those of the neighbour
+        log.entries = [
+            entry._replace(control=NEIGHBOUR in entry.headers) if not entry.control else entry
+            for entry in log.entries
+        ]
+    assert driver.differences() == [] and driver.ended == []
+
+
+@pytest.mark.parametrize("deleted", [0, 4])
+def test_explanations_without_offset_and_snapshot_are_reproduced_or_refused(deleted: int) -> None:
+    """As after the first transaction of a partition, if it is committed in part."""
+    driver = behind_its_snapshot()
+    driver.cluster.groups["app"].committed.clear()
+    driver.cluster.create("checkpoints", 1, cleanup_policy="compact")
+    driver.feed(0, values(10, 2))
+    driver.cluster.log("records", 0).low = deleted
+    if deleted:
+        assert "gives another state than the one that published" in refused(driver)
+    else:
+        driver.finish()
+        assert driver.differences() == [] and driver.ended == []
+
+
+def test_a_replay_that_diverges_is_refused_and_names_both_sides_and_is_accepted_by_name_alone() -> None:
+    model = {"model": {"factory": "tests.driver.model:Unpredictable"}}
+    driver = behind_its_snapshot(**model)
+
+    def accepting(offset: int) -> Settings:
+        recovery = {"on_divergence": "continue", "partition": 0, "offset": offset}
+        return Settings(**{**TINY, **RARE, **model, "recovery": recovery})
+
+    said = refused(driver)
+    assert "the replay up to offset 50 gives another state than the one that published" in said
+    assert "recovery.on_divergence=continue, recovery.partition=0, recovery.offset=50" in said
+    assert driver.run_to_end(accepting(49)) != []
+    before = len(explanations(driver))
+    driver.feed(0, values(20, 5))
+    assert driver.run_to_end(accepting(50)) == []
+    found = explanations(driver)
+    assert found[before]["notices"] == ["an operator accepted that the replay up to offset 50 diverged"]
+    assert [message["seq"] for message in found] == list(range(len(found)))
+    the_chain_holds(driver)
+    driver.feed(0, values(20, 6))
+    assert driver.run_to_end() == []
+
+
+def the_chain_holds(driver: Driver) -> None:
+    """Verify the digests as a foreign reader would, from the documentation alone."""
+    digest = hashlib.blake2b(b"app/records/0/0/explanations", digest_size=16).digest()
+    published = driver.published(0)["explanations"]
+    for _, value, _ in published:
+        assert value is not None
+        body = value[: value.rindex(b',"digest":"')]
+        digest = hashlib.blake2b(digest + body, digest_size=16).digest()
+        assert json.loads(value)["digest"] == digest.hex()
+    assert len(published) > 10
+
+
+def test_the_digest_chain_verifies_across_restarts() -> None:
+    driver = behind_its_snapshot()
+    driver.feed(0, values(20, 2))
+    driver.finish()
+    the_chain_holds(driver)
+
+
+LINEAR = {"model": {"name": "linear"}}
+
+
+def keyed(path: Path | None, **checkpoint: Any) -> Settings:
+    known = {**TINY["checkpoint"], "hmac_key_file": path, **checkpoint}
+    return Settings(**{**TINY, **LINEAR, "checkpoint": known})
+
+
+def goes_on(driver: Driver, settings: Settings) -> None:
+    driver.feed(0, values(20, driver.ends()[0]))
+    assert driver.run_to_end(settings) == []
+
+
+def test_a_manifest_signed_with_another_key_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("the-first-key-of-the-sidecar\n")
+    driver = Driver(keyed(path), partitions=1)
+    goes_on(driver, driver.settings)
+    path.write_text("a-new-key-that-signs-from-now\nthe-first-key-of-the-sidecar\n")
+    goes_on(driver, driver.settings)
+    path.write_text("a-key-that-has-never-been-used\n")
+    assert "fits none of the keys" in refused(driver)
+    assert driver.differences() == []
+
+
+def test_a_sidecar_without_a_key_gets_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its unsigned snapshot is accepted only as long as the setting says so."""
+    path = tmp_path / "keys"
+    path.write_text("the-first-key-of-the-sidecar\n")
+    driver = Driver(keyed(None), partitions=1)
+    with caplog.at_level("WARNING", "explain_sidecar"):
+        goes_on(driver, driver.settings)
+    assert "can falsify a model" in caplog.text
+    driver.settings = keyed(path)
+    assert "it has no signature" in refused(driver)
+    goes_on(driver, keyed(path, allow_unsigned=True))
+    goes_on(driver, driver.settings)
     assert driver.differences() == []

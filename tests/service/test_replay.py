@@ -1,4 +1,4 @@
-"""What a replay has to show before a partition goes on. The same with a broker: tests/broker/test_past.py."""
+"""What a replay has to show before a partition goes on. The same with workers: tests/driver/test_past.py."""
 
 import pytest
 
