@@ -34,7 +34,7 @@ test: setup ## run every test except test-deploy, on a real broker
 .PHONY: check
 check: lint ## check style and types, and run every test that needs no broker, with fewer inputs of the fuzzer
 	@$(MAKE) --no-print-directory types
-	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy -m 'not slow' --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-deploy
 test-deploy: setup $(BIN)/helm $(BIN)/helm-docs ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool

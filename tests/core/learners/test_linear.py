@@ -74,17 +74,24 @@ def kind_of(task: str) -> Task:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers(name: str) -> None:
+def test_numbers(name: str, lockstep: Any) -> None:
     task, make = NUMBERS[name]
     weighted = task != "multiclass"
-    run(make, linear_learner, kind_of(task), mixed(RECORDS, 1, task=task, nominal=False, weighted=weighted))
+    list(
+        lockstep(
+            make,
+            linear_learner,
+            kind_of(task),
+            mixed(RECORDS, 1, task=task, nominal=False, weighted=weighted),
+        )
+    )
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("name", MIXED)
-def test_numbers_and_categories(name: str, missing: float) -> None:
+def test_numbers_and_categories(name: str, missing: float, lockstep: Any) -> None:
     task, make = MIXED[name]
-    run(make, linear_learner, kind_of(task), mixed(RECORDS, 2, task=task, missing=missing))
+    list(lockstep(make, linear_learner, kind_of(task), mixed(RECORDS, 2, task=task, missing=missing)))
 
 
 def test_a_changed_order_of_one_sum_is_seen() -> None:

@@ -152,15 +152,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("parameters", "stream"), CASES)
-def test_a_hoeffding_tree_regressor_is_rivers(parameters: str, stream: str) -> None:
-    learner, river = run(
+def test_a_hoeffding_tree_regressor_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
+    for learner, river in lockstep(
         lambda: tree.HoeffdingTreeRegressor(**(TREES | MEANS)[parameters]),
         tree_learner,
         "regression",
         (STREAMS | NOMINAL)[stream](RECORDS),
-    )
-    assert TargetReader(learner).tree(0) == of_river(river.wrapped._root)
-    assert river.wrapped.n_leaves > 2 or parameters == "default"
+    ):
+        assert TargetReader(learner).tree(0) == of_river(river.wrapped._root)
+        assert river.wrapped.n_leaves > 2 or parameters == "default"
 
 
 @pytest.mark.parametrize(
@@ -171,24 +171,24 @@ def test_a_hoeffding_tree_regressor_is_rivers(parameters: str, stream: str) -> N
         *[("restless, means", stream) for stream in NOMINAL],
     ],
 )
-def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: str) -> None:
-    learner, river = run(
+def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
+    for learner, river in lockstep(
         lambda: tree.HoeffdingAdaptiveTreeRegressor(**ADAPTIVE[parameters]),
         tree_learner,
         "regression",
         (STREAMS | NOMINAL)[stream](RECORDS),
-    )
-    model, arrays = river.wrapped, learner.arrays
-    assert TargetReader(learner).tree(0) == of_river(model._root)
-    words = model._rng.getstate()[1]
-    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-    made, switched, pruned = arrays["counters"][0].tolist()
-    assert (made, switched, pruned) == (
-        model.n_alternate_trees,
-        model.n_switch_alternate_trees,
-        model.n_pruned_alternate_trees,
-    )
-    assert min(made, switched, pruned) > 0 or (parameters, stream) != ("restless", "turning")
+    ):
+        model, arrays = river.wrapped, learner.arrays
+        assert TargetReader(learner).tree(0) == of_river(model._root)
+        words = model._rng.getstate()[1]
+        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        made, switched, pruned = arrays["counters"][0].tolist()
+        assert (made, switched, pruned) == (
+            model.n_alternate_trees,
+            model.n_switch_alternate_trees,
+            model.n_pruned_alternate_trees,
+        )
+        assert min(made, switched, pruned) > 0 or (parameters, stream) != ("restless", "turning")
 
 
 @pytest.mark.parametrize(
@@ -200,32 +200,32 @@ def test_a_hoeffding_adaptive_tree_regressor_is_rivers(parameters: str, stream: 
         *[("means", stream) for stream in NOMINAL],
     ],
 )
-def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: str) -> None:
+def test_an_adaptive_random_forest_regressor_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
     stream_of = (STREAMS | NOMINAL)[stream](records(FORESTS[parameters]))
-    learner, river = run(
+    for learner, river in lockstep(
         lambda: forest.ARFRegressor(seed=7, **FORESTS[parameters]),
         tree_learner,
         "regression",
         ((x, y, 1.0) for x, y, _ in stream_of),  # river's forests know no weight
-    )
-    model, reader, arrays = river.wrapped, TargetReader(learner), learner.arrays
-    for i, member in enumerate(model):
-        foreground, background = arrays["members"][i]
-        assert reader.tree(foreground) == of_river(member._root)
-        other = model._background and model._background[i]
-        assert (background >= 0) == (other is not None)
-        if other is not None:
-            assert reader.tree(background) == of_river(other._root)
-        assert arrays["norms"][i].tolist() == [
-            model._drift_norm[i].n,
-            model._drift_norm[i].mean.get(),
-            model._drift_norm[i]._S,
-        ]
-    words = model._rng.getstate()[1]
-    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-    found = [model.n_warnings_detected(), model.n_drifts_detected()]
-    assert arrays["counters"].sum(axis=0).tolist() == found
-    assert min(found) > 0 or (parameters, stream) != ("weighted, quick to drift", "turning")
+    ):
+        model, reader, arrays = river.wrapped, TargetReader(learner), learner.arrays
+        for i, member in enumerate(model):
+            foreground, background = arrays["members"][i]
+            assert reader.tree(foreground) == of_river(member._root)
+            other = model._background and model._background[i]
+            assert (background >= 0) == (other is not None)
+            if other is not None:
+                assert reader.tree(background) == of_river(other._root)
+            assert arrays["norms"][i].tolist() == [
+                model._drift_norm[i].n,
+                model._drift_norm[i].mean.get(),
+                model._drift_norm[i]._S,
+            ]
+        words = model._rng.getstate()[1]
+        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        found = [model.n_warnings_detected(), model.n_drifts_detected()]
+        assert arrays["counters"].sum(axis=0).tolist() == found
+        assert min(found) > 0 or (parameters, stream) != ("weighted, quick to drift", "turning")
 
 
 @given(st.floats(allow_nan=False), st.integers(0, 22))
@@ -303,7 +303,7 @@ def test_the_order_of_the_factors_of_a_variance_is_noticed(monkeypatch: pytest.M
         var._S += w * (x - var.mean._mean) * (x - before)
 
     monkeypatch.setattr(Var, "update", backwards)
-    learner, river = run(
+    learner, river, _ = run(
         lambda: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
         tree_learner,
         "regression",

@@ -139,21 +139,21 @@ def sets_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("parameters", "stream"), CASES)
-def test_a_hoeffding_tree_is_rivers(parameters: str, stream: str) -> None:
-    learner, river = run(
+def test_a_hoeffding_tree_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
+    for learner, river in lockstep(
         lambda: tree.HoeffdingTreeClassifier(**TREES[parameters]),
         tree_learner,
         "classification",
         STREAMS[stream](RECORDS),
-    )
-    assert Reader(learner).tree(0) == of_river(river.wrapped._root)
+    ):
+        assert Reader(learner).tree(0) == of_river(river.wrapped._root)
 
 
-def test_nominal_attributes_of_numbers_are_categories() -> None:
+def test_nominal_attributes_of_numbers_are_categories(lockstep: Any) -> None:
     make = lambda: tree.HoeffdingTreeClassifier(**EAGER, nominal_attributes=["elevel", "car", "zipcode"])  # noqa: E731
-    learner, river = run(make, tree_learner, "classification", drifting(RECORDS))
-    assert Reader(learner).tree(0) == of_river(river.wrapped._root)
-    assert river.wrapped.n_nodes > 10
+    for learner, river in lockstep(make, tree_learner, "classification", drifting(RECORDS)):
+        assert Reader(learner).tree(0) == of_river(river.wrapped._root)
+        assert river.wrapped.n_nodes > 10
 
 
 @pytest.mark.parametrize(
@@ -183,25 +183,28 @@ def test_a_tree_that_has_learnt_is_left_to_river() -> None:
         *[(name, "drifting") for name in ("equal votes, quick to drift", "no warnings", "no drifts")],
     ],
 )
-def test_an_adaptive_random_forest_is_rivers(parameters: str, stream: str) -> None:
-    learner, river = run(
+def test_an_adaptive_random_forest_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
+    for learner, river in lockstep(
         lambda: forest.ARFClassifier(seed=7, **FORESTS[parameters]),
         tree_learner,
         "classification",
         STREAMS[stream](records(FORESTS[parameters])),
-    )
-    model, reader = river.wrapped, Reader(learner)
-    arrays = learner.arrays
-    for i, member in enumerate(model):
-        foreground, background = arrays["members"][i]
-        assert reader.tree(foreground) == of_river(member._root)
-        other = model._background and model._background[i]
-        assert (background >= 0) == (other is not None and other is not False)
-        if other:
-            assert reader.tree(background) == of_river(other._root)
-    words = model._rng.getstate()[1]
-    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-    assert arrays["counters"].sum(axis=0).tolist() == [model.n_warnings_detected(), model.n_drifts_detected()]
+    ):
+        model, reader = river.wrapped, Reader(learner)
+        arrays = learner.arrays
+        for i, member in enumerate(model):
+            foreground, background = arrays["members"][i]
+            assert reader.tree(foreground) == of_river(member._root)
+            other = model._background and model._background[i]
+            assert (background >= 0) == (other is not None and other is not False)
+            if other:
+                assert reader.tree(background) == of_river(other._root)
+        words = model._rng.getstate()[1]
+        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        assert arrays["counters"].sum(axis=0).tolist() == [
+            model.n_warnings_detected(),
+            model.n_drifts_detected(),
+        ]
 
 
 ADAPTIVE: dict[str, dict[str, Any]] = {
@@ -245,23 +248,23 @@ ADAPTIVE: dict[str, dict[str, Any]] = {
     + [(parameters, stream) for parameters in ("eager", "restless") for stream in ("flipping", "turning")]
     + [("eager", stream) for stream in ("mixed, weighted", "nominal, much missing", "numeric")],
 )
-def test_a_hoeffding_adaptive_tree_is_rivers(parameters: str, stream: str) -> None:
-    learner, river = run(
+def test_a_hoeffding_adaptive_tree_is_rivers(parameters: str, stream: str, lockstep: Any) -> None:
+    for learner, river in lockstep(
         lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=3, **ADAPTIVE[parameters]),
         tree_learner,
         "classification",
         STREAMS[stream](RECORDS),
-    )
-    model, arrays = river.wrapped, learner.arrays
-    assert Reader(learner).tree(0) == of_river(model._root)
-    words = model._rng.getstate()[1]
-    assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
-    alternates = [model.n_alternate_trees, model.n_switch_alternate_trees]
-    assert arrays["counters"][0, :2].tolist() == alternates
-    assert min(alternates) > 0 or (parameters, stream) not in (
-        ("restless", "flipping"),
-        ("restless", "turning"),
-    )
+    ):
+        model, arrays = river.wrapped, learner.arrays
+        assert Reader(learner).tree(0) == of_river(model._root)
+        words = model._rng.getstate()[1]
+        assert (*arrays["generator"].ravel().tolist(), int(arrays["head"][0, at.POSITION])) == words
+        alternates = [model.n_alternate_trees, model.n_switch_alternate_trees]
+        assert arrays["counters"][0, :2].tolist() == alternates
+        assert min(alternates) > 0 or (parameters, stream) not in (
+            ("restless", "flipping"),
+            ("restless", "turning"),
+        )
 
 
 @pytest.mark.parametrize(
