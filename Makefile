@@ -50,9 +50,9 @@ performance: setup ## measure docs/performance.md again, some hours on a quiet m
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA)) $(if $(QUIX),--quix $(QUIX))
 
 .PHONY: crash
-crash: setup ## run the crash campaign: SEED=1 FAULTS=100 STATE=build/crash STREAM=all-models DATA=FILE.csv
+crash: setup ## run the crash campaign: SEED=1 FAULTS=100 STATE=build/crash STREAM=all-models DATA=FILE.csv RATE=40
 	nice $(BIN)/python -m tests.crash --seed $(or $(SEED),1) --faults $(or $(FAULTS),100) --state $(or $(STATE),build/crash) \
-	  $(if $(STREAM),--stream $(STREAM)) $(if $(DATA),--data $(DATA))
+	  $(if $(STREAM),--stream $(STREAM)) $(if $(DATA),--data $(DATA)) $(if $(RATE),--rate $(RATE))
 
 .PHONY: cluster
 cluster: setup ## kill each of three brokers in turn: ROUNDS=2

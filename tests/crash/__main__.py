@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,16 +16,18 @@ from tests.crash.faults import KINDS
 from tests.crash.late import late_labels
 from tests.crash.report import Report
 from tests.crash.rollouts import rollouts
-from tests.crash.streams import MIXED, Stream, all_models, default_model, formats
+from tests.crash.streams import MIXED, Stream, all_models, all_options, default_model, formats, new_protocol
 from tests.crash.versions import versions
 
 FULL_DISK = "full disk"
 
 STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     "all-models": lambda data: all_models(),
+    "all-options": lambda data: all_options(),
     "rollouts": lambda data: rollouts(),
     "formats": lambda data: formats(),
     "mixed": lambda data: MIXED,
+    "new-protocol": lambda data: new_protocol(),
     "default-model": default_model,
     "late-labels": lambda data: late_labels(),
     "versions": lambda data: versions(),
@@ -47,12 +50,23 @@ STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="CSV file with a column class, for the stream default-model; else a table of river's.",
 )
+@click.option("--rate", type=float, help="Records a second; else those of the stream.")
 @click.option("--state", default=Path("build/crash"), show_default=True, type=click.Path(path_type=Path))
-def main(seed: int, faults: int, only: tuple[str, ...], name: str, data: Path | None, state: Path) -> None:
+def main(
+    seed: int,
+    faults: int,
+    only: tuple[str, ...],
+    name: str,
+    data: Path | None,
+    rate: float | None,
+    state: Path,
+) -> None:
     """Inject faults, compare every byte with the oracle, and write report.md and report.json to the state's folder."""
     state.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     stream = STREAMS[name](data)
+    if rate is not None:
+        stream = replace(stream, rate=rate)
     with _disk(state / "disk") as (disk, why):
         kinds = [kind for kind in only or stream.kinds if disk or kind != FULL_DISK]
         try:

@@ -46,7 +46,7 @@ class Campaign(Load):
         stream: Stream = MIXED,
         **rate: Any,
     ) -> None:
-        self.broker, self.proxy = proxied_broker(data)
+        self.broker, self.proxy = proxied_broker(data, stream.broker)
         self.broker.start()
         self.spared: set[int] = set()
         """Slots of workers that no fault picks."""

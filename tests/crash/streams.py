@@ -3,21 +3,23 @@
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from river import datasets
 
 from benchmarks import KEY_FILE
 from explain_sidecar.commands.csv_rows import converters_of, read_rows
 from explain_sidecar.settings import Format
+from explain_sidecar.settings.drift import Watched
 from tests import evolving
 from tests.broker import raw
 from tests.broker.harness import mixed_records
 from tests.crash.faults import KINDS, SUPERVISED_KINDS, Fault
 from tests.crash.models import Task
+from tests.crash.proxy import SESSION_SECONDS
 from tests.crash.registry import SchemaServer
 from tests.evolving import FORMATS
 
@@ -51,7 +53,7 @@ class Stream:
     reads ``inputs``, each other what the one before it writes. ``last`` takes the number of partitions: what is fed at the end.
     ``oracle`` is a module that compares the topics with what they must contain; ``checks`` look at them after it, and print what they find as it does.
     ``faults`` are kinds of its own, and ``partitions`` how many there are at the beginning.
-    ``registry`` goes away once its schemas are known to every partition. With ``marked`` bad records have the header ``BAD``, and no others may
+    ``broker`` has properties of its own. ``registry`` goes away once its schemas are known to every partition. With ``marked`` bad records have the header ``BAD``, and no others may
     become dead letters.
     """
 
@@ -68,6 +70,7 @@ class Stream:
     checks: Sequence[str] = ()
     faults: Mapping[str, Fault] = field(default_factory=dict)
     partitions: int = 8
+    broker: Mapping[str, str] = field(default_factory=dict)
     registry: SchemaServer | None = None
     marked: bool = False
 
@@ -121,16 +124,53 @@ def all_models() -> Stream:
             "EXPLAIN_DRIFT__ON_ALARM": json.dumps(number // len(TASKS) % 2 == 0),
         }
 
-    def records(partitions: int, seed: int) -> Iterator[Fed]:
-        rng = random.Random(seed)
-        for index in count():
-            partition, past = index % partitions, index // partitions
-            x = features(rng, past)
-            value = _bad(rng, x) if rng.random() < 0.01 else json.dumps(x).encode()
-            odd = value is not None and rng.random() < 0.002
-            yield Fed(partition, value, _headers(rng), UNREADABLE if odd else ())
+    return Stream(_odd, environment, rate=40)
 
-    return Stream(records, environment, rate=40)
+
+def _odd(partitions: int, seed: int) -> Iterator[Fed]:
+    rng = random.Random(seed)
+    for index in count():
+        partition, past = index % partitions, index // partitions
+        x = features(rng, past)
+        value = _bad(rng, x) if rng.random() < 0.01 else json.dumps(x).encode()
+        odd = value is not None and rng.random() < 0.002
+        yield Fed(partition, value, _headers(rng), UNREADABLE if odd else ())
+
+
+def all_options() -> Stream:
+    """The records of ``all_models`` under the default model, supervised, with a challenger, segments, alarms on all of it, attributions that they ask for, and rows."""
+    environment = {
+        "EXPLAIN_MODEL__TASK": "multiclass",
+        "EXPLAIN_CHALLENGER__FACTORY": "river.tree:HoeffdingTreeClassifier",
+        "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
+        "EXPLAIN_RECORD__MAX_BYTES": str(MAX_BYTES),
+        "EXPLAIN_RECORD__MAX_STRING": str(MAX_STRING),
+        "EXPLAIN_RECORD__MAX_FEATURES": str(MAX_FEATURES),
+        "EXPLAIN_EXPLAINERS": json.dumps(SEGMENTED),
+        "EXPLAIN_ALARMS": json.dumps(ALARMS | {"subjects": get_args(Watched)}),
+        "EXPLAIN_DRIFT__ON_ALARM": "true",
+        "EXPLAIN_ROWS__ENABLED": "true",
+    }
+    return Stream(
+        _odd,
+        lambda number: environment,
+        SUPERVISED_KINDS,
+        slice=2 * len(SUPERVISED_KINDS),
+        rate=40,
+        supervised=True,
+    )
+
+
+def new_protocol() -> Stream:
+    """The records of ``MIXED`` under the group protocol of KIP-848, whose session timeout and heartbeats are the broker's."""
+    timeouts = {"session.timeout.ms": round(1000 * SESSION_SECONDS), "heartbeat.interval.ms": 500}
+    limits = {
+        f"group.consumer.{least}{name}": str(value)
+        for name, value in timeouts.items()
+        for least in ("", "min.")
+    }
+    environment = {"EXPLAIN_KAFKA__GROUP_PROTOCOL": "consumer", "EXPLAIN_KAFKA__CONFIG": "{}"}
+    return replace(MIXED, environment=lambda number: environment, broker=limits)
 
 
 BAD = "bad"
