@@ -9,7 +9,11 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
+from explain_sidecar.kafka.topics import WITHOUT_IDS
 from tests.broker.harness import Factory, Pipeline, mixed_records
+from tests.crash.proxy import proxied_broker
+
+METADATA = 3
 
 
 def test_a_compacted_input_is_refused(pipeline: Factory) -> None:
@@ -80,3 +84,22 @@ def test_an_input_that_gains_partitions_has_them_folded_with_the_models_that_had
     said = [json.loads(messages[0][1] or b"")["carried"] for messages in line.published()["explanations"].values()]  # fmt: skip
     assert [carried and carried["from_partition"] for carried in said] == [None, 0, 0, 1]
     assert [carried["from_offset"] for carried in said[2:]] == [250, 150]
+
+
+def test_brokers_without_topic_ids_are_named_and_do_no_harm_once_they_are_upgraded() -> None:
+    broker, proxy = proxied_broker(None)
+    with broker:
+        line = Pipeline(broker, "without-ids", partitions=2)
+        line.environment["EXPLAIN_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{proxy.port}"
+        proxy.limits[METADATA] = 9  # that of Kafka 2.7
+        line.feed(mixed_records(2, 100))
+        assert WITHOUT_IDS in line.run_to_end().log()
+        found = json.loads(line.cli("check", "--json").stdout)["checks"]
+        assert [check["detail"] for check in found if check["what"] == "topic ids"] == [WITHOUT_IDS]
+        line.feed(mixed_records(2, 100, seed=1))
+        line.run_to_end()
+        proxy.limits.clear()
+        line.feed(mixed_records(2, 100, seed=2))
+        assert WITHOUT_IDS not in line.run_to_end().log()
+        line.verify()
+        proxy.close()

@@ -145,7 +145,7 @@ def test_check_says_that_brokers_have_no_transactions_and_that_they_have() -> No
         line.cli("topics", "create")
         behind = {"EXPLAIN_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{proxy.port}"}
         assert "gave the transactional id unable-check" in line.cli("check", **behind).stdout
-        proxy.unknown = INIT_PRODUCER_ID
+        proxy.limits[INIT_PRODUCER_ID] = -1
         found = json.loads(line.cli("check", "--json", status=1, **behind).stdout)["checks"]
         (failed,) = [check for check in found if check["ok"] is False]
         assert failed["what"] == "transactions"

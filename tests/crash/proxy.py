@@ -31,7 +31,8 @@ class Proxy:
             None  # API key of a request that is answered in the broker's place, once
         )
         self.tearing = False  # whether a transaction is being torn
-        self.unknown: int | None = None  # API key that, as answers say, the broker does not know
+        # By API key: its newest version, as the broker's list says; below 0 the key is not in it.
+        self.limits: dict[int, int] = {}
         self._target = target
         self._cut = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -128,13 +129,24 @@ class Proxy:
 
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
+            first = True
             while data := await reader.read(2**16):
                 await asyncio.sleep(self.delay)
-                if self.unknown is not None:  # in the list of APIs, a key has the versions from 0 on
-                    data = data.replace(self.unknown.to_bytes(2) + bytes(3), bytes([0x7F, 0xFF]) + bytes(3))
-                writer.write(data)
+                writer.write(self._limited(data) if first else data)
                 await writer.drain()
+                first = False
         writer.close()
+
+    def _limited(self, answer: bytes) -> bytes:
+        """The list of APIs (ApiVersions 3 and 4), for which a client asks first: entries of 7 bytes behind their number."""
+        limited = bytearray(answer)
+        for at in range(11, 11 + 7 * (answer[10] - 1), 7):
+            most = self.limits.get(int.from_bytes(answer[at : at + 2]))
+            if most is not None and most < 0:
+                limited[at : at + 2] = b"\x7f\xff"
+            elif most is not None:
+                limited[at + 4 : at + 6] = most.to_bytes(2)
+        return bytes(limited)
 
 
 def proxied_broker(data: Path | None, more: Mapping[str, str] = MappingProxyType({})) -> tuple[Broker, Proxy]:

@@ -312,7 +312,7 @@ def default_model(data: Path | None = None, label: str = "class") -> Stream:
         records,
         lambda number: environment,
         SUPERVISED_KINDS,
-        slice=len(SUPERVISED_KINDS),
+        slice=2 * len(SUPERVISED_KINDS),
         rate=80,
         supervised=True,
     )

@@ -45,13 +45,19 @@ def test_the_numbers_of_all_workers_are_one_exposition() -> None:
     assert states == {"waiting": 0, "restoring": 0, "replaying": 0, "running": 1, "held": 0}
 
 
+def test_one_worker_whose_brokers_give_topics_no_ids_is_enough_to_say_so() -> None:
+    for without, shown in (({}, 1), ({"topic_ids": False}, 0)):
+        found = samples(exposition([report(), report(**without)], {}, {}))
+        assert found["topic_ids", frozenset()] == shown
+
+
 def test_fifty_features_of_64_partitions_make_a_bounded_number_of_series() -> None:
     partitions = {number: partition(number, features=50) for number in range(64)}
     everything = [report(*partitions.values())]
     plain = samples(exposition(everything, partitions, dict.fromkeys(partitions, 100)))
     assert (
         len(plain)
-        == 64 * (16 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 3 + 1
+        == 64 * (16 + 5 + 2) + 2 * (len(STEP_SECONDS) + 3) + len(COMMIT_SECONDS) + 3 + 1 + 2 + 1 + 2 + 3 + 2
     )
     opted = samples(exposition(everything, partitions, {}, importance=True))
     shown = [dict(labels) for name, labels in opted if name == "importance"]

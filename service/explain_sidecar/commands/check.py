@@ -35,7 +35,7 @@ from explain_sidecar.kafka.clients import (
 )
 from explain_sidecar.kafka.errors import REMEDIES
 from explain_sidecar.kafka.input import record_of
-from explain_sidecar.kafka.topics import Topic, Topics, retention_warning, too_small
+from explain_sidecar.kafka.topics import NO_ID, WITHOUT_IDS, Topic, Topics, retention_warning, too_small
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.signatures import UNSIGNED, check_trust, read_keys
 from explain_sidecar.terminal import plain
@@ -203,6 +203,8 @@ def _topics(settings: Settings, names: dict[str, str], found: dict[str, Topic]) 
             )
             if warning:
                 yield Finding("retention", None, warning)
+            if topic.id == NO_ID:
+                yield Finding("topic ids", None, WITHOUT_IDS)
         else:
             few = source is not None and topic.partitions != source.partitions
             grows = (

@@ -120,6 +120,13 @@ class Workers(Collector):
         )
         yield _family(
             GaugeMetricFamily,
+            "topic_ids",
+            "Whether the brokers give topics ids, by which one that was deleted and created again is noticed: 1, or 0.",
+            (),
+            [((), int(all(report.topic_ids for report in reports)))],
+        )
+        yield _family(
+            GaugeMetricFamily,
             "readers_hidden_records",
             "Offsets of a topic of the sidecar's that an open transaction hides from readers of committed messages, after 25 s.",
             ("output", "partition"),

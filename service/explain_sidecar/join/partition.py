@@ -35,6 +35,7 @@ from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from explain_sidecar.kafka.headers import offset_of
 from explain_sidecar.kafka.reading import Superseded, read
 from explain_sidecar.kafka.sent import Keyed
+from explain_sidecar.kafka.topics import same
 from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.settings import Settings
 
@@ -269,7 +270,7 @@ class JoinPartition:
                 f"{self._who}: group {cluster.settings.app_id!r} has committed offset {committed[EVENTS]}, and the changelog "
                 f"{cluster.changelog!r} has nothing of it: it was emptied or created again. {self._remedy()}"
             )
-        elif saved.topics != cluster.topic_ids:
+        elif not all(map(same, saved.topics, cluster.topic_ids)):
             raise RecoveryError(
                 f"{self._who}: a topic was deleted and created again (their ids were {', '.join(saved.topics)} and are "
                 f"{', '.join(cluster.topic_ids)}); what waits is of records that are gone. {self._remedy()}"

@@ -226,6 +226,7 @@ class JoinStage(Member[JoinPartition]):
                 )
                 for partition in list(self._owned.values())
             ],
+            topic_ids=self._watch.ids,
         )
 
     # --- input -----------------------------------------------------------------------------------------------------

@@ -301,8 +301,9 @@ class Worker(Member[OwnedPartition]):
             self._joined_at is not None,
             alive_at,
             self._envelope.read,
-            self._readers.hidden,
-            self._errors.throttled,
+            hidden=list(self._readers.hidden),
+            throttled=self._errors.throttled,
+            topic_ids=self._watch.ids,
         )
 
     # --- ends ----------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from explain_sidecar.kafka.clock import BEHIND_SECONDS, SLICE_SECONDS, Clock
 from explain_sidecar.kafka.past import MESSAGES, Past, Read, Seen
 from explain_sidecar.kafka.reading import Superseded
 from explain_sidecar.kafka.sent import Ends
+from explain_sidecar.kafka.topics import same
 from explain_sidecar.kafka.totals import Phase
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import MODEL, first_state
@@ -225,7 +226,7 @@ class Recovery:
 
     def _check_log(self, pointer: Pointer, target: Target, low: int, high: int) -> None:
         committed = target.offset
-        if pointer.topic_id != self._cluster.topic_id:
+        if not same(pointer.topic_id, self._cluster.topic_id):
             raise RecoveryError(
                 f"{self._who}: the topic was deleted and created again (its id was {pointer.topic_id} and is {self._cluster.topic_id}); "
                 f"the state is of records that are gone. {self._remedy()}"
@@ -285,7 +286,7 @@ class Recovery:
         def partitions(partition: int) -> int:
             """How many the topic had when this one had its first state; 0 where it has none."""
             manifest = self._past_of(partition).newest_manifest(0, cluster.keys)
-            return manifest.partitions if manifest and manifest.topic_id == cluster.topic_id else 0
+            return manifest.partitions if manifest and same(manifest.topic_id, cluster.topic_id) else 0
 
         before, then = 0, partitions(0)
         while before < then <= self.partition:
@@ -295,7 +296,7 @@ class Recovery:
         # Kafka's partitioners take a hash of the key modulo the number of partitions.
         donor, found = self.partition % before, None
         for snapshot in self._past_of(donor).snapshots(cluster.keys):
-            found = snapshot if snapshot.manifest.topic_id == cluster.topic_id else found
+            found = snapshot if same(snapshot.manifest.topic_id, cluster.topic_id) else found
         if found is None or carry_over(found.manifest.settings, settings).of(MODEL).other_model:
             log.warning(
                 "partition %d had the keys of this one, and there is no whole snapshot of it with this model: a new model begins",

@@ -87,6 +87,7 @@ class Report:
     join: list[JoinReport] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
     throttled: float = 0.0
+    topic_ids: bool = True
 
 
 _REPORT = TypeAdapter(Report)
@@ -103,10 +104,9 @@ def make_report(
     joined: bool,
     alive_at: float,
     read: Callable[[bytes], bytes],
-    hidden: Sequence[Hidden] = (),
-    throttled: float = 0.0,
+    **others: Any,
 ) -> Report:
-    """``read`` gives a published message's JSON. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
+    """``read`` gives a published message's JSON; ``others`` are fields of the report as they are. May be called by another thread than the loop's: it reads single numbers and references, and copies dicts whole."""
     return Report(
         alive_at=alive_at,
         joined=joined,
@@ -116,8 +116,7 @@ def make_report(
         steps={phase: buckets(histogram) for phase, histogram in totals.steps.items()},
         commits=buckets(totals.commits),
         partitions=[_partition(partition, totals, read) for partition in owned],
-        hidden=list(hidden),
-        throttled=throttled,
+        **others,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -27,6 +27,14 @@ _CHECKPOINT_CONFIG = {
     "max.compaction.lag.ms": str(60 * 60 * 1000),
     "max.message.bytes": "1048588",
 }
+
+NO_ID = str(Uuid(0, 0))
+"""What brokers that give topics no ids answer: Apache Kafka before 2.8, and some others that speak its protocol."""
+
+WITHOUT_IDS = (
+    "these brokers give topics no ids (Apache Kafka does from 2.8 on): a topic that is deleted and created again cannot be told from the old one. "
+    "Stop the sidecar before you do that, and then begin a new epoch, for each partition P: explain-sidecar reset --partition P --yes"
+)
 
 
 @dataclass(frozen=True)
@@ -210,6 +218,11 @@ class Topics:
                         f"topics: {name!r} needs {partitions} partitions and cannot be given them: {error.args[0].str()}; "
                         f"run kafka-topics.sh --alter --topic {name} --partitions {partitions}"
                     ) from None
+
+
+def same(known: str, found: str) -> bool:
+    """Whether these can be ids of one topic. One that its brokers gave no id may have got it since."""
+    return known == found or NO_ID in (known, found)
 
 
 def denied(name: str, error: KafkaException) -> UserError:

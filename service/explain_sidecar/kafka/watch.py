@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
 
@@ -10,7 +11,7 @@ from confluent_kafka.admin import TopicDescription  # type: ignore[attr-defined]
 
 from explain_sidecar.errors import UserError
 from explain_sidecar.kafka.clock import Clock
-from explain_sidecar.kafka.topics import Topic, Topics
+from explain_sidecar.kafka.topics import NO_ID, WITHOUT_IDS, Topic, Topics, same
 
 LOOK_SECONDS = 2.0
 """Seconds between checks of all topics."""
@@ -20,6 +21,8 @@ ANSWER_SECONDS = 1.0
 
 GONE_SECONDS = 5.0
 """How long a topic must be missing: a broker that has just started may not know it yet."""
+
+log = logging.getLogger(__name__)
 
 _RESET = (
     "To begin a new epoch with a new model, for each partition P: explain-sidecar reset --partition P --yes"
@@ -36,13 +39,17 @@ Asked = Mapping[str, "Future[TopicDescription]"]
 class TopicWatch:
     """Compares the ids of topics with those at the start. Its questions run in the client's threads; only ``confirm`` waits.
 
-    ``known``: the topics by the setting that names them, ``inputs`` of them to begin with.
+    ``known``: the topics by the setting that names them, ``inputs`` of them to begin with. ``ids``: whether the brokers give topics ids;
+    without them only a topic that is missing is noticed.
     """
 
     def __init__(self, topics: Topics, known: Mapping[str, Topic], clock: Clock, inputs: int = 1) -> None:
         self._clock = clock
         self._topics = topics
         self._known = {topic.name: (setting, topic.id) for setting, topic in known.items()}
+        self.ids = all(topic.id != NO_ID for topic in known.values())
+        if not self.ids:
+            log.warning(WITHOUT_IDS)
         self._inputs = [topic.name for topic in known.values()][:inputs]
         self._asked: Asked = {}
         self._asked_at = self._clock.monotonic()
@@ -86,7 +93,7 @@ class TopicWatch:
                         what = "was deleted while the sidecar ran"
             else:
                 self._gone.pop(name, None)
-                if found != known:
+                if not same(known, found):
                     what = f"was deleted and created again while the sidecar ran (its id was {known} and is {found})"
             if what:
                 raise UserError(f"{setting}: {name!r} {what}: {_LOST.get(setting, _PUBLISHED)}")
