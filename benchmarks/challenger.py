@@ -1,6 +1,6 @@
 """``python -m benchmarks.challenger``: what a challenger costs: the fold of a model with one beside the folds of both models alone.
 
-The whole fold: JSON, prediction, explaining by iPFI and iSAGE (m = 1), learning, performance, messages; 30 numbers. Each pair is two models of one
+The whole fold, in blocks as a worker folds: JSON, prediction, explaining by iPFI and iSAGE (m = 1), learning, performance, messages; 30 numbers. Each pair is two models of one
 kind, with different parameters. Blocks of all three ways take turns; a figure is the median over blocks of microseconds per record of the thread's CPU
 time; the ratio is that of the time with the challenger over the mean of the two alone, the median over blocks.
 """
@@ -16,13 +16,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import statistics
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fold import folds
 from benchmarks.trained import NAMES, data
 from explain_sidecar.fold.partition import PartitionState
-from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings
 
 WARM_UP = 300
@@ -65,8 +66,7 @@ def measured(states: list[PartitionState], values: list[bytes], size: int) -> li
         for which in [*range(turn, len(states)), *range(turn)]:
             state = states[which]
             started = time.thread_time()
-            for value in values[begin : begin + count]:
-                state.step(InputRecord(state.next_offset, 0, None, value))
+            deque(folds(state, values[begin : begin + count]), maxlen=0)
             if block >= 0:
                 found[which].append((time.thread_time() - started) / count)
     return found

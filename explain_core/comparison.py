@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from explain_core.confidence import WARM_UP, ConfidenceSequence, ConfidenceState, Interval
 from explain_core.engine.smoothing import BLOCK
 from explain_core.evaluation.choice import choose
@@ -18,7 +20,7 @@ from explain_core.models import Row, check_prediction, wrap
 from explain_core.models.empty import Performance
 from explain_core.random import derive_seed
 from explain_core.reservoirs import Kind, Reservoir, make_reservoir
-from explain_core.smoothing import SmootherState
+from explain_core.smoothing import Array, SmootherState
 from explain_core.state import State, check
 
 Better = Literal["model", "challenger"]
@@ -57,15 +59,19 @@ class _Pair:
         """Let the challenger's estimator draw as the model's is about to."""
         self.other._rng.state = self.own._rng.state
 
-    def update(self) -> None:
-        """Take in what both explained of a record; nothing where the challenger's estimator did not."""
-        n = self.other._n
-        if n == self._n or self.own.increments is None or self.other.increments is None:
-            return
+    @property
+    def increments(self) -> Array | None:
+        """The difference of what both explained of a record, 1 × losses × players; None where the challenger's estimator did not."""
+        own, other = self.own.increments, self.other.increments
+        return None if self.other._n == self._n or own is None or other is None else (other - own)[None]
+
+    def update(self, increments: Array) -> None:
+        """Take in the differences of records that both explained, records × losses × players, of which the last one alone ends a block."""
         self._fit()
-        self._smoother.update(self.other.increments - self.own.increments)
-        self._n = n
-        if n % BLOCK == 0:
+        for increment in increments:
+            self._smoother.update(increment)
+        self._n = self.other._n
+        if self._n % BLOCK == 0:
             self._smoother.end_block()
 
     def _fit(self) -> None:
@@ -118,11 +124,17 @@ class PairedDifferences:
 
     def update(self, own: Sequence[float], other: Sequence[float], explained: bool = True) -> None:
         """Take in the losses of both models for a record; ``explained``: the challenger's estimators may have explained it, and then the model's too."""
-        for sequence, a, b in zip(self._losses.values(), own, other, strict=True):
-            sequence.add(b - a)
-        if explained:
-            for pair in self._pairs.values():
-                pair.update()
+        found = {name: pair.increments for name, pair in self._pairs.items()} if explained else {}
+        increments = {name: of for name, of in found.items() if of is not None}
+        self.update_many(np.array([own]), np.array([other]), increments)
+
+    def update_many(self, own: Array, other: Array, increments: Mapping[str, Array]) -> None:
+        """Take in the losses of both models, records × losses, and by pair the differences of increments where both explained: records × losses × players."""
+        for sequence, differences in zip(self._losses.values(), (other - own).T.tolist(), strict=True):
+            for difference in differences:
+                sequence.add(difference)
+        for name, of in increments.items():
+            self._pairs[name].update(of)
 
     def loss(self, name: str) -> Interval:
         """The mean difference of a loss; below 0 the challenger's is smaller."""

@@ -30,6 +30,7 @@ cdef struct Plan:
     double* sage_sums
     double* sage_rates
     double* prediction  # the record's own
+    double* after  # ``empty`` once it has seen the record
     int64_t m, sage_m  # inner draws of iPFI and of iSAGE, 0 for none
     Py_ssize_t n_losses, n_players, n_sage_players, n_deltas  # of what they smooth
     Py_ssize_t players, n_rows, width, n_outside, n_labels
@@ -53,7 +54,7 @@ cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
     p.labels, p.delta, p.cells = <int64_t*> slot(table, 10), <double*> slot(table, 11), <double*> slot(table, 12)
     p.sums, p.rates, p.sage_delta = <double*> slot(table, 13), <double*> slot(table, 14), <double*> slot(table, 15)
     p.sage_cells, p.sage_sums, p.sage_rates = <double*> slot(table, 16), <double*> slot(table, 17), <double*> slot(table, 18)
-    p.prediction = <double*> slot(table, 19)
+    p.prediction, p.after = <double*> slot(table, 19), <double*> slot(table, 20)
     p.m, p.sage_m, p.n_losses = counts[0], counts[1], counts[2]
     p.n_players, p.n_sage_players = counts[3], counts[4]
     p.n_deltas = p.n_losses * (p.n_players + p.n_sage_players)
@@ -240,34 +241,35 @@ cdef inline void in_labels_order(Plan* p, const double* out, Py_ssize_t rows, Py
 
 
 cdef inline bint settle(Plan* p, const double* replaced, const double* joined, double y) noexcept nogil:
-    """Take in what follows from the predictions for both kinds of copies, rows × classes in the order of the labels; the first is the record's.
+    """Δ from the predictions for both kinds of copies, rows × classes in the order of the labels; the first is the record's. ``take_in`` smooths them.
 
-    False, and only ``state``, ``order`` and ``prediction`` have changed, where something is not finite.
+    Nothing has changed but ``state``, ``order``, ``prediction``, ``after`` and Δ; False where something is not finite.
     """
     cdef Py_ssize_t n = p.n_labels
     cdef double* scratch
-    cdef double* after
     cdef bint good = True
     if not finite(replaced, n):
         return False
     memcpy(p.prediction, replaced, n * sizeof(double))
     if p.m > 0 and not replaced_delta(p, replaced, y, n):
         return False
-    scratch = <double*> malloc((1 + n + n + p.n_losses) * sizeof(double))
-    after = scratch + n + p.n_losses
+    scratch = <double*> malloc((n + p.n_losses) * sizeof(double))
     if p.with_empty:
-        empty_losses(p.empty, p.sage_rates[0], replaced, n, y, p.codes, p.n_losses, after, scratch + n, scratch)
+        empty_losses(p.empty, p.sage_rates[0], replaced, n, y, p.codes, p.n_losses, p.after, scratch + n, scratch)
     if p.sage_m > 0 and p.players > 0:
         good = joined_delta(p, joined, replaced, scratch + n, y, n)
-    if good:
-        if p.m > 0:
-            smooth(p.cells, p.sums, p.rates[0], p.delta, p.n_losses, p.n_players, p.n_players)
-        if p.sage_m > 0:
-            smooth(p.sage_cells, p.sage_sums, p.sage_rates[0], p.sage_delta, p.n_losses, p.n_sage_players, p.n_sage_players)
-            if p.with_empty:
-                memcpy(p.empty, after, (1 + n) * sizeof(double))
     free(scratch)
     return good
+
+
+cdef inline void take_in(Plan* p) noexcept nogil:
+    """Smooth the Δ that ``settle`` found, and let the model of the empty coalition see the prediction."""
+    if p.m > 0:
+        smooth(p.cells, p.sums, p.rates[0], p.delta, p.n_losses, p.n_players, p.n_players)
+    if p.sage_m > 0:
+        smooth(p.sage_cells, p.sage_sums, p.sage_rates[0], p.sage_delta, p.n_losses, p.n_sage_players, p.n_sage_players)
+        if p.with_empty:
+            memcpy(p.empty, p.after, (1 + p.n_labels) * sizeof(double))
 
 
 cdef inline bint settle_codes(

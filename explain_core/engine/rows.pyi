@@ -6,6 +6,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+A_NUMBER: int
+A_STRING: int
+
 class Encoder:
     def __init__(
         self, names: Sequence[str | None], index: dict[str, int], codes: dict[str, dict[Any, int]]
@@ -20,11 +23,11 @@ class Reader:
         loads: Callable[[bytes], Any],
         label: str,
         further: tuple[str, ...],
+        version: tuple[str, str] | None,
         features: tuple[str, ...] | None,
         labels: dict[Any, int] | None,
         encoder: Encoder,
-        most: float,
-        longest: int,
+        limits: tuple[float, int],
     ) -> None: ...
     def read(
         self, values: list[bytes], rows: Floats, ys: Floats, others: list[dict[str, Any]]

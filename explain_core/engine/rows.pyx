@@ -7,8 +7,16 @@ from cpython.ref cimport PyObject
 from libc.math cimport NAN
 
 
+cpdef enum:  # places in the index of features that the rows leave out
+    A_NUMBER = -1
+    A_STRING = -2
+
+
 cdef class Encoder:
-    """The columns' names, None for one that has no value yet, their index, and the codes of categories by name."""
+    """The columns' names, None for one that has no value yet, their index, and the codes of categories by name.
+
+    A feature whose place in the index is ``A_NUMBER`` or ``A_STRING`` is left out, if it is one.
+    """
 
     def __init__(self, names, dict index, dict codes):
         self.names, self.index = list(names), index
@@ -30,6 +38,10 @@ cdef class Encoder:
                 if found is None:
                     return 0
                 column = found
+            if column < 0:
+                if (type(value) is str) != (column == A_STRING):
+                    return 0
+                continue
             expected = column + 1
             if value is None:
                 continue
@@ -59,31 +71,31 @@ cdef class Reader:
         Reads JSON; raises ``ValueError``.
     label, further
         The names of the fields that are no features.
+    version
+        The name of a further field, and the text that it has to be; None where there is none.
     features
         The names of the features, in their order; None for all other fields.
     labels
         What stands for each label that is known; None where labels are numbers.
     encoder
         Of the features.
-    most
-        What numbers are at most, with either sign; JSON's whole numbers have at most 64 bits.
-    longest
-        Characters that a string has at most.
+    limits
+        What numbers are at most, with either sign (JSON's whole numbers have at most 64 bits), and characters that a string has at most.
     """
 
     cdef object loads
     cdef str label
-    cdef tuple further, features
+    cdef tuple further, version, features
     cdef dict labels
     cdef Encoder encoder
     cdef double most
     cdef Py_ssize_t longest
 
     def __init__(
-        self, loads, str label, tuple further, tuple features, dict labels, Encoder encoder, double most, Py_ssize_t longest
+        self, loads, str label, tuple further, tuple version, tuple features, dict labels, Encoder encoder, tuple limits
     ):
-        self.loads, self.label, self.further, self.features = loads, label, further, features
-        self.labels, self.encoder, self.most, self.longest = labels, encoder, most, longest
+        self.loads, self.label, self.further, self.version, self.features = loads, label, further, version, features
+        self.labels, self.encoder, (self.most, self.longest) = labels, encoder, limits
 
     def read(self, list values, double[:, ::1] rows, double[::1] ys, list others):
         """Fill ``rows``, ``ys``, and ``others`` with the further fields that there are; returns the features of each record, up to one that is not plain."""
@@ -94,6 +106,8 @@ cdef class Reader:
             try:
                 data = self.loads(values[i])
             except (ValueError, TypeError):
+                break
+            if self.version is not None and not self.served(data.pop(self.version[0], None)):
                 break
             if not self.truth(data.pop(self.label, None), &ys[i]):
                 break
@@ -109,6 +123,9 @@ cdef class Reader:
                 break
             found.append(data)
         return found
+
+    cdef bint served(self, version) except -1:
+        return (version if type(version) is str else str(version) if type(version) is int else None) == self.version[1]
 
     cdef bint truth(self, label, double* y) except -1:
         cdef object found

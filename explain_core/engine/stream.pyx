@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 
 from explain_core.engine.arithmetic cimport below
 from explain_core.engine.ensembles cimport explain_ensemble, predict_ensemble
-from explain_core.engine.explaining cimport Plan, open_plan
+from explain_core.engine.explaining cimport Plan, open_plan, take_in
 from explain_core.engine.linear cimport explain_linear, learn_linear, predict_linear
 from explain_core.engine.mixture cimport explain_mixture, learn_mixture, predict_mixture
 from explain_core.engine.smoothing cimport Measured, measure
@@ -58,7 +58,10 @@ def explain(int family, const int64_t[::1] plan, const int64_t[::1] table, const
     """iPFI and iSAGE of a record; ``y`` is the place of its class among the plan's labels, −1 for another one, or a number. See ``settle``."""
     cdef Plan p
     open_plan(&plan[0], &p)
-    return explain_by(family, &p, &table[0], &x[0] if x.shape[0] else NULL, y)
+    if not explain_by(family, &p, &table[0], &x[0] if x.shape[0] else NULL, y):
+        return False
+    take_in(&p)
+    return True
 
 
 def learn(int family, const int64_t[::1] table, const double[::1] x, double y, double weight, bint explained, room):
@@ -87,16 +90,21 @@ cdef class Stream:
         Of each label its code, and its place in a prediction and among those before; nothing for numbers.
     every
         Of so many records the first is explained.
+    leader
+        The stream whose draws it repeats, of as many plans and the same reservoirs; each record that it explains, that one explains too.
     """
 
     cdef int family, n_plans, n_reservoirs, every
     cdef int slots_of[MOST]
     cdef bint enters[MOST]
-    cdef bint learns, number
+    cdef bint learns, number, explains
     cdef object room, kept
+    cdef Stream leader
     cdef const int64_t[::1] table
     cdef Plan plans[MOST]
     cdef Plan quiet  # the first one, which explains nothing
+    cdef uint64_t before[2 * MOST]  # the states of the plans' generators before the record,
+    cdef uint64_t drawing[2 * MOST]  # and those that it was explained from
     cdef double* rows[MOST]
     cdef int64_t sizes[MOST]
     cdef Measured measured
@@ -105,8 +113,13 @@ cdef class Stream:
     cdef double[:, ::1] predicted, lost, added
     cdef int64_t[:, ::1] drawn
     cdef uint64_t[::1] generators
+    cdef const double[:, ::1] records
+    cdef const double[::1] ys, weights
+    cdef Py_ssize_t taken
 
-    def __init__(self, tuple model, list plans, list reservoirs, tuple performance, const int64_t[:, ::1] labels, int every):
+    def __init__(
+        self, tuple model, list plans, list reservoirs, tuple performance, const int64_t[:, ::1] labels, int every, Stream leader=None
+    ):
         cdef const int64_t[::1] plan, sizes
         cdef double[:, ::1] rows, sums
         cdef double[:, :, ::1] cells
@@ -114,7 +127,7 @@ cdef class Stream:
         cdef int i
         self.family, self.table, self.room, self.learns = model
         self.kept, self.labels, self.every, self.number = (plans, reservoirs, performance), labels, every, labels.shape[0] == 0
-        self.n_plans, self.n_reservoirs = len(plans), len(reservoirs)
+        self.leader, self.n_plans, self.n_reservoirs = leader, len(plans), len(reservoirs)
         for i in range(self.n_plans):
             plan, self.slots_of[i] = plans[i]
             open_plan(&plan[0], &self.plans[i])
@@ -133,55 +146,83 @@ cdef class Stream:
         self.slots = self.drawn = np.empty((LONGEST, self.n_reservoirs), np.int64)
         self.states = self.generators = np.empty(self.n_reservoirs, np.uint64)
 
-    def run(self, const double[:, ::1] rows, const double[::1] ys, const double[::1] weights, Py_ssize_t before):
-        """Take records in, one after another; returns how many, up to one with a prediction or Δ that is not finite, of which nothing has changed.
+    def begin(self, const double[:, ::1] records, const double[::1] ys, const double[::1] weights, Py_ssize_t taken):
+        """The records that ``run`` takes in: rows, the places of their labels in ``labels``, or numbers, and weights; ``taken``: how many there were before."""
+        self.records, self.ys, self.weights, self.taken = records, ys, weights, taken
 
-        ``ys`` are the places of their labels in ``labels``, or numbers; ``before``: how many records were taken in before. Afterwards ``predictions``,
-        ``losses`` (of the model, and of the labels' frequencies), ``increments`` (Δ of iPFI and iSAGE of each plan, where a record is explained) and
-        ``slots`` are those of the records, ``states`` those of the reservoirs' generators.
-        """
-        cdef Py_ssize_t i, n = self.measured.sizes[0], width = rows.shape[1]
-        cdef int r
-        cdef const double* x
-        cdef const int64_t* label = NULL
-        for i in range(ys.shape[0]):
-            x = &rows[i, 0]
-            if not self.number:
-                label = &self.labels[<Py_ssize_t> ys[i], 0]
-            if not self.explained(x, ys[i] if self.number else <double> label[1], (before + i) % self.every == 0, &self.added[i, 0]):
-                return i
-            if self.learns:
-                learn_by(
-                    self.family, &self.table[0], x, ys[i] if self.number else <double> label[0], weights[i], True, self.room
-                )
-            for r in range(self.n_reservoirs):
-                if self.enters[r]:
-                    self.drawn[i, r] = below(&self.generators[r], self.sizes[r])
-                    memcpy(self.rows[r] + self.drawn[i, r] * width, x, width * sizeof(double))
-            memcpy(self.measured.numbers + 1, self.plans[0].prediction, n * sizeof(double))
-            memcpy(&self.predicted[i, 0], self.plans[0].prediction, n * sizeof(double))
-            measure(&self.measured, ys[i] if self.number else <double> label[1], 0 if self.number else label[2])
-            memcpy(&self.lost[i, 0], self.measured.numbers + 1 + n, 2 * self.measured.sizes[2] * sizeof(double))
-        return ys.shape[0]
-
-    cdef bint explained(self, const double* x, double y, bint explains, double* added) except -1:
-        """Predict a record, and explain it or not: then its Δ are ``added``; False, and nothing has changed, where something is not finite."""
+    cdef bint explain(self, Py_ssize_t i) except -1:
+        """Predict a record, and explain it where that is its turn; ``take_in`` or ``undo`` follows. False where something is not finite."""
+        cdef const double* x = &self.records[i, 0]
+        cdef double y = self.ys[i] if self.number else <double> self.labels[<Py_ssize_t> self.ys[i], 1]
         cdef Plan* p
-        cdef uint64_t pfi, sage
-        cdef int i
-        if not explains:
+        cdef int j
+        self.explains = (self.taken + i) % self.every == 0
+        if not self.explains:
             return explain_by(self.family, &self.quiet, &self.table[0], x, y)
-        for i in range(self.n_plans):
-            p = &self.plans[i]
-            if self.slots_of[i] >= 0:
-                p.state[0] = self.generators[self.slots_of[i]]
-            pfi, sage = p.state[0], p.state[1]
-            if not explain_by(self.family, p, &self.table[0], x, y):
-                p.state[0], p.state[1] = pfi, sage
-                if i > 0:
-                    raise ValueError("losses: a loss of a perturbed copy of the record is not finite")
+        for j in range(self.n_plans):
+            p = &self.plans[j]
+            memcpy(self.before + 2 * j, p.state, 2 * sizeof(uint64_t))
+            if self.leader is not None:
+                memcpy(p.state, self.leader.drawing + 2 * j, 2 * sizeof(uint64_t))
+            elif self.slots_of[j] >= 0:
+                p.state[0] = self.generators[self.slots_of[j]]
+            memcpy(self.drawing + 2 * j, p.state, 2 * sizeof(uint64_t))
+        for j in range(self.n_plans):
+            if not explain_by(self.family, &self.plans[j], &self.table[0], x, y):
                 return False
-            memcpy(added, p.delta, p.n_losses * p.n_players * sizeof(double))
-            memcpy(added + p.n_losses * p.n_players, p.sage_delta, p.n_losses * p.n_sage_players * sizeof(double))
-            added += p.n_deltas
         return True
+
+    cdef void undo(self) noexcept:
+        """Leave out the record of ``explain``."""
+        cdef int j
+        for j in range(self.n_plans if self.explains else 0):
+            memcpy(self.plans[j].state, self.before + 2 * j, 2 * sizeof(uint64_t))
+
+    cdef int take_in(self, Py_ssize_t i) except -1:
+        """Smooth, learn, store and measure the record of ``explain``."""
+        cdef Py_ssize_t n = self.measured.sizes[0], width = self.records.shape[1], at = 0
+        cdef const double* x = &self.records[i, 0]
+        cdef const int64_t* label = NULL
+        cdef Plan* p
+        cdef int j
+        if not self.number:
+            label = &self.labels[<Py_ssize_t> self.ys[i], 0]
+        for j in range(self.n_plans if self.explains else 0):
+            p = &self.plans[j]
+            take_in(p)
+            memcpy(&self.added[i, at], p.delta, p.n_losses * p.n_players * sizeof(double))
+            memcpy(&self.added[i, at] + p.n_losses * p.n_players, p.sage_delta, p.n_losses * p.n_sage_players * sizeof(double))
+            at += p.n_deltas
+        if self.learns:
+            learn_by(self.family, &self.table[0], x, self.ys[i] if self.number else <double> label[0], self.weights[i], True, self.room)
+        for j in range(self.n_reservoirs):
+            if self.enters[j]:
+                self.drawn[i, j] = below(&self.generators[j], self.sizes[j]) if self.leader is None else self.leader.drawn[i, j]
+                memcpy(self.rows[j] + self.drawn[i, j] * width, x, width * sizeof(double))
+        memcpy(self.measured.numbers + 1, self.plans[0].prediction, n * sizeof(double))
+        memcpy(&self.predicted[i, 0], self.plans[0].prediction, n * sizeof(double))
+        measure(&self.measured, self.ys[i] if self.number else <double> label[1], 0 if self.number else label[2])
+        memcpy(&self.lost[i, 0], self.measured.numbers + 1 + n, 2 * self.measured.sizes[2] * sizeof(double))
+        return 0
+
+
+def run(list streams, Py_ssize_t n):
+    """Take in the n records that the streams have begun with, one after another, each by all of them; a leader comes before those that repeat its draws.
+
+    Returns how many, up to one with a prediction or Δ that is not finite, of which nothing has changed. Afterwards ``predictions``, ``losses`` (of the model,
+    and of the labels' frequencies), ``increments`` (Δ of iPFI and iSAGE of each plan, where a record is explained) and ``slots`` of a stream are those of the
+    records, ``states`` of the leader those of the reservoirs' generators.
+    """
+    cdef Py_ssize_t i, k, done
+    cdef Stream one
+    for i in range(n):
+        for done in range(len(streams)):
+            one = streams[done]
+            if not one.explain(i):
+                for k in range(done + 1):
+                    one = streams[k]
+                    one.undo()
+                return i
+        for one in streams:
+            one.take_in(i)
+    return n

@@ -147,6 +147,7 @@ class _Bound:
             sage_sums=sage.smoother.sums,
             sage_rates=np.array([sage.smoother.decay]),
             prediction=self.prediction,
+            after=np.empty(len(plan.empty)),
         )
         self.matrix = matrix
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explain_core.engine.rows import Encoder
 from explain_core.engine.smoothing import BLOCK
 from explain_core.engine.stream import LONGEST, MOST, Stream
 from explain_core.evaluation.learned import LearnedEvaluator
+from explain_core.evaluation.plan import EvaluationPlan
 from explain_core.importance.group import EstimatorGroup
 from explain_core.learners.base import Learner
 from explain_core.losses import Prediction
@@ -36,6 +38,8 @@ class Blocks:
         That of the model.
     every
         Of so many records the first is explained.
+    leader
+        Blocks of another model, with the same reservoirs, whose draws these repeat; the leader fills the reservoirs.
     """
 
     def __init__(
@@ -46,17 +50,22 @@ class Blocks:
         performance: Performance,
         every: int,
         learns: bool,
+        leader: Blocks | None = None,
     ) -> None:
         self._model, self._groups, self._performance = model, groups, performance
         self._reservoirs, self._every, self._learns = reservoirs, every, learns
+        self._leader = leader
+        self._plans: list[EvaluationPlan] = []
         self._stream: Stream | None = None
         self.labels: Mapping[Any, int] = {}
         """The labels that records of a block may have, each with its number; none in a regression."""
         self.places: Mapping[Any, int] = {}
         """Of the labels in predictions."""
+        self.index: dict[str, int] = {}
+        """The features that records of a block may have, each with its column: those that the estimators have met."""
 
     def bind(self) -> bool:
-        """Make ready for the next records; whether compiled code can take them in."""
+        """Make ready for the next records, after the leader; whether compiled code can take them in."""
         self._stream = self._bound()
         return self._stream is not None
 
@@ -65,7 +74,10 @@ class Blocks:
         known: tuple[Any, ...] | None = performance._labels
         if not self._groups or known is None or max(len(self._groups), len(self._reservoirs)) > MOST:
             return None
-        plans, matrices = [], {}
+        leader, plans, matrices = self._leader, [], {}
+        self._plans = []
+        if leader is not None and (leader._stream is None or len(leader._groups) != len(self._groups)):
+            return None
         for group in self._groups:
             plan, evaluator = group.current_plan, group.estimators[0].evaluator
             if (
@@ -74,6 +86,7 @@ class Blocks:
                 or not evaluator.current(plan, known)
             ):
                 return None
+            self._plans.append(plan)
             matrices[id(plan.reservoir)] = plan.bound.rows.matrix
             slots = plan.pfi.n_samples > 0 and type(plan.reservoir) is GeometricReservoir
             places = [id(reservoir) for reservoir in self._reservoirs]
@@ -85,6 +98,10 @@ class Blocks:
             if not full or id(reservoir) not in matrices:
                 return None
             reservoirs.append((matrices[id(reservoir)], enters))
+        self.index = dict(model.columns.index)  # type: ignore[attr-defined]
+        for players in (group.estimators[0].players for group in self._groups):
+            for name in () if players.fixed else players.outside(model.columns.names):  # type: ignore[attr-defined]
+                self.index.pop(name, None)
         codes = {} if known == (None,) else model.codes  # type: ignore[attr-defined]
         self.places = performance._places
         own = [label for label in codes if label in performance._places and label in performance._seen]
@@ -99,6 +116,7 @@ class Blocks:
             (performance._numbers, performance._sizes, smoother.cells, smoother.sums, smoother.decay),
             np.array(table, np.int64).reshape(-1, 3),
             self._every,
+            leader and leader._stream,
         )
 
     def most(self, before: int) -> int:
@@ -114,46 +132,63 @@ class Blocks:
         last = until(explained, before, self._every)
         return min(LONGEST, BLOCK - self._performance._n % BLOCK, last, *skips)
 
-    def take(
-        self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row], before: int
-    ) -> tuple[Array, Array]:
-        """Take in at most ``most`` records, also given as encoded rows, ``ys`` as numbers of ``labels``; their predictions, and their losses as
-        ``Learnt`` has them.
+    def encode(self, xs: Sequence[Row], truths: Sequence[Any]) -> tuple[Array, Array]:
+        """Records as rows, and the numbers of their labels, or these themselves, for ``begin``: up to one that brings something new."""
+        encoder = self.encoder(self.index)
+        rows, ys = np.empty((len(xs), encoder.width)), np.empty(len(xs))
+        numbers = self.places.keys() == {None}
+        for n, (x, truth) in enumerate(zip(xs, truths, strict=True)):
+            y = truth if numbers else self.labels.get(truth)
+            if y is None or not encoder.row(x, rows[n]):
+                return rows[:n], ys[:n]
+            ys[n] = y
+        return rows, ys
 
-        These are of those that were taken in: all up to one of which something is not finite.
-        """
-        stream, performance = self._stream, self._performance
+    def encoder(self, index: dict[str, int]) -> Encoder:
+        """Encodes records whose features are in an index of columns, or of what is left out."""
+        columns = self._model.columns  # type: ignore[attr-defined]
+        return Encoder([name if name in index else None for name in columns.names], index, columns.codes)
+
+    def begin(self, rows: Array, ys: Array, weights: Array, before: int) -> Stream:
+        """What ``run`` is to take these at most ``most`` records in with, encoded rows and ``ys`` as numbers of ``labels``; ``end`` follows."""
+        stream = self._stream
         assert stream is not None
-        plans = [group.current_plan for group in self._groups]
-        for plan in plans:
-            assert plan is not None
+        for plan in self._plans:
             plan.state[:] = plan.pfi.source().state, plan.sage.source().state
         stream.states[:] = [reservoir._rng.state for reservoir in self._reservoirs]  # type: ignore[attr-defined]
-        n = stream.run(rows, ys, weights, before)
-        explained = sum(number % self._every == 0 for number in range(before, before + n))
-        for group, plan in zip(self._groups, plans, strict=True):
-            assert plan is not None
+        stream.begin(rows, ys, weights, before)
+        return stream
+
+    def end(self, n: int, xs: Sequence[Row], before: int) -> tuple[Array, Array]:
+        """Go on from the n records that were taken in, after the leader; their predictions, and their losses as ``Learnt`` has them."""
+        stream, performance = self._stream, self._performance
+        assert stream is not None
+        explained = len(self.explained(n, before))
+        for group, plan in zip(self._groups, self._plans, strict=True):
             plan.pfi.source().state, plan.sage.source().state = plan.state.tolist()
             group.took(explained)
-        for place, reservoir in enumerate(self._reservoirs):
+        for place, reservoir in enumerate([] if self._leader else self._reservoirs):
             if isinstance(reservoir, UniformReservoir):
                 reservoir._skip -= n
             elif isinstance(reservoir, GeometricReservoir):
                 reservoir.replace(stream.slots[:n, place].tolist(), xs, int(stream.states[place]))
-        for plan in plans:
-            assert plan is not None
+        for plan in self._plans:
             plan.bound.rows.follow()
         losses = stream.losses[:n].reshape(n, 2, len(performance.losses))
         performance.count(losses[:, 0].tolist())
         return stream.predictions[:n], losses
 
+    def explained(self, n: int, before: int) -> range:
+        """Which of n records after so many are explained."""
+        return range(-before % self._every, n, self._every)
+
     def truths(self, ys: Array) -> list[Any]:
-        """The codes that ``ys`` of ``take`` are numbers of, or the numbers."""
+        """The codes that ``ys`` of ``begin`` are numbers of, or the numbers."""
         codes = list(map(int, self.labels))  # those of a linear model are booleans
         return [codes[int(y)] for y in ys] if codes else ys.tolist()
 
-    def asked(self, predictions: Array) -> list[Prediction]:
-        """The predictions of ``take`` as the model tells them."""
+    def told(self, predictions: Array) -> list[Prediction]:
+        """The predictions of ``end`` as the model tells them."""
         numbers: list[Any] = predictions.tolist()
         labels = tuple(self.places)
         return (
@@ -163,7 +198,7 @@ class Blocks:
         )
 
     def increments(self, explained: range) -> dict[int, Array]:
-        """Δ of the records of ``take`` at these places, records × losses × players, by the ``id`` of their estimator."""
+        """Δ of the records of ``end`` at these places, records × losses × players, by the ``id`` of their estimator."""
         stream, found, end = self._stream, {}, 0
         assert stream is not None
         rows = stream.increments[explained.start : explained.stop : explained.step]

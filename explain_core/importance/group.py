@@ -107,12 +107,10 @@ class EstimatorGroup:
     def current_plan(self) -> EvaluationPlan | None:
         """What compiled code may explain records with that bring nothing new; None where a record has to be explained first."""
         plan, first = self._plan, self.estimators[0]
-        names = first.evaluator.model.columns.names if plan and plan.bound else []  # type: ignore[attr-defined]
         if (
             plan is None
             or plan.players is not first.players
             or not first.ready
-            or (not first.players.fixed and first.players.outside(names))
             or not all(own.in_blocks and own._empty_model is entry.empty for own, entry in self._entries)
         ):
             return None

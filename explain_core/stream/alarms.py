@@ -259,13 +259,10 @@ class Alarms(Part):
         warm_up = max(self._options.warm_up, TURNOVER * stay)
         return self._detector(0, memory=stay, draws=explainer.n_samples, warm_up=warm_up)
 
-    def room_after(self, records: int) -> int:
-        """How many records it takes in by ``learnt``, the model having taken in so many, of which the last one alone raises alarms."""
+    def room(self, timestamps: Sequence[int], before: int) -> int:
         return min(
             (
-                until(watch.detector.room, records, self._every)
-                if watch.of_explained
-                else watch.detector.room
+                until(watch.detector.room, before, self._every) if watch.of_explained else watch.detector.room
                 for watch in self._all
             ),
             default=LONGEST,

@@ -10,9 +10,11 @@ from explain_core.comparison import ComparisonState, PairedDifferences
 from explain_core.confidence import Interval
 from explain_core.explanation import Explanation
 from explain_core.foreign import dumps
+from explain_core.importance.blocks import Array
 from explain_core.losses import Prediction
 from explain_core.models import Model, Row
 from explain_core.state import Pack, State, Unpack
+from explain_core.stream.events import Learnt
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
 from explain_core.stream.options import Options
 
@@ -60,7 +62,7 @@ class Challenger:
             seed,
             static=static,
             stored=stored,
-            reservoirs=own.reservoirs,
+            leader=own,
             periods=False,
         )
         self._differences = PairedDifferences(
@@ -93,6 +95,18 @@ class Challenger:
         except Exception as error:
             raise ChallengerFailed from error
         return losses
+
+    def end_block(self, n: int, xs: Sequence[Row], own: Learnt) -> tuple[Array, Learnt]:
+        """``ExplainedModel.end_block``, and the differences to what is known of the model's own."""
+        explained = self.explained.blocks.explained(n, self.explained.records)
+        if explained:
+            self._differences.align()
+        predictions, other = self.explained.end_block(n, xs)
+        assert own.losses is not None and other.losses is not None
+        places = [own.explained.index(place) for place in explained]
+        increments = {name: of - own.increments[name][places] for name, of in other.increments.items()}
+        self._differences.update_many(own.losses[:, 0], other.losses[:, 0], increments if explained else {})
+        return predictions, other
 
     def intervals(self) -> dict[str, Interval]:
         """The mean difference of each loss."""

@@ -30,6 +30,22 @@ class Record(NamedTuple):
     version: str | None = None
 
 
+class Block(NamedTuple):
+    """Consecutive records as ``Record`` has them, of one version of the model, which bring no label, feature, kind or category that is new.
+
+    ``rows`` are also their features as the model's rows, and ``ys`` their labels as numbers of ``Blocks.labels``; those of a regression are themselves.
+    """
+
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    xs: Sequence[Row]
+    rows: NDArray[np.float64]
+    ys: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    served: Sequence[Prediction | None]
+    version: str | None = None
+
+
 class Learnt(NamedTuple):
     """What is known of consecutive records once the model has learnt them, or has predicted one without a label.
 

@@ -71,7 +71,7 @@ class ExplainedModel:
     ``seed``          of the draws
     ``static``        the model never learns, and is not part of the state
     ``stored``        without it others keep the model
-    ``reservoirs``    those of another explained model, which fills and stores them
+    ``leader``        another explained model, which fills and stores the reservoirs
     ``periods``       whether means over ``options.periods`` are kept
     ================  ==========================================================================================
 
@@ -86,7 +86,7 @@ class ExplainedModel:
         *,
         static: bool = False,
         stored: bool = True,
-        reservoirs: Reservoirs | None = None,
+        leader: ExplainedModel | None = None,
         periods: bool = True,
     ) -> None:
         self.model, self.options = model, options
@@ -94,7 +94,8 @@ class ExplainedModel:
         self.evaluator = choose(model, options.evaluator)
         self.reservoirs: Reservoirs = {}
         """Those that it fills."""
-        rows = self.reservoirs if reservoirs is None else reservoirs
+        self._leader = leader
+        rows = self.reservoirs if leader is None else leader.reservoirs
         self.explainers = {
             chosen.name or chosen.kind: self._estimator(chosen, rows, seed) for chosen in options.explainers
         }
@@ -130,10 +131,11 @@ class ExplainedModel:
         self.blocks = Blocks(
             self.model,
             self._estimator_groups,
-            list(self.reservoirs.values()),
+            list((self._leader or self).reservoirs.values()),
             self.performance,
             self.options.every,
             not self._static,
+            self._leader and self._leader.blocks,
         )
 
     def _estimator(self, chosen: Explainer, reservoirs: Reservoirs, seed: int) -> IncrementalEstimator:
@@ -239,15 +241,21 @@ class ExplainedModel:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether compiled code may take records in by ``learn_block``."""
-        return self.served is None and isinstance(self.evaluator, LearnedEvaluator)
+        """Whether compiled code may take records in by ``blocks``."""
+        return isinstance(self.evaluator, LearnedEvaluator)
 
-    def learn_block(self, rows: Array, ys: Array, weights: Array, xs: Sequence[Row]) -> tuple[Array, Learnt]:
-        """``explain`` and ``learn`` of the records of a block, see ``Blocks.take``; their predictions, and what is known of them."""
-        predictions, losses = self.blocks.take(rows, ys, weights, xs, self.records)
+    def end_block(
+        self,
+        n: int,
+        xs: Sequence[Row],
+        truths: Sequence[Any] = (),
+        served: Sequence[Prediction | None] = (),
+    ) -> tuple[Array, Learnt]:
+        """``explain`` and ``learn`` of n records that ``blocks`` has taken in; their predictions, and what is known of them."""
+        predictions, losses = self.blocks.end(n, xs, self.records)
         self._add_up()
-        explained = range(-self.records % self.options.every, len(losses), self.options.every)
-        self.records += len(losses)
+        explained = self.blocks.explained(n, self.records)
+        self.records += n
         found = self.blocks.increments(explained)
         increments = {name: found[id(explainer)] for name, explainer in self.explainers.items()}
         values = {
@@ -257,6 +265,10 @@ class ExplainedModel:
             ]
             for name, segments in self.segments.items()
         }
+        if self.served is not None:
+            for of in zip(truths, served, self.blocks.told(predictions), strict=False):
+                if of[1] is not None:
+                    self.served.add(*of)
         return predictions, Learnt(losses, explained, increments, values)
 
     def _add_up(self) -> None:

@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Annotated, Any
 
 import msgspec
@@ -18,7 +18,6 @@ from explain_core.alarms.detector import Position
 from explain_core.engine.stream import LONGEST
 from explain_core.explanation import Explanation
 from explain_core.foreign import dumps, refuse
-from explain_core.importance.blocks import Array
 from explain_core.losses import Prediction, Task
 from explain_core.models import FeatureKind, Model, Row
 from explain_core.models.empty import Performance
@@ -27,7 +26,7 @@ from explain_core.state import Count, Pack, State, Unpack, Value, check
 from explain_core.stream.alarms import OF_NO_MODEL, Alarms, AlarmsData
 from explain_core.stream.attribution import Fresh, RiskAttribution
 from explain_core.stream.challenger import Challenger
-from explain_core.stream.events import Alarm, Event, Record
+from explain_core.stream.events import Alarm, Block, Event, Record
 from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.options import Options
 from explain_core.stream.part import Part
@@ -133,8 +132,8 @@ class StreamExplainer:
         """That of the newest record."""
         self.parts: dict[str, Part] = {}
         """What watches the records of all slots: windows, recent, alarms."""
-        self._bound_after = -1
-        """Records of the model after which ``explained.blocks`` was bound, or the last block ended."""
+        self._bound_at = -1
+        """The offset that came next when the slot was bound, or the last block ended; −1 where nothing is bound."""
         drift = options.drift
         if model is not None:
             self.newest = self.slots[ONLY] = self.slot(
@@ -235,7 +234,7 @@ class StreamExplainer:
         return self.fold_unlabelled(Record(offset, offset if timestamp is None else timestamp, x, None))
 
     def update_many(self, block: Iterable[tuple[Row, Any]]) -> list[Event]:
-        """``update`` of each (features, label); several times as fast where a model that learns in arrays has no challenger."""
+        """``update`` of each (features, label); several times as fast where models learn in arrays."""
         events: list[Event] = []
         waiting = deque(block)
         while waiting:
@@ -247,26 +246,20 @@ class StreamExplainer:
 
     def _update_block(self, waiting: Iterable[tuple[Row, Any]]) -> tuple[int, list[Event]]:
         """How many of the first records were folded as a block, and what follows; none where the first one, or the state, is not ordinary."""
-        if not self.in_blocks or not self.records:
+        if not self._single or not self.records:
             return 0, []
-        explained = self.newest.explained
-        blocks, columns = explained.blocks, explained.model.columns  # type: ignore[attr-defined]
-        if explained.records != self._bound_after:
-            self._bound_after = explained.records if blocks.bind() else -1
-        if self._bound_after < 0:
+        slot = self.newest
+        if self.next_offset != self._bound_at:
+            self._bound_at = self.next_offset if slot.bind() else -1
+        if self._bound_at < 0:
             return 0, []
-        xs: list[Row] = []
-        rows, ys = np.empty((LONGEST, len(columns.names))), np.empty(LONGEST)
-        for x, y in islice(waiting, blocks.most(explained.records)):
-            code = y if self.task == "regression" else blocks.labels.get(self.labels.get(y))
-            n = len(xs)
-            if code is None or not _plain(x) or not columns.encoder.row(x, rows[n]):
-                break
-            ys[n] = code
-            xs.append(x)
-        offsets = range(self.next_offset, self.next_offset + len(xs))
-        found = self.fold_block(offsets, offsets, xs, rows, ys, np.ones(len(xs)))
-        self._bound_after = explained.records
+        given = list(takewhile(lambda one: _plain(one[0]), islice(waiting, slot.most)))
+        xs = [x for x, _ in given]
+        truths = [y if self.task == "regression" else self.labels.get(y) for _, y in given]
+        rows, ys = slot.explained.blocks.encode(xs, truths)
+        offsets = range(self.next_offset, self.next_offset + len(ys))
+        found = self.fold_block(Block(offsets, offsets, xs[: len(ys)], rows, ys, np.ones(len(ys)), ()))
+        self._bound_at = self.next_offset
         return found
 
     def fold(self, record: Record) -> list[Event]:
@@ -320,7 +313,6 @@ class StreamExplainer:
             alarms += [alarm._replace(version=record.version) for alarm in watch.learnt([record], learnt)]
         self.unlabelled += 1
         self.next_offset = record.offset + 1
-        self._bound_after = -1
         traced = trace(record.offset, prediction, (), len(self.labels))
         self.digest = hashlib.blake2b(self.digest + traced, digest_size=16).digest()
         self._raise(record, alarms)
@@ -341,57 +333,45 @@ class StreamExplainer:
             explained.periods.alarmed(explained.records, record.offset, record.timestamp)
         self.raised += len(alarms)
 
-    @property
-    def in_blocks(self) -> bool:
-        """Whether ``fold_block`` may be called: there is one model, which compiled code explains."""
-        slot = self.slots.get(ONLY)
-        return slot is not None and not slot.challengers and slot.explained.in_blocks
-
-    def fold_block(
-        self,
-        offsets: Sequence[int],
-        timestamps: Sequence[int],
-        xs: Sequence[Row],
-        rows: Array,
-        ys: Array,
-        weights: Array,
-    ) -> tuple[int, list[Event]]:
-        """``fold`` of the first of several records that ``explained.blocks`` takes in, also given as encoded rows; how many, and what follows of the
-        last one.
-        """
-        explained, alarms = self.newest.explained, self.newest.alarms
-        places = explained.blocks.places
-        order = np.array(
-            [0] if self.task == "regression" else [places.get(code, -1) for code in self.labels.values()],
-            np.int64,
-        )
-        rooms = [part.room(timestamps) for part in self.parts.values()]
-        n = min(len(xs), *rooms, *(watch.room_after(explained.records) for watch in alarms), LONGEST)
+    def fold_block(self, block: Block) -> tuple[int, list[Event]]:
+        """``fold`` of the first records of a block, once its slot is bound; how many, and what follows of the last one."""
+        slot = self.newest = self.slots[block.version or ONLY]
+        watches = [*self.parts.values(), *slot.alarms]
+        rooms = [watch.room(block.timestamps, slot.explained.records) for watch in watches]
+        n = min(len(block.xs), *rooms, LONGEST)
         if n <= 0:  # a damaged state may leave less room than none
             return 0, []
-        predictions, learnt = explained.learn_block(rows[:n], ys[:n], weights[:n], xs)
-        assert learnt.losses is not None
-        n, losses = len(learnt.losses), learnt.losses[:, 0]
-        traced = np.empty((n, 1 + len(order) + losses.shape[1]), "<f8")
-        traced[:, 0] = np.array(offsets[:n], "<i8").view("<f8")
-        traced[:, 1 : 1 + len(order)] = np.where(order >= 0, predictions[:, order], 0.0)
-        traced[:, 1 + len(order) :] = losses
-        whole, width = traced.tobytes(), 8 * traced.shape[1]
-        for place in range(0, n * width, width):
-            record = whole[place : place + width]
-            self.digest = hashlib.blake2b(self.digest + record, digest_size=16).digest()
-        self.records += n
+        found = slot.fold_block(block, n)
+        (predictions, learnt), n = found[0], len(found[0][0])
         if n == 0:
             return 0, []
-        self.next_offset = offsets[n - 1] + 1
-        if not self.parts and not alarms:
+        codes = [None] if self.task == "regression" else list(self.labels.values())
+        traced, offsets = [], np.array(block.offsets[:n], "<i8").view("<f8")
+        for kept, (numbers, known) in zip(slot.models, found, strict=True):
+            assert known.losses is not None
+            places = np.array([kept.blocks.places.get(code, -1) for code in codes], np.int64)
+            traced += [offsets[:, None], np.where(places >= 0, numbers[:, places], 0.0), known.losses[:, 0]]
+        whole = np.concatenate(traced, axis=1).astype("<f8").tobytes()
+        width = len(whole) // n
+        for place in range(0, len(whole), width):
+            self.digest = hashlib.blake2b(self.digest + whole[place : place + width], digest_size=16).digest()
+        self.records += n
+        self.next_offset = block.offsets[n - 1] + 1
+        if not watches:
             return n, []
-        records = list(map(Record, offsets, timestamps, xs, explained.blocks.truths(ys[:n])))
-        for part in self.parts.values():
-            found = explained.blocks.asked(predictions)
-            for each, prediction in zip(records, found, strict=True):
-                part.predicted(each, prediction, explained.model)
-        raised = [alarm for watch in alarms for alarm in watch.learnt(records, learnt)]
+        explained = slot.explained
+        truths, version = explained.blocks.truths(block.ys[:n]), block.version
+        records = [
+            Record(*of, version=version)
+            for of in zip(block.offsets, block.timestamps, block.xs, truths, strict=False)
+        ]
+        if self.parts:
+            for record, prediction in zip(records, explained.blocks.told(predictions), strict=True):
+                for part in self.parts.values():
+                    part.predicted(record, prediction, explained.model)
+        raised = [alarm for part in self.parts.values() for alarm in part.learnt(records, learnt)]
+        for watch in slot.alarms:
+            raised += [alarm._replace(version=version) for alarm in watch.learnt(records, learnt)]
         return n, self._ended(records[-1], raised)
 
     def reject(self, position: Position) -> list[Alarm]:

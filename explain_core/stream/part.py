@@ -32,9 +32,9 @@ class Part:
         """There was a record that could not be read."""
         return ()
 
-    def room(self, timestamps: Sequence[int]) -> int:
-        """How many of the next records, which have these event times, it takes in by ``predicted`` without telling of one, or needing the model; 0
-        where it has to see one at a time.
+    def room(self, timestamps: Sequence[int], before: int) -> int:
+        """How many of the next records, which have these event times, it takes in by ``predicted`` without telling of one, or needing the model, and by
+        ``learnt`` so that the last one alone may raise alarms; 0 where it has to see one at a time. ``before``: how many their model has taken in.
         """
         return 0
 

@@ -99,7 +99,7 @@ class Recent(Part):
         ]
         return ()
 
-    def room(self, timestamps: Sequence[int]) -> int:
+    def room(self, timestamps: Sequence[int], before: int) -> int:
         # The record for which an answer waits is the last one.
         return min(
             [

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explain_core.engine.stream import run
 from explain_core.foreign import dumps
+from explain_core.importance.blocks import Array
 from explain_core.losses import Prediction
 from explain_core.models import FeatureKind, Row
 from explain_core.state import Pack, State, Unpack, check
 from explain_core.stream.alarms import Alarms, AlarmsData
 from explain_core.stream.challenger import Challenger, ChallengerData
-from explain_core.stream.events import Record
+from explain_core.stream.events import Block, Learnt, Record
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
 from explain_core.stream.reasoner import Predicted, Reasoner
 
@@ -39,9 +41,11 @@ class Slot:
     ) -> None:
         self.explained, self.columns, self.reasoner = explained, columns, reasoner
         self.challengers, self.alarms = challengers, alarms
+        self.models = [explained, *(challenger.explained for challenger in challengers)]
+        """The model, and those that it is compared with."""
         self.wanted: dict[str, FeatureKind] = {}
         """Of the features whose kind the model fixes, or else the challenger."""
-        for kept in (*(challenger.explained for challenger in challengers), explained):
+        for kept in reversed(self.models):
             self.wanted |= kept.model.kinds
 
     def features(self, x: Row) -> Row:
@@ -73,6 +77,32 @@ class Slot:
         for challenger, other in zip(self.challengers, others, strict=True):
             losses.append(challenger.learn(x, record.y, record.weight, other, losses[0]))
         return losses
+
+    def bind(self) -> bool:
+        """Make ready for ``fold_block``; whether compiled code can take the next records in."""
+        records = self.explained.records
+        return all(kept.records == records and kept.in_blocks and kept.blocks.bind() for kept in self.models)
+
+    @property
+    def most(self) -> int:
+        """How many records a block may have at most."""
+        return min(kept.blocks.most(kept.records) for kept in self.models)
+
+    def fold_block(self, block: Block, n: int) -> list[tuple[Array, Learnt]]:
+        """``predict`` and ``learn`` of the first records of a block, at most so many; predictions of the model and of its challengers, and what is known
+        of them.
+        """
+        own = self.explained
+        xs = block.xs[:n] if self.columns is None else list(map(self.features, block.xs[:n]))
+        truths = own.blocks.truths(block.ys[:n])
+        given = [(block.rows, block.ys[:n]), *(kept.blocks.encode(xs, truths) for kept in self.models[1:])]
+        streams = [
+            kept.blocks.begin(rows, ys, block.weights, kept.records)
+            for kept, (rows, ys) in zip(self.models, given, strict=True)
+        ]
+        n = run(streams, min(len(ys) for _, ys in given))
+        found = [own.end_block(n, xs, truths[:n], block.served)]
+        return found + [challenger.end_block(n, xs, found[0][1]) for challenger in self.challengers]
 
     def state(self, pack: Pack = dumps) -> SlotData:
         return SlotData(

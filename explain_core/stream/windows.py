@@ -146,7 +146,7 @@ class Windows(Part):
             found += self._end(current, model)
         return found
 
-    def room(self, timestamps: Sequence[int]) -> int:
+    def room(self, timestamps: Sequence[int], before: int) -> int:
         current, period = self.current, self._period
         if current is None or current.late > self._size:
             return 0

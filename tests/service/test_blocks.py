@@ -5,8 +5,10 @@ import random
 
 import pytest
 
+from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import NAMED, SMALL, new_state, record, restored, settings, values
+from tests.versions import content
 
 IPFI, ISAGE = SMALL
 ALARMS = {
@@ -20,6 +22,12 @@ FREE = [
 BY = [IPFI | {"by": "colour", "segments": 2}, ISAGE | {"by": "flag"}]
 SHIFTS = {"enabled": True, "window": 70, "bootstrap": 2}
 TASKS = ("binary", "multiclass", "regression")
+FILE = {"uri": "v1", "static": True}
+VERSIONS = {
+    "model": {"uri": None},
+    "record": {"model_version": "by"},
+    "models": {"pattern": "{version}", "max_open": 2, "close_after": 150},
+}
 CASES = {
     **{f"{name}, {task}": (task, {"model": {"name": name}}) for name in ("linear", "tree") for task in TASKS},
     **{f"{name}, binary": ("binary", {"model": {"name": name}}) for name in ("forest", "mixture")},
@@ -85,7 +93,39 @@ CASES = {
         "binary",
         {"challenger": {"name": "tree", "every": 2}, "drift": SHIFTS, "explain": {"every": 3}},
     ),
-}
+    "challenger, multiclass": ("multiclass", {"challenger": {"name": "forest"}, "explainers": BY, "alarms": ALARMS}),
+    "challenger, regression": ("regression", {"challenger": {"name": "mixture", "every": 3}, "record": NAMED}),
+    "challenger that never learns": ("binary", {"challenger": {"uri": "v2", "static": True}}),
+    "challenger, uniform": (
+        "binary",
+        {
+            "explainers": [{**kind, "reservoir": {"kind": "uniform", "size": 20}} for kind in (IPFI, ISAGE)],
+            "challenger": {"name": "linear", "every": 2},
+        },
+    ),
+    "served": ("binary", {"record": {"prediction": "p"}}),
+    "served by a model that never learns": ("binary", {"record": {**NAMED, "prediction": "p"}, "model": FILE, "drift": SHIFTS}),
+    "served, multiclass": ("multiclass", {"record": {"prediction": "p"}}),
+    "served, regression": ("regression", {"record": {"prediction": "p"}, "alarms": ALARMS}),
+    "trained": ("binary", {"model": FILE, "alarms": ALARMS}),
+    "trained, and a challenger": (
+        "binary",
+        {"model": FILE, "challenger": {"uri": "v3", "static": True}, "record": {"features": ["b", "a", "colour"]}},
+    ),
+    **{
+        f"versions, {name}": ("binary", {**VERSIONS, **sections})
+        for name, sections in {
+            "and windows": {"drift": SHIFTS, "alarms": ALARMS},
+            "and records around an alarm": {"drift": SHIFTS | {"on_alarm": True}, "alarms": ALARMS},
+            "by header": {"record": {**NAMED, "model_version": "header:by"}},
+            "and what they served": {"record": {"model_version": "by", "prediction": "p"}},
+            "and a challenger": {"challenger": {"name": "linear", "every": 2}, "explainers": BY},
+            "and a challenger that never learns": {"challenger": {"uri": "v3", "static": True, "every": 1}, "emit": {"every": 4}},
+        }.items()
+    },
+}  # fmt: skip
+ONE_BY_ONE = {"records around an alarm, static"}
+"""A model of its own code."""
 
 
 def sure():
@@ -93,14 +133,53 @@ def sure():
     return lambda x: {0: 0.1, 1: 0.9} if x.get("a", 0) > 0 else {0: 0.9, 1: 0.1}
 
 
-def odd(n, task):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The paths of trained models by the names that the settings have for them."""
+    folder = tmp_path_factory.mktemp("models")
+    for version, columns in {"v1": ["a", "b"], "v2": ["b", "flag", "late"], "v3": ["flag", "a"]}.items():
+        (folder / f"{version}.json").write_bytes(content(version, columns, columns[0]))
+    return folder
+
+
+def placed(given, folder):
+    """The settings with the paths of their files."""
+    if isinstance(given, dict):
+        return {
+            name: f"{folder}/{value}.json" if name in ("uri", "pattern") and value else placed(value, folder)
+            for name, value in given.items()
+        }
+    return given
+
+
+def served(value, task, rng):
+    """A prediction that a record may carry."""
+    p = round(rng.random(), 3)
+    if task == "regression":
+        return value["label"] + p
+    if task == "binary":
+        return rng.choice([p, {"true": p, "false": 1.0 - p}]) if value["label"] else 0.5
+    return {"up": p, "down": 1.0 - p}
+
+
+def odd(n, task, record_section):
     """Records of which some lack values, are no objects, or bring a category, a feature or a kind that is new."""
-    rng, found = random.Random(n), []
+    rng, found, versions = random.Random(n), [], iter(())
     for i, given in enumerate(values(n, task)):
         if i > n // 2 and type(given["label"]) is bool:
             given["label"] = not given["label"]
         late = 200_000 * (rng.random() < 0.05)
         value = {**given, "id": i, "time": 1_000_000 + 1_000 * i - late, "weight": rng.choice([1, 0.5, None])}
+        version = next(versions, None)
+        if version is None:
+            version = rng.choice(
+                ["v1", "v2", "nobody"] if 60 < i < 350 else ["v3", "v2"] if i > 60 else ["v1"]
+            )
+            versions = itertools.repeat(version, rng.choice([0, 3, 30, 50]) * (version != "nobody"))
+        if "prediction" in record_section:
+            value["p"] = served(given, task, rng) if rng.random() < 0.98 else 2.0
+        if record_section.get("model_version") == "by":
+            value["by"] = version if rng.random() < 0.99 else None
         if rng.random() < 0.02:
             value[rng.choice(["id", "time", "weight"])] = "no number" * 200
         for name in [name for name in value if name != "label" and rng.random() < 0.05]:
@@ -113,30 +192,50 @@ def odd(n, task):
             value = dict(reversed(value.items()))
         if rng.random() < 0.01:
             value["a"] = rng.choice(["text", [1], 1e31])
-        found.append(rng.choice([b"{", b"[1]", b"", None]) if rng.random() < 0.01 else value)
-    return [record(offset, value) for offset, value in enumerate(found)]
+        value = rng.choice([b"{", b"[1]", b"", None]) if rng.random() < 0.01 else value
+        found.append(record(i, value)._replace(headers=(("by", version.encode()),)))
+    return found
+
+
+def ended(state):
+    """The rows of the window before, or of all chunks but the newest: they are read once, if at all, and wait for it."""
+    parts = state.stream.parts
+    windows, recent = parts.get("windows"), parts.get("recent")
+    kept = [windows.baseline] if windows and windows.baseline else recent._chunks[:-1] if recent else []
+    return [of.rows for of in kept]
+
+
+def step(state, given):
+    """The outputs of one record, with the version of the model that it names."""
+    return state.supplied(given, lambda key: None, VersionSource(state.settings, lambda: 0.0).find)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case):
+def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, files):
     task, sections = CASES[case]
     known = {"explainers": SMALL, **sections, "model": {"task": task, **sections.get("model", {})}}
-    given = odd(500, task)
+    known = placed(known, files)
+    given = odd(500, task, known.get("record", {}))
     alone, together = new_state(**known), new_state(**known)
     drawn = random.Random(case).sample(range(2, len(given)), 12)
-    i, in_blocks = 0, 0
+    i, in_blocks, as_bytes = 0, 0, []
     for start, end in itertools.pairwise([0, 1, *sorted(drawn), len(given)]):
-        expected = [output for one in given[start:end] for output in alone.step(one)]
+        expected = [output for one in given[start:end] for output in step(alone, one)]
         found = []
         while i < end:
             folded, outputs = together.fold(iter(given[i : min(end, i + 70)]))
             in_blocks += len(folded)
-            found += outputs if folded else together.step(given[i])
+            found += outputs if folded else step(together, given[i])
             i += len(folded) or 1
         assert found == expected
         assert encode(together) == encode(alone)
+        assert [rows.read().pack() for rows in ended(together)] == [rows.pack() for rows in ended(alone)]
         together = restored(encode(together), settings(**known))
-    assert in_blocks > 330 or {"challenger", "model"} & sections.keys()
+        as_bytes += [
+            len(rows) == 0 < len(rows.read()) for state in (alone, together) for rows in ended(state)
+        ]
+    assert all(as_bytes) and ("drift" in sections) == (as_bytes != [])
+    assert in_blocks > alone.records / 2 if case not in ONE_BY_ONE else in_blocks == 0
 
 
 def test_a_block_ends_with_the_record_that_causes_messages():
@@ -153,7 +252,7 @@ def test_a_block_ends_with_the_record_that_causes_messages():
 @pytest.mark.parametrize(
     "sections",
     [
-        {"challenger": {"name": "tree"}},
+        {"challenger": {"factory": "tests.service.test_blocks:sure", "static": True}},
         {"record": {"where": {"b": [0, 1, 2]}}},
         {"record": {"label": "nested.label"}},
     ],

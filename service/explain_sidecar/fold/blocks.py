@@ -1,88 +1,111 @@
-"""Ordinary records of a partition in blocks: plain JSON that brings no label, feature or category that is new."""
+"""Ordinary records of a partition in blocks: plain JSON of the version of the model that was seen last, which brings no label, feature or category that
+is new.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
 
-from explain_core.engine.rows import Encoder, Reader
+from explain_core.engine.rows import A_NUMBER, A_STRING, Reader
 from explain_core.engine.stream import LONGEST
-from explain_core.stream import Event
-from explain_sidecar.fold.records import MAX_NUMBER, Decoder, InputRecord, Sample
+from explain_core.losses import Prediction
+from explain_core.stream import Event, StreamExplainer
+from explain_core.stream.events import Block
+from explain_sidecar.fold.records import MAX_NUMBER, Decoder, Further, InputRecord, Sample
+from explain_sidecar.fold.versions import ModelVersions, OneModel, Version
+from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
-
-if TYPE_CHECKING:
-    from explain_sidecar.fold.partition import PartitionState
+from explain_sidecar.settings import Settings
 
 
 class BlockFold:
     """Folds the first records of several, where ``PartitionState.step`` would do the same one by one; what it cannot take is left to that."""
 
-    def __init__(self, state: PartitionState, decoder: Decoder) -> None:
-        self._state, self._decoder = state, decoder
-        self._possible = decoder.plain and state.stream.in_blocks
-        self._record = state.settings.record
+    def __init__(
+        self,
+        stream: StreamExplainer,
+        versions: ModelVersions | OneModel,
+        decoder: Decoder,
+        vocabulary: Vocabulary,
+        settings: Settings,
+    ) -> None:
+        self._stream, self._versions = stream, versions
+        self._decoder, self._vocabulary = decoder, vocabulary
+        self._record, self._emit = settings.record, settings.emit.every
+        self._regression = settings.model.task == "regression"
+        self._plain = decoder.plain
         self._reader: Reader | None = None
-        self._after = -1
-        """Records of the model after which the reader was made, or the last block ended."""
+        self._at = -1
+        """The offset that came next for the stream when the reader was made, or the last block ended."""
 
-    def fold(self, records: Iterable[InputRecord]) -> tuple[list[InputRecord], list[Event]]:
+    def fold(
+        self, records: Iterable[InputRecord], offset: int, key: bytes | None
+    ) -> tuple[list[InputRecord], list[Event]]:
         """Those that it has folded, of which the last one alone may complete an explanation, and what follows of it; often none. ``last`` is then that
-        one's sample.
+        one's sample. ``offset`` is the least that one may have, and ``key`` that of all so far.
         """
-        state, explained = self._state, self._state.explained if self._possible else None
-        if explained is None or not state.records:
+        stream, version = self._stream, self._versions.newest
+        if not self._plain or not stream.records or version is None:
             return [], []
-        if explained.records != self._after:
-            self._reader, self._after = self._bound(), explained.records
+        if stream.next_offset != self._at:
+            self._reader, self._at = self._bound(version), stream.next_offset
         if self._reader is None:
             return [], []
-        emit = state.settings.emit.every
-        most = min(explained.blocks.most(explained.records), emit - explained.records % emit)
-        given = self._ordinary(islice(records, most))
+        slot = version.slot
+        most = min(slot.most, self._emit - slot.explained.records % self._emit, self._versions.room(version))
+        given = self._ordinary(islice(records, max(most, 0)), version, offset, key)
         others: list[dict[str, Any]] = []
         xs = self._reader.read([record.value or b"" for record in given], self._rows, self._ys, others)
-        further = self._further(given, others) if self._decoder.further else None
-        n = len(xs) if further is None else min(len(xs), len(further))
+        without = np.isnan(self._rows[: len(xs)]).all(axis=1)  # records that have no feature of the version
+        n = int(without.argmax()) if without.any() else len(xs)
+        further, served = self._further(given[:n], others, version)
+        n = len(further)
         if n == 0:
             return [], []
-        weights = np.ones(n) if further is None else np.array([weight for weight, _, _ in further[:n]])
-        timestamps = (
-            [record.timestamp for record in given[:n]]
-            if further is None
-            else [at for _, at, _ in further[:n]]
+        weights, timestamps, identities, _ = zip(*further, strict=True)
+        block = Block(
+            [record.offset for record in given[:n]],
+            timestamps,
+            xs[:n],
+            self._rows,
+            self._ys,
+            np.array(weights),
+            served,
+            version.name or None,
         )
-        offsets = [record.offset for record in given[:n]]
-        n, events = state.stream.fold_block(offsets, timestamps, xs[:n], self._rows, self._ys, weights)
-        del given[n:]
+        n, events = stream.fold_block(block)
         if n:
-            weight, timestamp, identity = (
-                (1.0, given[-1].timestamp, None) if further is None else further[n - 1]
-            )
-            self.last = Sample({}, None, weight, timestamp, identity)
-        self._after = explained.records
-        return given, events
+            last = n - 1
+            self.last = Sample({}, None, weights[last], timestamps[last], identities[last], block.version)
+        self._at = stream.next_offset
+        return given[:n], events
 
     def _further(
-        self, records: list[InputRecord], fields: list[dict[str, Any]]
-    ) -> list[tuple[float, int, str | None]]:
-        """What further fields say, up to a record of which they are to be rejected."""
-        found = []
+        self, records: list[InputRecord], fields: list[dict[str, Any]], version: Version
+    ) -> tuple[list[Further], list[Prediction | None]]:
+        """What further fields say, and what was served as the model predicts; up to a record of which they are to be rejected."""
+        if not self._decoder.further:
+            return [(1.0, record.timestamp, None, None) for record in records], []
+        found, served, label = [], [], next(iter(self._vocabulary.labels), None)
         try:
             for record, others in zip(records, fields, strict=False):
-                found.append(self._decoder.decode_further(others, record.timestamp))
+                own = self._decoder.decode_further(others, record.timestamp)
+                served.append(self._vocabulary.served(own[3], label, version.labels))
+                found.append(own)
         except BadRecord:
             pass
-        return found
+        return found, served
 
-    def _ordinary(self, records: Iterable[InputRecord]) -> list[InputRecord]:
-        """The first records, up to one of another key, without a value, or of which headers are to be rejected."""
-        state, most, found = self._state, self._record.max_bytes, []
-        key, offset = state.only_key, state.next_offset
+    def _ordinary(
+        self, records: Iterable[InputRecord], version: Version, offset: int, key: bytes | None
+    ) -> list[InputRecord]:
+        """The first records, up to one of another key, without a value, of which headers are to be rejected, or name another version."""
+        most, found = self._record.max_bytes, []
         for record in records:
             value = record.value
             if (
@@ -91,34 +114,40 @@ class BlockFold:
                 or record.unreadable_headers
                 or record.offset < offset
                 or (key is not None and record.key != key)
+                or not self._decoder.is_of(version.name, record)
             ):
                 break
             offset = record.offset + 1
             found.append(record)
         return found
 
-    def _bound(self) -> Reader | None:
-        state, explained = self._state, self._state.explained
-        if not explained.blocks.bind():
+    def _bound(self, version: Version) -> Reader | None:
+        slot, vocabulary, fields = version.slot, self._vocabulary, self._decoder.further.values()
+        if not slot.bind():
             return None
-        columns, kinds = explained.model.columns, state.kinds  # type: ignore[attr-defined]
+        explained, kinds = slot.explained, vocabulary.kinds
+        features, field = self._decoder.names_of(version.name), self._decoder.version_field
+        columns = explained.model.columns  # type: ignore[attr-defined]
         wanted = {name: "string" if name in columns.codes else "number" for name in columns.names}
-        if any(kinds.get(name, kind) != kind for name, kind in wanted.items()):
+        if any(kinds.get(name, kind) != kind for name, kind in wanted.items()) or any(
+            "." in name or name in (self._record.label, field, *fields) for name in features or ()
+        ):
             return None
-        index = {name: column for name, column in columns.index.items() if name in kinds}
-        encoder = Encoder([name if name in index else None for name in columns.names], index, columns.codes)
-        self._rows, self._ys = np.empty((LONGEST, len(columns.names))), np.empty(LONGEST)
+        index = {name: column for name, column in explained.blocks.index.items() if name in kinds}
+        if slot.columns is not None:
+            others = kinds.keys() - {*slot.columns}
+            index |= {name: A_STRING if kinds[name] == "string" else A_NUMBER for name in others}
+        encoder = explained.blocks.encoder(index)
+        self._rows, self._ys = np.empty((LONGEST, encoder.width)), np.empty(LONGEST)
         known = explained.blocks.labels
-        regression = state.settings.model.task == "regression"
-        labels = {label: known[code] for label, code in state.labels.items() if code in known}
-        features = self._record.features
+        labels = {label: known[code] for label, code in vocabulary.labels.items() if code in known}
         return Reader(
             orjson.loads,
             self._record.label,
-            tuple(self._decoder.further.values()),
+            tuple(fields),
+            None if field is None else (field, version.name),
             None if features is None else tuple(features),
-            None if regression else labels,
+            None if self._regression else labels,
             encoder,
-            MAX_NUMBER,
-            self._record.max_string,
+            (MAX_NUMBER, self._record.max_string),
         )

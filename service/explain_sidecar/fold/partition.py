@@ -137,7 +137,7 @@ class PartitionState:
         )
         self._topic, self._on_bad = settings.topics.records, settings.record.on_bad
         self._emit_every = settings.emit.every
-        self._blocks = BlockFold(self, self._decoder)
+        self._blocks = BlockFold(self.stream, self._open, self._decoder, self._vocabulary, settings)
 
     def _stream(self, seed: int, digest: bytes) -> StreamExplainer:
         settings, several = self.settings, self.settings.models.enabled
@@ -241,7 +241,7 @@ class PartitionState:
                 return []
             version = self._open.find(sample.version)
             version.check(sample.x)
-            served = self._vocabulary.served(sample, version.labels)
+            served = self._vocabulary.served(sample.served, sample.y, version.labels)
             y = self._vocabulary.accept(sample, version.labels, version.slot.wanted)
         except BadRecord as error:
             return self._reject(record, error)
@@ -275,11 +275,14 @@ class PartitionState:
         It takes none where the first one, or the state, is not ordinary: that is for ``step`` or ``supplied``. Raises ``FoldError`` as these do.
         """
         try:
-            folded, events = self._blocks.fold(records)
+            folded, events = self._blocks.fold(records, self.next_offset, self.only_key)
         except Exception as error:
             raise self._failed(self.next_offset, self.stream.newest, error) from error
         if not folded:
             return [], []
+        newest = self._open.newest
+        assert newest is not None
+        self._open.folded(newest)
         self.rejections.accept(len(folded))
         for record in folded:
             if record.headers:

@@ -68,6 +68,9 @@ class Sample(NamedTuple):
     served: float | dict[str, float] | None = None
 
 
+Further = tuple[float, int, str | None, float | dict[str, float] | None]
+
+
 class Decoder:
     """Decodes one record; every instance is bound to the record settings, the task, and the schemas of the records so far.
 
@@ -90,16 +93,22 @@ class Decoder:
         self._read = ValueReader(settings, schemas).read
         self._regression, self._binary = task == "regression", task == "binary"
         self._label = path_of(settings.label)
-        roles = {"weight": settings.weight, "timestamp": settings.timestamp, "id": settings.id}
+        roles = {
+            "weight": settings.weight,
+            "timestamp": settings.timestamp,
+            "id": settings.id,
+            "prediction": settings.prediction,
+        }
         self.further = {role: name for role, name in roles.items() if name is not None}
-        """The fields that are neither label nor features, by their role."""
+        """The fields that are neither label nor features nor the version, by their role."""
         self._further = {name: path_of(name) for name in self.further.values()}
         self._columns_of, self._columns = columns, list(settings.features or ())
         by_header = (settings.model_version or "").startswith(HEADER)
         self._version = None if by_header else path_of(settings.model_version)
-        self._prediction = path_of(settings.prediction)
+        self.version_field = None if by_header else settings.model_version
+        """The field that names the version of the model; None where a header does, or nothing."""
         self._renamed = [(old, path_of(new)) for old, new in settings.renamed.items()]
-        named = (self._label, *self._further.values(), self._version, self._prediction)
+        named = (self._label, *self._further.values(), self._version)
         self._selection = Selection(settings)
         own = (name for path in named if path for name in roots(path))
         moved = (name for _, path in self._renamed for name in roots(path))
@@ -119,13 +128,17 @@ class Decoder:
             "weight",
             "timestamp",
             "id",
+            "prediction",
+            "prediction_tolerance",
+            "model_version",
             "features",
             "max_bytes",
             "max_string",
             "max_features",
             "on_bad",
         )
-        names = [own.label, *self.further.values(), *(own.features or ())]
+        fields = [own.label, *self.further.values(), self.version_field, *(own.features or ())]
+        names = [name for name in fields if name is not None]
         single = len(set(names)) == len(names) and not any("." in name for name in names)
         return single and own == type(own)(**{name: getattr(own, name) for name in kept})
 
@@ -160,22 +173,29 @@ class Decoder:
         y = self._decode_label(find(data, self._label))
         x = self._decode_features(data)
         further = {name: find(data, path) for name, path in self._further.items()}
-        weight, timestamp, identity = self.decode_further(further, record.timestamp)
-        served = None if self._prediction is None else self._decode_prediction(find(data, self._prediction))
+        weight, timestamp, identity, served = self.decode_further(further, record.timestamp)
         return Sample(x, y, weight, timestamp, identity, version, served)
 
-    def decode_further(self, fields: dict[str, Any], timestamp: int) -> tuple[float, int, str | None]:
-        """Weight, time and id by the fields that ``further`` names, for a record with that timestamp."""
-        weight, identity = 1.0, None
+    def decode_further(self, fields: dict[str, Any], timestamp: int) -> Further:
+        """Weight, time, id and served prediction by the fields that ``further`` names, for a record with that timestamp."""
+        weight, identity, served = 1.0, None, None
         for role, name in self.further.items():
             value = fields.get(name, ABSENT)
             if role == "weight":
                 weight = self._decode_weight(value)
             elif role == "timestamp":
                 timestamp = milliseconds(value, name)
-            else:
+            elif role == "id":
                 identity = self._decode_id(value)
-        return weight, timestamp, identity
+            else:
+                served = self._decode_prediction(value)
+        return weight, timestamp, identity, served
+
+    def names_of(self, version: str) -> list[str] | None:
+        """The features that are read of a record of that version of the model, in their order; None for all fields that are nothing else."""
+        if self._columns_of is not None:
+            self._name_features(self._columns_of(version))
+        return None if self._features is None else [name for name, _ in self._features]
 
     def _name_features(self, columns: Sequence[str]) -> None:
         if self._settings.features is None and columns != self._columns:
@@ -278,6 +298,15 @@ class Decoder:
                 f"the weight {self._settings.weight!r} is {short(weight)}; it must be a number between {1 / MAX_NUMBER:g} and {MAX_NUMBER:g}",
             )
         return float(weight)
+
+    def is_of(self, version: str, record: InputRecord) -> bool:
+        """Whether a record's headers name that version of the model, where it is for them to name it."""
+        if self._columns_of is None or self._version is not None:
+            return True
+        try:
+            return self._decode_version({}, record.headers) == version
+        except BadRecord:
+            return False
 
     def _decode_version(self, data: dict[str, Any], headers: Headers) -> str:
         name = self._settings.model_version or ""

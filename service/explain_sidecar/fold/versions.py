@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 
 from explain_core.artefacts.artefact import Artefact
 from explain_core.artefacts.relabelled import relabelled
+from explain_core.engine.stream import LONGEST
 from explain_core.models import Model, Row
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, check
@@ -105,6 +106,14 @@ class OneModel:
     def __init__(self, stream: StreamExplainer) -> None:
         self.open = {name: Version(name, slot, {}) for name, slot in stream.slots.items()}
 
+    @property
+    def newest(self) -> Version:
+        return self.open[ONLY]
+
+    def room(self, version: Version) -> int:
+        """It never closes."""
+        return LONGEST
+
     def find(self, name: str | None) -> Version:
         return self.open[ONLY]
 
@@ -173,6 +182,18 @@ class ModelVersions:
         raise BadRecord(
             "unknown_version",
             f"the model's version {name!r} served the record, and models has none that can be loaded",
+        )
+
+    @property
+    def newest(self) -> Version | None:
+        """The one that was seen last."""
+        return next(reversed(self.open.values()), None)
+
+    def room(self, version: Version) -> int:
+        """How many records of an open version can be folded so that with the last one alone another may close."""
+        seen = (other.seen for other in self.open.values() if other is not version)
+        return (
+            min(seen, default=self._stream.records) + self._settings.models.close_after - self._stream.records
         )
 
     def columns_for(self, name: str) -> list[str]:

@@ -67,11 +67,11 @@ class Vocabulary:
             return y
         return labels.setdefault(y, len(labels))
 
-    def served(self, sample: Sample, classes: Collection[Any] = ()) -> Prediction | None:
-        """The prediction that was served, as the model predicts; None where the settings name none. Call it before ``accept``."""
-        if sample.served is None or self._task == "regression":
-            return sample.served
-        return coded(sample.served, sample.y, self.labels, classes or self._fixed)
+    def served(self, served: Any, y: Any, classes: Collection[Any] = ()) -> Prediction | None:
+        """The prediction that was served for a record with that label, as the model predicts; None where the settings name none. Call it before ``accept``."""
+        if served is None or self._task == "regression":
+            return served  # type: ignore[no-any-return]
+        return coded(served, y, self.labels, classes or self._fixed)
 
     def unfit(self, classes: Collection[Any]) -> str | None:
         """Why a model with these classes cannot be explained beside those so far; None where it can."""
