@@ -1,4 +1,4 @@
-"""One embedded broker for the whole session, never another one; every test has topics and groups of its own."""
+"""One embedded broker for the whole session; every test has topics and groups of its own. A second broker is there for what moves to it alone."""
 
 import itertools
 import re
@@ -21,6 +21,13 @@ CONFIG = {
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
+    with Broker(config=CONFIG) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Broker]:
+    """Another cluster."""
     with Broker(config=CONFIG) as running:
         yield running
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import read_file
 from explain_sidecar.snapshots.signatures import Keys
@@ -114,10 +115,11 @@ def test_a_topic_created_again_costs_its_records_and_not_the_model(line: Pipelin
 
 
 def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
-    pipeline: Factory, tmp_path: Path
+    pipeline: Factory, elsewhere: Broker, tmp_path: Path
 ) -> None:
-    """There the topic lacks its first 100 records, so that all offsets are lower by that."""
-    old, new, file = pipeline(2), pipeline(2), str(tmp_path / "state")
+    """There the topic of the same name lacks its first 100 records, so that all offsets are lower by that."""
+    old, file, again = pipeline(2), str(tmp_path / "state"), tmp_path / "again"
+    new = Pipeline(elsewhere, old.name, 2)
     moved = list(mixed_records(2, 600))
     old.feed(moved)
     old.run_to_end()
@@ -125,6 +127,14 @@ def test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others(
     new.feed(moved[100:])
     assert "nothing was done" in new.cli("state", "import", file, status=1).stderr
     assert "here: epoch 0 from offset 250" in new.cli("state", "import", file, "--yes").stdout
+    new.cli("state", "export", str(again))
+    before, after = (
+        [load_parts(snapshot) for snapshot, _ in read_file(path, Keys())] for path in (Path(file), again)
+    )
+    for ours, theirs in zip(before, after, strict=True):
+        assert (
+            ours.explained is not None and ours.explained == theirs.explained and ours.labels == theirs.labels
+        )
     more = list(mixed_records(2, 200, seed=1))
     old.feed(more)
     new.feed(more)
