@@ -45,10 +45,6 @@ class Learner(Model):
     migrations: ClassVar[Mapping[int, Callable[[LearnerState], LearnerState]]] = {}
     family: ClassVar[int | None] = None
     """Of ``explain_core.engine.stream``, whose code explains it from its arrays; None where its predictions are asked for one by one."""
-    takes_on: ClassVar[frozenset[str]] = frozenset()
-    """Parameters of the river model that may change while it learns: what it has learnt is state of a model with the new ones too."""
-    parameters: ClassVar[tuple[str, ...]] = ()
-    """The arrays that hold nothing but parameters."""
 
     columns: Columns
     arrays: Arrays
@@ -127,6 +123,17 @@ class Learner(Model):
         self.labels = list(state.labels)
         self.codes = {label: code for code, label in enumerate(self.labels)}
         self._adopt(state.arrays)
+
+    def follows(self, before: Learner) -> bool:
+        """Whether this one goes on with what one of other parameters has learnt: they differ in those alone that may change meanwhile.
+
+        Neither has learnt anything itself.
+        """
+        return False
+
+    def taken_on(self, state: LearnerState) -> LearnerState:
+        """A stored state of a learner that this one follows, with this one's parameters."""
+        return state
 
     def migrated(self, state: LearnerState) -> LearnerState:
         """A stored state as one of this version. Raises ``NewerState`` where a later one stored it."""

@@ -22,6 +22,9 @@ from explain_core.state import LARGEST_COUNT, Block, array, check, finite, withi
 _MOST = LARGEST_COUNT, 1e100, 1e300
 """Of a count, a mean and a variance or sum of squares: with more, further numbers overflow them."""
 
+_RATES = 4
+"""The first parameters of a step: rates, ``l2`` and ``clip_gradient``."""
+
 _ROOM = 8
 """Keys and labels that arrays have room for at first; doubled when it is used up."""
 
@@ -34,7 +37,6 @@ class LinearLearner(Learner):
     """
 
     kind = "linear"
-    takes_on = frozenset({"clip_gradient", "intercept_lr", "l2"})
     family = stream.LINEAR
 
     def __init__(self, model: Any, task: Task, plan: LinearPipeline, columns: Columns | None = None) -> None:
@@ -88,6 +90,17 @@ class LinearLearner(Learner):
         self._head = self.arrays["head"]
         self._n_keys = 0
         self._size = 0
+
+    def follows(self, before: Learner) -> bool:
+        """Rates, ``l2`` and ``clip_gradient`` may change: they are no state."""
+        if not isinstance(before, LinearLearner):
+            return False
+        fixed = [name for name in range(layout.N_HEAD) if name != layout.ZEROS]  # which l2 decides
+        return (
+            self._plan.same_ways(before._plan)
+            and np.array_equal(self._head[fixed], before._head[fixed])
+            and np.array_equal(self.arrays["parameters"][_RATES:], before.arrays["parameters"][_RATES:])
+        )
 
     def predict(self, x: Row) -> Prediction:
         self.encoded(x)

@@ -42,6 +42,12 @@ class Branch(NamedTuple):
                 return False
         return True
 
+    @property
+    def described(self) -> list[Any]:
+        """Its steps, as plain values."""
+        steps = [*self.selectors, *filter(None, [self.scaler, self.encoder])]
+        return [(type(step), step._get_params()) for step in steps]
+
 
 class LinearPipeline(NamedTuple):
     """What a river pipeline is made of; ``branches`` in the order in which their features reach the model."""
@@ -49,6 +55,11 @@ class LinearPipeline(NamedTuple):
     model: Any
     branches: tuple[Branch, ...]
     target: bool
+
+    def same_ways(self, other: LinearPipeline) -> bool:
+        """Whether features reach another model in the same ways."""
+        ways = [[branch.described for branch in plan.branches] for plan in (self, other)]
+        return type(self.model) is type(other.model) and self.target == other.target and ways[0] == ways[1]
 
 
 def plan_of(model: Any) -> LinearPipeline | None:

@@ -117,6 +117,27 @@ class MixtureLearner(Learner):
             self._enter(label)
         self._link()
 
+    def follows(self, before: Learner) -> bool:
+        """As each of its members does."""
+        return (
+            isinstance(before, MixtureLearner)
+            and list(self.members) == list(before.members)
+            and all(
+                np.array_equal(self.arrays[name], before.arrays[name])
+                for name in ("head", "numbers", "recent")
+            )
+            and all(mine.follows(before.members[name]) for name, mine in self.members.items())
+        )
+
+    def taken_on(self, state: LearnerState) -> LearnerState:
+        state = self.migrated(state)
+        own, stored = self._parts_of(state)
+        arrays = dict(own)
+        for name, member in stored.items():
+            arrays |= _named(name, self.members[name].taken_on(member).arrays)
+        versions = block(np.array([member.version for member in self.members.values()], np.int64))
+        return msgspec.structs.replace(state, arrays=arrays | {"versions": versions})
+
     @property
     def weights(self) -> dict[str, float]:
         """What each member counts for in the next prediction; they sum to 1."""
@@ -173,17 +194,14 @@ class MixtureLearner(Learner):
         own = {name: self.arrays[name] for name in ("weights", "none", "target", "recent")}
         own["versions"] = np.array([member.version for member in self.members.values()], np.int64)
         for name, member in self.members.items():
-            own |= {f"{name}.{part}": stored for part, stored in member._stored().items()}
+            own |= _named(name, member._stored())
         return own
 
-    def _adopt(self, blocks: dict[str, Block]) -> None:
-        arrays = self.arrays
-        regression, n = self.task == "regression", len(self.labels)
-        fixed = next((member.labels for member in self.members.values() if member.labels), self.labels)
-        check(not (regression and n) and fixed == self.labels, "model: other classes")
+    def _parts_of(self, state: LearnerState) -> tuple[dict[str, Block], dict[str, LearnerState]]:
+        """The mixture's own arrays in a state of this version, and the state of each member, of whatever version."""
         of_members: dict[str, dict[str, Block]] = {name: {} for name in self.members}
         own: dict[str, Block] = {}
-        for name, cells in blocks.items():
+        for name, cells in state.arrays.items():
             member, _, part = name.rpartition(".")
             check(not member or member in of_members, f"model: {name!r:.100} is of no member")
             (of_members[member] if member else own)[part] = cells
@@ -191,6 +209,21 @@ class MixtureLearner(Learner):
             own.keys() == {"weights", "none", "target", "recent", "versions"},
             "model: arrays of another version",
         )
+        versions = array("versions", own["versions"], "<i8", (len(self.members),)).tolist()
+        stored = {}
+        for (name, learner), version in zip(self.members.items(), versions, strict=True):
+            check(version > 0, "versions: below 1")
+            stored[name] = LearnerState(
+                learner.kind, state.columns, list(state.labels), of_members[name], version
+            )
+        return own, stored
+
+    def _adopt(self, blocks: dict[str, Block]) -> None:
+        arrays = self.arrays
+        regression, n = self.task == "regression", len(self.labels)
+        fixed = next((member.labels for member in self.members.values() if member.labels), self.labels)
+        check(not (regression and n) and fixed == self.labels, "model: other classes")
+        own, stored = self._parts_of(LearnerState(self.kind, self.columns.state(), list(self.labels), blocks))
         weights = array("weights", own["weights"], "<f8", arrays["weights"].shape)
         none = array("none", own["none"], "<f8", (2 if regression else 1 + n,))
         target = array("target", own["target"], "<f8", (engine.N_TARGET,))
@@ -216,14 +249,15 @@ class MixtureLearner(Learner):
                 and bool(np.isfinite((ends - target[engine.SHIFT]) / scale).all()),
                 "target: no unit",
             )
-        versions = array("versions", own["versions"], "<i8", (len(self.members),)).tolist()
-        columns = self.columns.state()
-        for (name, learner), version in zip(self.members.items(), versions, strict=True):
-            check(version > 0, "versions: below 1")
-            stored = LearnerState(learner.kind, columns, list(self.labels), of_members[name], version)
+        for name, learner in self.members.items():
             learner.labels, learner.codes = list(self.labels), dict(self.codes)
-            learner._adopt(learner.migrated(stored).arrays)
+            learner._adopt(learner.migrated(stored[name]).arrays)
         arrays["weights"], arrays["none"], arrays["target"], arrays["recent"] = weights, none, target, recent
         arrays["parts"] = np.zeros((1 + len(self.members), 1 if regression else n))
         arrays["head"][engine.OUTPUTS] = 1 if regression else n
         self._link()
+
+
+def _named(member: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """A member's arrays as the mixture's state names them."""
+    return {f"{member}.{part}": stored for part, stored in arrays.items()}

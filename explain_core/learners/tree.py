@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from explain_core.engine import stream
 from explain_core.engine import trees as engine
 from explain_core.learners import layout as at
 from explain_core.learners.arrays import Array, Arrays, grown
-from explain_core.learners.base import NUMBER, Learner
+from explain_core.learners.base import NUMBER, Learner, LearnerState
 from explain_core.learners.columns import Columns
 from explain_core.learners.free import Pools, without_free
 from explain_core.learners.mersenne import state_of
@@ -29,7 +30,7 @@ from explain_core.learners.tree_forms import (
 )
 from explain_core.losses import Prediction, Task
 from explain_core.models import Row
-from explain_core.state import Block, array, check
+from explain_core.state import Block, array, block, check
 
 UNKNOWN = -2
 """A guess that nobody has made."""
@@ -44,6 +45,12 @@ POOLS: Pools = {
 """The arrays that have a row for each of a pool; in the first are those that are free."""
 
 ADAPTIVE_POOLS: Pools = {**POOLS, at.NODE_POOL: (*POOLS[at.NODE_POOL], "windows", "ends")}
+
+CHANGEABLE = {at.GRACE, at.DELTA, at.TAU, at.RATE, at.WEIGHTED}
+"""The parameters that may change while a tree or forest learns; a forest may get more trees, too."""
+
+OF_MEMBERS = ("trees", "seen", "windows", "ends", "members", "accuracy", "counters", "norms")
+"""The arrays of a forest that have rows for each member."""
 
 MADE = {"order", "columns", "ranks", "guesses"}
 """The arrays that are no state: made anew of the columns and labels, and what a forest knows of the record at hand."""
@@ -64,8 +71,6 @@ class TreeLearner(Learner):
     ('hoeffding_tree_regressor', 9.0)
     """
 
-    takes_on = frozenset({"delta", "disable_weighted_vote", "grace_period", "lambda_value", "tau"})
-    parameters = ("numbers",)
     family = stream.TREES
 
     def __init__(self, model: Any, task: Task, form: Form, columns: Columns | None = None) -> None:
@@ -228,8 +233,8 @@ class TreeLearner(Learner):
         check(not (self._regression and self.labels), f"{self.kind}: classes in a regression")
         check(blocks.keys() == own.keys() - MADE, f"{self.kind}: arrays are missing, or there are others")
         arrays = {
-            name: array(name, block, own[name].dtype.str, (None,) * own[name].ndim)
-            for name, block in blocks.items()
+            name: array(name, cells, own[name].dtype.str, (None,) * own[name].ndim)
+            for name, cells in blocks.items()
         }
         check(
             all(np.array_equal(own[name], arrays[name]) for name in ("numbers", "detectors")),
@@ -239,6 +244,33 @@ class TreeLearner(Learner):
         if self.labels:
             self._fit_classes()
         self._lay_out()
+
+    def follows(self, before: Learner) -> bool:
+        if not isinstance(before, TreeLearner) or before.kind != self.kind:
+            return False
+        mine, theirs = self.arrays.items(), before.arrays.items()
+        members = len(theirs["members"])
+        changed = set(np.flatnonzero(mine["numbers"][0] != theirs["numbers"][0]).tolist())
+        features = [getattr(of.wrapped, "max_features", None) for of in (self, before)]
+        return (
+            changed <= CHANGEABLE
+            and members <= len(mine["members"])
+            and features[0] == features[1]
+            and self.columns.nominal == before.columns.nominal
+            and all(np.array_equal(mine[name], theirs[name]) for name in ("detectors", "generator"))
+            and mine["head"][0, at.POSITION] == theirs["head"][0, at.POSITION]
+        )
+
+    def taken_on(self, state: LearnerState) -> LearnerState:
+        """Further trees of a forest know nothing, and begin with the next record."""
+        state, own = self.migrated(state), self.arrays.items()
+        arrays = {**state.arrays, "numbers": block(own["numbers"])}
+        for name in OF_MEMBERS if self._structure == FOREST else ():
+            if name in own and name in arrays:
+                known = array(name, arrays[name], own[name].dtype.str, (None, None))
+                further = _widened(own[name][len(known) :], known.shape[1])
+                arrays[name] = block(np.concatenate([known, further]))
+        return replace(state, arrays=arrays)
 
     def make_room(self, leaves: int, features: int, member: int = 0) -> None:
         """Double the pools that have no room for so many leaves to learn a record."""

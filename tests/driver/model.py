@@ -59,3 +59,10 @@ class Wavering(Counting):
 
     def learn_one(self, x, y):
         self.asked = False
+
+
+def line(rate: float = 0.01, **params):
+    """A factory of a user's: a model of river's, by parameters of its own."""
+    from river import linear_model, optim
+
+    return linear_model.LogisticRegression(optim.SGD(rate), **params)

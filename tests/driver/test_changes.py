@@ -20,6 +20,7 @@ from tests.driver.log import Cluster
 
 (IPFI,) = TINY["explainers"]
 LOGISTIC = {"model": {"factory": "river.linear_model:LogisticRegression"}}
+FOREST = {"model": {"factory": "river.forest:ARFClassifier", "params": {"n_models": 2, "grace_period": 20}}}
 DRIFT = {"drift": {"enabled": True, "window": 10, "bootstrap": 2}}
 ALARMS = {"alarms": {"enabled": True, "one_in": 1_000, "warm_up": 50, "baseline": 50}}
 TREE = {"challenger": {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}}
@@ -107,16 +108,20 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "challenger.confidence": (merged(LOGISTIC, TREE), {"challenger": {"confidence": 0.9}}, {"comparison"}),
     "something else, while there is a challenger": (merged(LOGISTIC, TREE), {"emit": {"every": 2}}, set()),
     "the learning rate": (LOGISTIC, {"model": {"params": {"intercept_lr": 0.1}}}, set()),
+    "the learning rate in a function of one's own": (
+        {"model": {"factory": "tests.driver.model:line"}}, {"model": {"params": {"rate": 0.1}}}, set(),
+    ),
     "the grace period, while there is drift": (
         merged({"model": {"factory": "river.tree:HoeffdingTreeClassifier", "params": {"grace_period": 20}}}, DRIFT),
         {"model": {"params": {"grace_period": 10, "delta": 0.1}}},
         {"drift"},
     ),
     "the delta of a forest": (
-        {"model": {"factory": "river.forest:ARFClassifier", "params": {"n_models": 2, "grace_period": 20}}},
+        FOREST,
         {"model": {"params": {"delta": 0.1, "lambda_value": 5}}},
         set(),
     ),
+    "more trees in a forest": (FOREST, {"model": {"params": {"n_models": 4}}}, set()),
 }  # fmt: skip
 """By change: the settings before, what changes in them, and what begins anew. The model goes on in each of them."""
 
@@ -126,6 +131,7 @@ OTHER_MODEL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "model.factory": ({}, LOGISTIC),
     "model.learner": (LOGISTIC, {"model": {"learner": "river"}}),
     "model.params": (LOGISTIC, {"model": {"params": {"intercept_init": 1.0}}}),
+    "fewer trees in a forest": (FOREST, {"model": {"params": {"n_models": 1}}}),
 }  # fmt: skip
 """The model begins anew, so that nothing happens unless somebody accepts that."""
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from explain_core.foreign import dumps
 from explain_core.importance.base import EstimatorState
+from explain_core.learners.base import Learner
 from explain_core.models.empty import PerformanceState
 from explain_core.periods import PeriodsState
 from explain_core.players import Players
@@ -24,6 +25,7 @@ from explain_core.stream.alarms import AlarmsData
 from explain_core.stream.challenger import ChallengerData
 from explain_core.stream.explained import PERFORMANCE, ExplainedModelData
 from explain_core.stream.models import ModelData
+from explain_sidecar.errors import UserError
 from explain_sidecar.fold.identity import (
     fold_settings,
     losses_of,
@@ -44,19 +46,15 @@ SUPERSEDED = 16
 class Carry:
     """What a state of the settings ``now`` takes over from one of ``before`` (both as ``fold_settings`` returns them).
 
-    ``carried``, ``begun`` and ``ended`` are names of parts. ``takes_on`` names the parameters of the model's factory that its learner takes
-    on while it learns, ``parameters`` the arrays in which that has them.
+    ``carried``, ``begun`` and ``ended`` are names of parts. ``learner`` is a new model with the parameters of now, where these are others and it
+    goes on with what one of those before has learnt.
     """
 
     def __init__(
-        self,
-        before: Mapping[str, Any],
-        now: Mapping[str, Any],
-        takes_on: Collection[str] = (),
-        parameters: Collection[str] = (),
+        self, before: Mapping[str, Any], now: Mapping[str, Any], learner: Learner | None = None
     ) -> None:
-        self.before, self.now, self.parameters = before, now, parameters
-        old, new = parts(_without(before, takes_on)), parts(_without(now, takes_on))
+        self.before, self.now, self.learner = before, now, learner
+        old, new = (parts(given if learner is None else _without_params(given)) for given in (before, now))
         self._losses, self._parts = (losses_of(before), losses_of(now)), (old, new)
         kept = {name for name, part in new.items() if old.get(name) == part}
         for name, losses in self._losses[1].items():
@@ -120,21 +118,28 @@ class Carry:
 
 def carry_over(before: Mapping[str, Any], settings: Settings) -> Carry:
     """What a state of these settings takes over from one of ``before``. Raises ``UserError`` where the model cannot be made."""
-    source = settings.model
-    learner = None if source.static or source.factory is None else load_model(source, settings.seed)
-    return Carry(
-        before,
-        fold_settings(settings),
-        getattr(learner, "takes_on", ()),
-        getattr(learner, "parameters", ()),
-    )
+    now = fold_settings(settings)
+    return Carry(before, now, _following(before.get("model", {}), now.get("model", {}), settings))
 
 
-def _without(identity: Mapping[str, Any], params: Collection[str]) -> dict[str, Any]:
-    """The settings without parameters that make no other model of it."""
-    model = dict(identity.get("model", {}))
-    kept = {name: value for name, value in model.pop("params", {}).items() if name not in params}
-    return {**identity, "model": {**model, **({"params": kept} if kept else {})}}
+def _following(before: Mapping[str, Any], now: Mapping[str, Any], settings: Settings) -> Learner | None:
+    """A new model of a factory whose parameters have changed, where it goes on with what one with those of before has learnt."""
+    params = [of.get("params", {}) for of in (before, now)]
+    if params[0] == params[1] or before.get("factory") is None or before["factory"] != now.get("factory"):
+        return None
+    made = load_model(settings.model, settings.seed)
+    try:
+        known = load_model(settings.model.model_copy(update={"params": params[0]}), settings.seed)
+    except UserError:
+        return None
+    if isinstance(made, Learner) and isinstance(known, Learner) and made.follows(known):
+        return made
+    return None
+
+
+def _without_params(identity: Mapping[str, Any]) -> dict[str, Any]:
+    model = {name: value for name, value in identity["model"].items() if name != "params"}
+    return {**identity, "model": model}
 
 
 def carried(
@@ -219,7 +224,7 @@ def _explained(fresh: ExplainedModelData, old: ExplainedModelData, carry: Carry)
                 fresh.explainers[name], old.explainers[name], rows, features, given.get("groups", {})
             )
     if keeps("model"):
-        found["model"] = _model(fresh.model, old.model, carry.parameters)
+        found["model"] = _model(old.model, carry.learner)
     if keeps("performance"):
         rows = [carry.losses(0).index(loss) for loss in carry.losses(1)]
         found["performance"] = _performance(old.performance, rows)
@@ -235,12 +240,11 @@ def _explained(fresh: ExplainedModelData, old: ExplainedModelData, carry: Carry)
     return replace(fresh, **found)
 
 
-def _model(fresh: ModelData, old: ModelData, parameters: Collection[str]) -> ModelData:
-    """A model that goes on with the parameters of now."""
-    if fresh.learner is None or old.learner is None:
+def _model(old: ModelData, learner: Learner | None) -> ModelData:
+    """A model that goes on, with the parameters of now where these are others."""
+    if learner is None or old.learner is None:
         return old
-    arrays = {name: array for name, array in fresh.learner.arrays.items() if name in parameters}
-    return replace(old, learner=replace(old.learner, arrays={**old.learner.arrays, **arrays}))
+    return replace(old, learner=learner.taken_on(old.learner))
 
 
 def _rows(reservoir: ReservoirState, features: Sequence[str] | None) -> ReservoirState:
