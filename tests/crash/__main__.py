@@ -46,6 +46,11 @@ STREAMS: dict[str, Callable[[Path | None], Stream]] = {
 )
 @click.option("--stream", "name", default="all-models", show_default=True, type=click.Choice(list(STREAMS)))
 @click.option(
+    "--rate",
+    type=float,
+    help="Records a second; by default as many as the stream has. A busy machine needs fewer.",
+)
+@click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="CSV file with a column class, for the stream default-model; else a table of river's.",
