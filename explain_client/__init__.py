@@ -25,6 +25,8 @@ from explain_client.messages import (
     Losses,
     ModelVersion,
     Moment,
+    Prediction,
+    Reason,
     Row,
     Segment,
     SegmentLosses,
@@ -36,7 +38,7 @@ from explain_client.messages import (
 from explain_client.periods import Driven, Driver, Mean, Period, merge_periods
 from explain_client.position import PartitionPosition, Position
 from explain_client.stories import Acknowledged, Expected, Stories, Story, control_of
-from explain_client.stream import Alarms, Drifts, Explanations, Rows, Start
+from explain_client.stream import Alarms, Drifts, Explanations, Predictions, Rows, Start
 
 __all__ = [
     "Acknowledged",
@@ -67,6 +69,9 @@ __all__ = [
     "PartitionPosition",
     "Period",
     "Position",
+    "Prediction",
+    "Predictions",
+    "Reason",
     "Row",
     "Rows",
     "SchemaError",

@@ -10,7 +10,7 @@ import hashlib
 from typing import NamedTuple
 
 from explain_client.errors import ChainError
-from explain_client.messages import Alarm, Drift, Explanation, Row
+from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
 
 DIGEST_KEY = b',"digest":"'
 """What a message's digest begins with; it is the last key."""
@@ -39,11 +39,17 @@ def body_of(value: bytes) -> bytes:
     return value[: value.rindex(DIGEST_KEY)]
 
 
-OUTPUTS: dict[type, str] = {Explanation: "explanations", Drift: "drift", Alarm: "alarms", Row: "rows"}
+OUTPUTS: dict[type, str] = {
+    Explanation: "explanations",
+    Drift: "drift",
+    Alarm: "alarms",
+    Row: "rows",
+    Prediction: "predictions",
+}
 """Which output a message's chain is that of."""
 
 
-def next_link(before: Link | None, message: Explanation | Drift | Alarm | Row) -> Link:
+def next_link(before: Link | None, message: Explanation | Drift | Alarm | Row | Prediction) -> Link:
     """The chain with a message more; without a link before, a message in the middle of an epoch is taken on trust.
 
     Raises ``ChainError`` where the message does not follow the link.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from explain_client.messages import Alarm, Drift, Explanation, Row
+from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
 
 if TYPE_CHECKING:
     from explain_sidecar.fold.messages import Output
@@ -44,7 +44,7 @@ class FoldDriver:
     ``settings`` are the sidecar's by dotted name, such as ``{"model.factory": "majority:Majority", "emit.every": 10}``; settings of
     the environment do not count. Model, explainers, drift windows and snapshots are those of a running sidecar, to the last byte.
 
-    ``explanations``, ``drifts``, ``alarms``, ``rows`` and ``dead_letters`` have what was published so far, oldest first. Raises ``UserError`` of the sidecar
+    ``explanations``, ``drifts``, ``alarms``, ``rows``, ``predictions`` and ``dead_letters`` have what was published so far, oldest first. Raises ``UserError`` of the sidecar
     for a wrong setting, or a model that cannot be explained or stored.
     """
 
@@ -58,6 +58,7 @@ class FoldDriver:
         self.drifts: list[Drift] = []
         self.alarms: list[Alarm] = []
         self.rows: list[Row] = []
+        self.predictions: list[Prediction] = []
         self.dead_letters: list[DeadLetter] = []
         self._inputs: list[InputRecord] = []
         self._outputs: list[Output] = []
@@ -131,6 +132,8 @@ class FoldDriver:
             self.alarms.append(Alarm.from_json(output.value or b""))
         elif output.destination == "rows":
             self.rows.append(Row.from_json(output.value or b""))
+        elif output.destination == "predictions":
+            self.predictions.append(Prediction.from_json(output.value or b""))
         else:
             headers = letter_headers(output.headers)
             self.dead_letters.append(

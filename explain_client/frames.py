@@ -11,7 +11,7 @@ import orjson
 from explain_client.errors import ClientError
 from explain_client.fields import utc
 from explain_client.importance import Importance
-from explain_client.messages import Alarm, Drift, Explanation, Row
+from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
 from explain_client.periods import Mean, Period
 
 if TYPE_CHECKING:
@@ -123,13 +123,17 @@ _PARTS: dict[Part, tuple[Callable[[Explanation], Iterator[dict[str, Any]]], tupl
 
 
 def to_pandas(
-    messages: Iterable[Explanation] | Iterable[Drift] | Iterable[Alarm] | Iterable[Row],
+    messages: Iterable[Explanation]
+    | Iterable[Drift]
+    | Iterable[Alarm]
+    | Iterable[Row]
+    | Iterable[Prediction],
     *,
     of: Part = "importances",
 ) -> pd.DataFrame:
     """A data frame of messages of one kind; give it a stream with ``follow=False``, or a list.
 
-    Of explanations it has ``rows``, or what ``of`` names: the periods that ended with them, the segments, the challenger. Of rows, alarms and drift messages
+    Of explanations it has ``rows``, or what ``of`` names: the periods that ended with them, the segments, the challenger. Of rows, predictions, alarms and drift messages
     it has one row each; what a message has within (``before``, ``onset``, ``baseline``) is spread over columns such as ``before_value``, and every
     ``timestamp`` is there as a ``time`` in UTC too. Raises ``ClientError`` where pandas is missing.
     """

@@ -22,7 +22,7 @@ from confluent_kafka import (
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, ClientError
 from explain_client.kafka import CONNECT_SECONDS, POLL_SECONDS, connect, reached_end, reason
-from explain_client.messages import Alarm, Drift, Explanation, Row
+from explain_client.messages import Alarm, Drift, Explanation, Prediction, Row
 from explain_client.position import PartitionPosition, Position
 
 Start = Literal["earliest", "latest"] | datetime | timedelta | Position
@@ -33,7 +33,7 @@ MOVED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError
 
 log = logging.getLogger(__name__)
 
-M = TypeVar("M", Explanation, Drift, Alarm, Row)
+M = TypeVar("M", Explanation, Drift, Alarm, Row, Prediction)
 
 
 class Stream(Generic[M]):
@@ -303,6 +303,17 @@ class Rows(Stream[Row]):
     """
 
     _type = Row
+
+
+class Predictions(Stream[Prediction]):
+    """Single predictions with their reasons, one of a record each, where ``predictions.enabled`` is set.
+
+    with Predictions("127.0.0.1:9092", "predictions") as stream:
+        for prediction in stream:
+            print(prediction.id, prediction.sentence())
+    """
+
+    _type = Prediction
 
 
 def _chains(metadata: str | None) -> Mapping[str, Link]:

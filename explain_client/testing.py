@@ -55,7 +55,7 @@ START_SECONDS = 120.0
 
 CONTAINER_KEYS = Path("/etc/explain-sidecar/snapshot.keys")
 
-NAMES = ("records", "explanations", "drift", "alarms", "rows", "checkpoints", "dead_letters")
+NAMES = ("records", "explanations", "drift", "alarms", "rows", "predictions", "checkpoints", "dead_letters")
 
 
 class Sidecar(ABC):

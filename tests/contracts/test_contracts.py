@@ -68,12 +68,13 @@ def test_asyncapis_own_parser_accepts_the_document_and_no_broken_one(tmp_path: P
     files = ["asyncapi.json", *(f"{name}.json" for name in broken)]
     done = node("validate.mjs", *(str(tmp_path / file) for file in files))
     assert done.returncode == len(broken), done.stderr
-    assert done.stdout.split("\n")[:7] == [
+    assert done.stdout.split("\n")[:8] == [
         "receive records",
         "send explanations",
         "send drift",
         "send alarms",
         "send rows",
+        "send predictions",
         "send dead-letters",
         "send checkpoints",
     ]

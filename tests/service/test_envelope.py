@@ -13,6 +13,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.avro import teach_fastavro
 from explain_sidecar.wire.envelope import Envelope
+from explain_sidecar.wire.registry import SCHEMAS
 from explain_sidecar.wire.schemas import avro_schemas
 from tests.crash.streams import ALARMS
 from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
@@ -152,6 +153,7 @@ def test_avro_keeps_every_byte_of_a_messages_json():
                 alarms=ALARMS,
                 explainers=SMALL[:1],
                 rows={"enabled": True},
+                predictions={"enabled": True, "every": 40},
                 emit={"every": 10, "periods": [100]},
             ),
             0,
@@ -169,10 +171,15 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         PartitionState(settings(alarms={**ALARMS, "subjects": subjects}, **whole), 0),
         [{**value, "served": 0.5} for value in stream(400, flips_at=250)],
     )
-    names = {"explanations": "explanation", "drift": "drift", "alarms": "alarm", "rows": "row"}
+    outputs += fold(
+        PartitionState(settings(predictions={"enabled": True}, record={"unlabelled": "predict"}), 0),
+        [{"a": 1, "label": True}, {"a": 2}],
+    )
+    numbers = settings(task="regression", predictions={"enabled": True})
+    outputs += fold(PartitionState(numbers, 0), values(5, "regression"))
     kinds, told = set(), set()
     for output in outputs:
-        assert in_avro(names[output.destination], output.value) == output.value
+        assert in_avro(SCHEMAS[output.destination], output.value) == output.value
         message = json.loads(output.value)
         kinds.add((output.destination, message.get("status"), message.get("change", ...) is None))
         told |= {name for name in ("challenger", "segments", "skew", "alarm") if message.get(name)}
@@ -182,5 +189,6 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         ("drift", None, False),
         ("alarms", None, False),
         ("rows", None, False),
+        ("predictions", None, False),
     }
     assert told >= {"challenger", "segments", "alarm"}

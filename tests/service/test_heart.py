@@ -14,7 +14,7 @@ from river import datasets, forest, linear_model, naive_bayes, preprocessing, tr
 
 from explain_client import Alarm as AlarmMessage
 from explain_client import Drift, Explanation
-from explain_client.messages import Row
+from explain_client.messages import Prediction, Row
 from explain_core import (
     Alarming,
     Comparing,
@@ -158,7 +158,7 @@ def written(part: Any) -> Any:
 
 
 def test_a_message_has_the_fields_of_its_class_in_their_order_and_no_others() -> None:
-    state = of_the_sidecar("linear", rows={"enabled": True})
+    state = of_the_sidecar("linear", rows={"enabled": True}, predictions={"enabled": True, "every": 50})
     published = [
         out for offset, (x, y) in enumerate(RECORDS) for out in state.step(record(offset, {**x, "label": y}))
     ]
@@ -167,6 +167,7 @@ def test_a_message_has_the_fields_of_its_class_in_their_order_and_no_others() ->
         ("alarms", AlarmMessage),
         ("drift", Drift),
         ("rows", Row),
+        ("predictions", Prediction),
     ):
         sent = [out.value for out in published if out.destination == destination]
         assert sent

@@ -19,6 +19,11 @@ from explain_sidecar.cli.root import cli, load
     "--alarms", is_flag=True, help="Follow the alarms topic instead: what changed since when, in words."
 )
 @click.option(
+    "--predictions",
+    is_flag=True,
+    help="Follow the predictions topic instead: each prediction and its reasons.",
+)
+@click.option(
     "--periods",
     help="What drove the model over each period of this length that ended (1000, day, week or what emit.periods says), in words; "
     "with --json its means, one row per feature, as a table in SQL has them.",
@@ -31,6 +36,7 @@ def tail(
     from_beginning: bool,
     drift: bool,
     alarms: bool,
+    predictions: bool,
     periods: str | None,
 ) -> None:
     """Follow the explanations as they are published.
@@ -39,13 +45,16 @@ def tail(
     """
     from explain_sidecar.commands.tail import tail
 
-    if drift + alarms + (periods is not None) > 1:
-        raise click.UsageError("--drift, --alarms and --periods show different things; choose one of them")
+    asked = {"drift": drift, "alarms": alarms, "predictions": predictions}
+    if sum(asked.values()) + (periods is not None) > 1:
+        raise click.UsageError(
+            "--drift, --alarms, --predictions and --periods show different things; choose one of them"
+        )
     tail(
         load(context),
         as_json=as_json,
         until_caught_up=until_caught_up,
         from_beginning=from_beginning,
         periods=periods,
-        output="drift" if drift else "alarms" if alarms else "explanations",
+        output=next((name for name, wanted in asked.items() if wanted), "explanations"),
     )

@@ -16,7 +16,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from explain_client import Acknowledged, Alarm, Drift, Expected, Explanation, Stories, Story, control_of
+from explain_client import (
+    Acknowledged,
+    Alarm,
+    Drift,
+    Expected,
+    Explanation,
+    Prediction,
+    Stories,
+    Story,
+    control_of,
+)
 from explain_client.errors import SchemaError
 from explain_client.fields import read, utc
 from explain_client.frames import period_rows
@@ -79,6 +89,11 @@ def tail(
             if message is not None:
                 body = plain_json(orjson.loads(message.value() or b"{}"))
                 source = f"{body['topic']} {_name(settings, body)} offset {body['offset']}"
+                if output == "predictions":
+                    source += f", id {body['id']}" if body["id"] is not None else ""
+                    body["sentence"] = plain(
+                        Prediction.from_json(message.value() or b"").sentence(settings.predictions.top)
+                    )
                 console.print(Text(f"{source}: {body['sentence']}"), soft_wrap=True)
         return
     latest: dict[int, dict[str, Any]] = {}

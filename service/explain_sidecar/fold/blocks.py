@@ -17,6 +17,7 @@ from explain_core.losses import Prediction
 from explain_core.stream import Event, StreamExplainer
 from explain_core.stream.events import Block
 from explain_sidecar.fold.records import MAX_NUMBER, Decoder, Further, InputRecord, Sample
+from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.versions import ModelVersions, OneModel, Version
 from explain_sidecar.fold.vocabulary import Vocabulary
 from explain_sidecar.formats.errors import BadRecord
@@ -33,12 +34,13 @@ class BlockFold:
         decoder: Decoder,
         vocabulary: Vocabulary,
         settings: Settings,
+        choice: Choice,
     ) -> None:
-        self._stream, self._versions = stream, versions
+        self._stream, self._versions, self._choice = stream, versions, choice
         self._decoder, self._vocabulary = decoder, vocabulary
         self._record, self._emit = settings.record, settings.emit.every
         self._regression = settings.model.task == "regression"
-        self._plain = decoder.plain
+        self._plain = decoder.plain and not choice.all
         self._reader: Reader | None = None
         self._at = -1
         """The offset that came next for the stream when the reader was made, or the last block ended."""
@@ -104,7 +106,7 @@ class BlockFold:
     def _ordinary(
         self, records: Iterable[InputRecord], version: Version, offset: int, key: bytes | None
     ) -> list[InputRecord]:
-        """The first records, up to one of another key, without a value, of which headers are to be rejected, or name another version."""
+        """The first records, up to one of another key, without a value, whose prediction is published, of which headers are to be rejected, or name another version."""
         most, found = self._record.max_bytes, []
         for record in records:
             value = record.value
@@ -115,6 +117,7 @@ class BlockFold:
                 or record.offset < offset
                 or (key is not None and record.key != key)
                 or not self._decoder.is_of(version.name, record)
+                or self._choice.has_offset(record.offset)
             ):
                 break
             offset = record.offset + 1

@@ -19,7 +19,7 @@ from explain_sidecar.settings import Settings
 if TYPE_CHECKING:
     from explain_sidecar.fold.records import InputRecord
 
-Destination = Literal["explanations", "drift", "alarms", "rows", "dead_letters"]
+Destination = Literal["explanations", "drift", "alarms", "rows", "predictions", "dead_letters"]
 
 
 TRACE_CONTEXT = ("traceparent", "tracestate")

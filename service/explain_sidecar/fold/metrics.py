@@ -148,6 +148,12 @@ METRICS = [
         "Records of this epoch that record.where does not mean, and deletes.",
         lambda state: state.skipped,
     ),
+    PartitionMetric(
+        "unlabelled_records_total",
+        "counter",
+        "Records of this epoch without a label that were predicted, where record.unlabelled is predict.",
+        lambda state: state.stream.unlabelled,
+    ),
     _loss("smoothed_loss", "the model", _of_model),
     _loss("smoothed_loss_empty", "the model that knows but the labels' frequencies", _of_model, 1),
     _loss("smoothed_loss_mean_prediction", "the mean prediction", _of_model, 2),

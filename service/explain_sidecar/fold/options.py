@@ -5,7 +5,7 @@ from __future__ import annotations
 from explain_core.importance import estimator
 from explain_core.models import Model
 from explain_core.smoothing import alpha_of
-from explain_core.stream import Alarming, Comparing, Explainer, Options, Windowing
+from explain_core.stream import Alarming, Comparing, Explainer, Options, Reasoning, Windowing
 from explain_sidecar.errors import UserError
 from explain_sidecar.settings import ExplainerSettings, Settings
 
@@ -50,6 +50,9 @@ def options_of(settings: Settings) -> Options:
             confidence=settings.challenger.confidence,
             limits=settings.challenger.limits,
         ),
+        reasoning=Reasoning(space=settings.predictions.space, most=settings.predictions.most)
+        if settings.predictions.enabled
+        else None,
     )
 
 
@@ -87,4 +90,10 @@ def check_weights(settings: Settings, model: Model, static: bool) -> None:
 def refused(error: ValueError) -> UserError:
     """What does not suit the model, with the name of its setting."""
     text = str(error)
-    return UserError(f"explain.{text}" if text.startswith("evaluator") else text)
+    if text.startswith("background"):
+        return UserError(
+            f"predictions: {text.removeprefix('background: ')}; make explainers.reservoir.size smaller"
+        )
+    sections = {"evaluator": "explain", "space": "predictions"}
+    section = next((section for name, section in sections.items() if text.startswith(name)), None)
+    return UserError(f"{section}.{text}" if section else text)

@@ -15,7 +15,7 @@ from explain_core.alarms.detector import Position
 from explain_core.losses import Task
 from explain_core.random import derive_seed
 from explain_core.state import Count, Pack, State, Unpack, Value, check
-from explain_core.stream import Alarm, Event, Record, StreamExplainer
+from explain_core.stream import Alarm, Event, Predicted, Record, StreamExplainer
 from explain_core.stream.alarms import Alarms, AlarmsData
 from explain_core.stream.challenger import Challenger, ChallengerData, ChallengerFailed
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
@@ -25,7 +25,7 @@ from explain_core.stream.recent import RecentData
 from explain_core.stream.slot import Slot, SlotData
 from explain_core.stream.windows import WindowsData
 from explain_sidecar.errors import UserError
-from explain_sidecar.fold import contents
+from explain_sidecar.fold import contents, predictions
 from explain_sidecar.fold.blocks import BlockFold
 from explain_sidecar.fold.label_delay import Delays, LabelDelays
 from explain_sidecar.fold.messages import (
@@ -43,6 +43,7 @@ from explain_sidecar.fold.models import load_challenger, load_model, record_sett
 from explain_sidecar.fold.options import check_weights, options_of, refused
 from explain_sidecar.fold.records import Decoder, InputRecord, Sample
 from explain_sidecar.fold.rejections import Bits, Rejections
+from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.sizes import ExplanationSize
 from explain_sidecar.fold.versions import Find, ModelVersions, OneModel, UnknownVersion, VersionsData
 from explain_sidecar.fold.vocabulary import Vocabulary
@@ -90,6 +91,7 @@ class PartitionData(State, frozen=True):
     challenger: ChallengerData | None = None
     carried: CarriedData | None = None
     superseded: list[str] = msgspec.field(default_factory=list)
+    unlabelled: Count = 0
 
 
 class FoldError(UserError):
@@ -129,15 +131,19 @@ class PartitionState:
         if settings.models.enabled:
             self.versions = ModelVersions(settings, seed, self._vocabulary, self.stream)
         self._open: ModelVersions | OneModel = self.versions or OneModel(self.stream)
+        self.choice = Choice(settings.predictions)
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,
             self.schemas,
             self.versions.columns_for if self.versions else None,
+            self.choice,
         )
         self._topic, self._on_bad = settings.topics.records, settings.record.on_bad
         self._emit_every = settings.emit.every
-        self._blocks = BlockFold(self.stream, self._open, self._decoder, self._vocabulary, settings)
+        self._blocks = BlockFold(
+            self.stream, self._open, self._decoder, self._vocabulary, settings, self.choice
+        )
 
     def _stream(self, seed: int, digest: bytes) -> StreamExplainer:
         settings, several = self.settings, self.settings.models.enabled
@@ -248,26 +254,29 @@ class PartitionState:
         self.rejections.add(rejected=False)
         try:
             self._open.serve(version)
-            found = self.stream.fold(
-                Record(
-                    record.offset,
-                    sample.timestamp,
-                    sample.x,
-                    y,
-                    sample.weight,
-                    served,
-                    version.name or None,
-                )
+            given = Record(
+                record.offset,
+                sample.timestamp,
+                sample.x,
+                y,
+                sample.weight,
+                served,
+                version.name or None,
             )
+            predicted = self.stream.predict(given.x, given.version) if sample.told else None
+            found = self.stream.fold(given) if sample.labelled else self.stream.fold_unlabelled(given)
             self._open.folded(version)
         except Exception as error:
             raise self._failed(record.offset, version.slot, error) from error
-        self.label_delay.add(record.headers)
+        if sample.labelled:
+            self.label_delay.add(record.headers)
         self.next_offset = record.offset + 1
         if record.key != self.only_key:
             # The first record's key names the partition until another key comes.
-            self.only_key = record.key if self.records == 1 and key_text(record.key) else None
-        return self._told_of(found, record, sample)
+            first = self.records + self.stream.unlabelled == 1
+            self.only_key = record.key if first and key_text(record.key) else None
+        outputs = [] if predicted is None else [self._predicted(predicted, record, sample)]
+        return outputs + self._told_of(found, record, sample)
 
     def fold(self, records: Iterable[InputRecord]) -> tuple[list[InputRecord], list[Output]]:
         """``step`` of the first of these records in a block, up to one that causes messages; which, and these messages.
@@ -293,7 +302,7 @@ class PartitionState:
     def _told_of(self, events: list[Event], record: InputRecord, sample: Sample) -> list[Output]:
         """The messages about a record that was folded."""
         outputs = [self._told(event, record, sample.timestamp, sample.id) for event in events]
-        if self.explained.records % self._emit_every == 0:
+        if sample.labelled and self.explained.records % self._emit_every == 0:
             outputs += self._explanation(record, sample)
         return outputs
 
@@ -372,6 +381,11 @@ class PartitionState:
             ]
         return outputs
 
+    def _predicted(self, predicted: Predicted, record: InputRecord, sample: Sample) -> Output:
+        newest = self.stream.newest.explained.performance if sample.labelled else None
+        content = predictions.content(predicted, sample, list(self.labels), newest, self.settings)
+        return self._message("predictions", "prediction/1", content, record, sample.timestamp, sample.id)
+
     def _told(self, event: Event, record: InputRecord, timestamp: int, identity: str | None) -> Output:
         if isinstance(event, Alarm):
             content = contents.alarm(event, self.settings)
@@ -434,6 +448,7 @@ class PartitionState:
             challenger=None if only is None else only.challenger,
             carried=self.carried,
             superseded=list(self.superseded),
+            unlabelled=self.stream.unlabelled,
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -445,6 +460,7 @@ class PartitionState:
         check((data.versions is None) == (data.explained is not None), "explained: with versions, or without")
         self.partition, self.epoch, self.next_offset = data.partition, data.epoch, data.next_offset
         self.stream.records, self.notices = data.records, list(data.notices)
+        self.stream.unlabelled = data.unlabelled
         self.carried, self.superseded = data.carried, list(data.superseded)
         self.rejections.restore(data.rejected, data.recently)
         self.stream.digest = data.fold_digest

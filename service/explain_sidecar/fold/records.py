@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from explain_sidecar.fold.selection import Selection
+from explain_sidecar.fold.selection import Choice, Selection
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.formats.json_schema import json_type
 from explain_sidecar.formats.paths import ABSENT, find, path_of, roots
@@ -56,7 +56,8 @@ class InputRecord(NamedTuple):
 class Sample(NamedTuple):
     """What the fold learns from: features by name, the label, a weight, event time in milliseconds, and the record's id.
 
-    ``version`` is the version of the model that served the record, and ``served`` its prediction: a number, or probabilities by class.
+    ``version`` is the version of the model that served the record, and ``served`` its prediction: a number, or probabilities by class. The label
+    is ``ABSENT`` where a record without one is to be predicted. ``told`` says whether its prediction is published.
     """
 
     x: dict[str, Any]
@@ -66,6 +67,11 @@ class Sample(NamedTuple):
     id: str | None
     version: str | None = None
     served: float | dict[str, float] | None = None
+    told: bool = False
+
+    @property
+    def labelled(self) -> bool:
+        return self.y is not ABSENT
 
 
 Further = tuple[float, int, str | None, float | dict[str, float] | None]
@@ -75,7 +81,7 @@ class Decoder:
     """Decodes one record; every instance is bound to the record settings, the task, and the schemas of the records so far.
 
     ``columns`` gives the names of the features, where they depend on the version of the model that served the record; it raises
-    what ``Versions.find`` does.
+    what ``Versions.find`` does. ``choice`` has the records whose predictions are published.
 
     Features are numbers, strings and booleans; a null or absent feature, and one of the texts of
     ``record.missing``, is a missing value and left out.
@@ -88,8 +94,10 @@ class Decoder:
         task: Task,
         schemas: Schemas,
         columns: Callable[[str], Sequence[str]] | None = None,
+        choice: Choice | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings, self._choice = settings, choice
+        self._predicts = settings.unlabelled == "predict"
         self._read = ValueReader(settings, schemas).read
         self._regression, self._binary = task == "regression", task == "binary"
         self._label = path_of(settings.label)
@@ -136,6 +144,7 @@ class Decoder:
             "max_string",
             "max_features",
             "on_bad",
+            "unlabelled",
         )
         fields = [own.label, *self.further.values(), self.version_field, *(own.features or ())]
         names = [name for name in fields if name is not None]
@@ -159,7 +168,8 @@ class Decoder:
             raise BadRecord(
                 "too_large", f"the value has {len(value)} bytes; record.max_bytes is {settings.max_bytes}"
             )
-        data = self._selection.object_of(*self._read(value, record.headers))
+        whole, schema = self._read(value, record.headers)
+        data = self._selection.object_of(whole, schema)
         if data is None:
             return None
         for old, path in self._renamed:
@@ -173,11 +183,15 @@ class Decoder:
         y = self._decode_label(find(data, self._label))
         x = self._decode_features(data)
         further = {name: find(data, path) for name, path in self._further.items()}
-        weight, timestamp, identity, served = self.decode_further(further, record.timestamp)
-        return Sample(x, y, weight, timestamp, identity, version, served)
+        weight, timestamp, identity, served = self.decode_further(
+            further, record.timestamp, labelled=y is not ABSENT
+        )
+        choice = self._choice
+        told = choice is not None and choice.has(record.offset, record.headers, whole, schema)
+        return Sample(x, y, weight, timestamp, identity, version, served, told)
 
-    def decode_further(self, fields: dict[str, Any], timestamp: int) -> Further:
-        """Weight, time, id and served prediction by the fields that ``further`` names, for a record with that timestamp."""
+    def decode_further(self, fields: dict[str, Any], timestamp: int, labelled: bool = True) -> Further:
+        """Weight, time, id and, of a labelled record, served prediction by the fields that ``further`` names, for a record with that timestamp."""
         weight, identity, served = 1.0, None, None
         for role, name in self.further.items():
             value = fields.get(name, ABSENT)
@@ -187,7 +201,7 @@ class Decoder:
                 timestamp = milliseconds(value, name)
             elif role == "id":
                 identity = self._decode_id(value)
-            else:
+            elif labelled:
                 served = self._decode_prediction(value)
         return weight, timestamp, identity, served
 
@@ -261,6 +275,8 @@ class Decoder:
     def _decode_label(self, label: Any) -> Any:
         name, kind = self._settings.label, type(label)
         if label is ABSENT or label is None:
+            if self._predicts:
+                return ABSENT
             raise BadRecord("missing_label", f"the label {name!r} is {'null' if label is None else 'absent'}")
         if self._regression:
             if kind is not float and kind is not int:

@@ -7,7 +7,7 @@ from typing import Any
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.formats.json_schema import json_type
 from explain_sidecar.formats.paths import ABSENT, find, path_of, roots
-from explain_sidecar.settings import RecordSettings
+from explain_sidecar.settings import PredictionSettings, RecordSettings
 from explain_sidecar.settings.records import HEADER, SCHEMA
 
 
@@ -66,6 +66,37 @@ class Selection:
         """Raise ``BadRecord`` where a deletion becomes a dead letter instead of being skipped."""
         if self._dead_letters:
             raise BadRecord("null_value", f"{why}; a labelled record is an object")
+
+
+class Choice:
+    """Chooses the records whose predictions are published; none where they are off.
+
+    By its offset, of ``every`` consecutive records about one: multiples of the golden ratio are spread evenly, whatever offsets records have (Knuth,
+    TAOCP 3, 6.4).
+    """
+
+    def __init__(self, settings: PredictionSettings) -> None:
+        self._every = settings.every if settings.enabled else 0
+        self._where = Selection(RecordSettings(where=settings.where)) if settings.where else None
+
+    @property
+    def all(self) -> bool:
+        """Whether each offset is chosen."""
+        return self._every == 1
+
+    def has_offset(self, offset: int) -> bool:
+        return self._every > 0 and offset * _GOLDEN % 2**64 * self._every < 2**64
+
+    def has(self, offset: int, headers: Headers, data: dict[str, Any], schema: str | None) -> bool:
+        """Whether a record is chosen; ``data`` is its whole value, ``schema`` the full name of its type."""
+        where = self._where
+        return self.has_offset(offset) and (
+            where is None or (where.has_headers(headers) and where.object_of(data, schema) is not None)
+        )
+
+
+_GOLDEN = 0x9E3779B97F4A7C15
+"""2⁶⁴ divided by the golden ratio."""
 
 
 def _text(value: Any) -> str:

@@ -21,17 +21,17 @@ def coded(served: Any, y: Any, labels: Mapping[Any, int], classes: Collection[An
     """
     codes = labels if y in labels else {**labels, y: len(labels)}
     if isinstance(served, float):
-        names = [_text(label) for label in classes] if len(classes) == 2 else ["0", "1"]
-        if not classes and set(map(_text, codes)) <= {"false", "true"}:
+        names = [label_text(label) for label in classes] if len(classes) == 2 else ["0", "1"]
+        if not classes and set(map(label_text, codes)) <= {"false", "true"}:
             names = ["false", "true"]
-        elif not classes and not set(map(_text, codes)) <= {"0", "1"}:
+        elif not classes and not set(map(label_text, codes)) <= {"0", "1"}:
             raise BadRecord(
                 "bad_prediction",
                 f"the served probability {served:g} names no class, and the labels are {', '.join(map(repr, codes))}; send a mapping "
                 "from class to probability",
             )
         served = {names[0]: 1.0 - served, names[1]: served}
-    by_name = {_text(label): codes[label] for label in classes or codes}
+    by_name = {label_text(label): codes[label] for label in classes or codes}
     unknown = [name for name in served if name not in by_name]
     if unknown and classes:
         raise BadRecord(
@@ -45,6 +45,6 @@ def coded(served: Any, y: Any, labels: Mapping[Any, int], classes: Collection[An
     return found
 
 
-def _text(label: Any) -> str:
+def label_text(label: Any) -> str:
     """A label as JSON writes it as a key."""
     return str(label).lower() if isinstance(label, bool) else str(label)

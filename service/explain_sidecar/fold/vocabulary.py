@@ -39,13 +39,13 @@ class Vocabulary:
     def accept(
         self, sample: Sample, classes: Collection[Any] = (), wanted: Mapping[str, FeatureKind] | None = None
     ) -> Any:
-        """Check the sample against what the partition has seen; returns the label as the model gets it.
+        """Check the sample against what the partition has seen; returns the label as the model gets it, None where it has none.
 
         Classes become 0, 1, … in order of appearance: with strings some models depend on the interpreter's hash seed. ``classes``: those
         that the model has, where they are fixed. ``wanted``: the kinds of the features whose kind the model fixes.
         """
         labels, x, y = self.labels, sample.x, sample.y
-        if self._task != "regression":
+        if sample.labelled and self._task != "regression":
             classes = classes or self._fixed
             if classes and y not in classes:
                 known = ", ".join(map(repr, list(classes)[:5]))
@@ -63,6 +63,8 @@ class Vocabulary:
         if shape != self._shape:
             self._accept_features(x, wanted or {})
             self._shape = shape
+        if not sample.labelled:
+            return None
         if self._task == "regression":
             return y
         return labels.setdefault(y, len(labels))

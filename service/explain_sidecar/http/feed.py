@@ -38,6 +38,8 @@ MAX_WINDOW = 1_000
 
 MAX_LETTERS = 20
 MAX_PROBLEMS = 20
+UNREAD = ("rows", "predictions")
+"""Outputs that the dashboard does not show."""
 MAX_CLASSES = 50
 """Classes of dead letters that are counted one by one; the sidecar writes fewer, but other writers may add classes."""
 
@@ -118,7 +120,7 @@ class Feed:
     def _follow(self) -> None:
         """Read from where a chart's worth of messages begins, until there are new partitions or an error."""
         topics = self.settings.topics
-        names = [getattr(topics, name) for name in self.settings.outputs if name != "rows"]
+        names = [getattr(topics, name) for name in self.settings.outputs if name not in UNREAD]
         also = [] if topics.control is None else [topics.control]
         # The queue must stay small: at the start it is the backlog of every partition.
         consumer = reading_consumer(

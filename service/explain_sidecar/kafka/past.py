@@ -36,6 +36,7 @@ MESSAGES = {
     "drift": "drift message",
     "alarms": "alarm",
     "rows": "row",
+    "predictions": "prediction",
     "dead_letters": "dead letter",
 }
 """What a message of an output topic is called."""

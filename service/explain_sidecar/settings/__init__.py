@@ -32,6 +32,7 @@ from explain_sidecar.settings.kafka import (
 )
 from explain_sidecar.settings.model import ChallengerSettings, ModelSettings, VersionSettings
 from explain_sidecar.settings.operation import HttpSettings, LogSettings, TracingSettings, WorkerSettings
+from explain_sidecar.settings.predictions import PredictionSettings
 from explain_sidecar.settings.records import Format, FormatSettings, RecordSettings
 from explain_sidecar.settings.sources import (
     HIDDEN,
@@ -69,6 +70,7 @@ __all__ = [
     "KafkaSettings",
     "LogSettings",
     "ModelSettings",
+    "PredictionSettings",
     "RecordSettings",
     "RecoverySettings",
     "RegistrySettings",
@@ -122,6 +124,7 @@ class Settings(BaseSettings):
     explain: ExplainSettings = Field(default_factory=ExplainSettings)
     emit: EmitSettings = Field(default_factory=EmitSettings)
     rows: RowsSettings = Field(default_factory=RowsSettings)
+    predictions: PredictionSettings = Field(default_factory=PredictionSettings)
     commit: CommitSettings = Field(default_factory=CommitSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     recovery: RecoverySettings = Field(default_factory=RecoverySettings)
@@ -225,6 +228,13 @@ class Settings(BaseSettings):
             for path, part in inputs.items()
             if part.needs_registry and self.registry.url is None
         ]
+        if self.predictions.enabled and self.predictions.label is not None and task == "regression":
+            problems.append(
+                (
+                    ("predictions", "label"),
+                    f"{self.predictions.label!r} is a class, and model.task is regression; take it out",
+                )
+            )
         problems += self.join.contradictions(self.app_id, self.topics, self.record, self.model.task)
         refuse(problems)
         refuse(self._contradictions_of_the_model() + self._contradictions_of_the_challenger())
@@ -306,7 +316,7 @@ class Settings(BaseSettings):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The output topics of the fold, by their setting."""
-        asked = {"alarms": self.alarms.enabled, "rows": self.rows.enabled}
+        asked = {name: getattr(self, name).enabled for name in ("alarms", "rows", "predictions")}
         return ("explanations", "drift", *(name for name, wanted in asked.items() if wanted), "dead_letters")
 
     @property

@@ -76,6 +76,19 @@ class KafkaSettings(Section):
     )
 
 
+TOPICS = (
+    "records",
+    "explanations",
+    "drift",
+    "alarms",
+    "rows",
+    "predictions",
+    "checkpoints",
+    "dead_letters",
+)
+"""The settings that name the sidecar's topics."""
+
+
 class TopicSettings(Section):
     """Names of the topics; all of them have the partitions of the records topic."""
 
@@ -84,6 +97,9 @@ class TopicSettings(Section):
     drift: TopicName = Field("drift", description="Output: drift attributions.")
     alarms: TopicName = Field("alarms", description="Output: alarms, where alarms.enabled is set.")
     rows: TopicName = Field("rows", description="Output: means as rows, where rows.enabled is set.")
+    predictions: TopicName = Field(
+        "predictions", description="Output: single predictions, where predictions.enabled is set."
+    )
     checkpoints: TopicName = Field("checkpoints", description="Compacted topic for snapshots.")
     dead_letters: TopicName = Field("dead-letters", description="Output: records that cannot be used.")
     control: TopicName | None = Field(
@@ -98,8 +114,7 @@ class TopicSettings(Section):
     @property
     def names(self) -> dict[str, str]:
         """The name of each topic by its setting."""
-        keys = ("records", "explanations", "drift", "alarms", "rows", "checkpoints", "dead_letters")
-        return {key: getattr(self, key) for key in keys}
+        return {key: getattr(self, key) for key in TOPICS}
 
     @model_validator(mode="after")
     def _different(self) -> TopicSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -72,6 +73,23 @@ class FormatSettings(Section):
         return self
 
 
+Where = Mapping[str, Sequence[str | bool | int | float]]
+
+
+def where_problems(where: Where) -> list[tuple[SettingPath, str]]:
+    """What is wrong with conditions on records."""
+    empty: list[tuple[SettingPath, str]] = [
+        (("where", name), "has no values; name at least one, or take it out")
+        for name, values in where.items()
+        if not values
+    ]
+    return empty + [
+        (("where", name), "names nothing; it is a field path, header: and a name, or schema:name")
+        for name in where
+        if name in ("", HEADER) or (name.startswith(SCHEMA) and name != f"{SCHEMA}name")
+    ]
+
+
 class RecordSettings(FormatSettings):
     """What a record looks like: an object; fields are named by paths such as `customer.age`."""
 
@@ -132,6 +150,10 @@ class RecordSettings(FormatSettings):
         (),
         description="Texts that stand for a missing value of a feature, such as ? and NA: it is left out, as null is.",
     )
+    unlabelled: Literal["reject", "predict"] = Field(
+        "reject",
+        description="What to do with a record whose label is null or absent: reject it as one that cannot be used, or predict it. The model does not learn from it; the reservoirs may keep its features.",
+    )
     on_bad: Literal["dead_letter", "skip", "fail"] = Field(
         "dead_letter", description="What to do with a record that cannot be used."
     )
@@ -142,16 +164,7 @@ class RecordSettings(FormatSettings):
         problems: list[tuple[SettingPath, str]] = [
             (("features",), f"names {name!r} twice; take one out") for name in duplicates(features)
         ]
-        problems += [
-            (("where", name), "has no values; name at least one, or take it out")
-            for name, values in self.where.items()
-            if not values
-        ]
-        problems += [
-            (("where", name), "names nothing; it is a field path, header: and a name, or schema:name")
-            for name in self.where
-            if name in ("", HEADER) or (name.startswith(SCHEMA) and name != f"{SCHEMA}name")
-        ]
+        problems += where_problems(self.where)
         problems += [
             (("renamed", old), f"{new!r} is also the new name of another field; name it once")
             for old, new in self.renamed.items()

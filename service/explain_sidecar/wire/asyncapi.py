@@ -8,6 +8,7 @@ from typing import Any
 from explain_sidecar.fold.messages import TRACE_CONTEXT
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.envelope import schema_id
+from explain_sidecar.wire.registry import SCHEMAS
 
 KAFKA = "0.5.0"
 """Version of AsyncAPI's bindings to Kafka."""
@@ -21,9 +22,7 @@ _TRACE_CONTEXT = {
 
 def document() -> dict[str, Any]:
     """The document, with the default names of the topics; its schemas are the files beside it."""
-    topics = Settings().topics.model_dump(
-        include={"records", "explanations", "drift", "alarms", "rows", "checkpoints", "dead_letters"}
-    )
+    topics = Settings().topics.names
     return {
         "asyncapi": "3.0.0",
         "id": "urn:explanation-sidecar",
@@ -57,6 +56,11 @@ def document() -> dict[str, Any]:
             "sendRow": _operation(
                 "send", "rows", "A mean over a period that ended, where rows.enabled is set."
             ),
+            "sendPrediction": _operation(
+                "send",
+                "predictions",
+                "The prediction for a record with its reasons, where predictions.enabled is set.",
+            ),
             "sendDeadLetter": _operation(
                 "send",
                 "dead_letters",
@@ -78,6 +82,7 @@ def _channel(name: str, topic: str) -> dict[str, Any]:
         "drift": ["drift"],
         "alarms": ["alarm"],
         "rows": ["row"],
+        "predictions": ["prediction"],
         "checkpoints": ["manifest", "chunk"],
         "dead_letters": ["deadLetter"],
     }[name]
@@ -107,7 +112,7 @@ def _messages() -> dict[str, Any]:
             "required": ["schema"],
             "properties": {"schema": {"const": f"{name}/1"}, **_TRACE_CONTEXT, **_cloudevent(name)},
         }
-        for name in ("explanation", "drift", "alarm", "row")
+        for name in SCHEMAS.values()
     }
     return {
         "record": _message("A labelled record", of_record, payload="record"),
@@ -122,6 +127,9 @@ def _messages() -> dict[str, Any]:
         ),
         "alarm": _message("An alarm", of_partition, payload="alarm", headers=_draft_07(headers["alarm"])),
         "row": _message("A row", of_partition, payload="row", headers=_draft_07(headers["row"])),
+        "prediction": _message(
+            "A prediction", of_partition, payload="prediction", headers=_draft_07(headers["prediction"])
+        ),
         "deadLetter": {
             "title": "A dead letter",
             "summary": "The record's key, value and headers, unchanged, and headers that say what is wrong with it.",
@@ -149,7 +157,7 @@ def _messages() -> dict[str, Any]:
 
 def _cloudevent(name: str) -> dict[str, Any]:
     """Headers of a message where cloudevents.enabled is set."""
-    output = {"explanation": "explanations", "alarm": "alarms", "row": "rows"}.get(name, name)
+    output = next(output for output, schema in SCHEMAS.items() if schema == name)
     return {
         "ce_specversion": {"const": "1.0"},
         "ce_id": {

@@ -16,7 +16,13 @@ from explain_sidecar.formats.registry import RegistryClient
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.avro import teach_fastavro
 
-SCHEMAS = {"explanations": "explanation", "drift": "drift", "alarms": "alarm", "rows": "row"}
+SCHEMAS = {
+    "explanations": "explanation",
+    "drift": "drift",
+    "alarms": "alarm",
+    "rows": "row",
+    "predictions": "prediction",
+}
 """Which schema the messages of a topic have, by the topic's setting."""
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import Field, RootModel, TypeAdapter
 
-from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation, Row
+from explain_client.messages import Alarm, DeadLetterHeaders, Drift, Explanation, Prediction, Row
 from explain_sidecar.snapshots.snapshot import Manifest
 from explain_sidecar.wire.asyncapi import document
 from explain_sidecar.wire.avro import avro_schema
 from explain_sidecar.wire.envelope import schema_id
+from explain_sidecar.wire.registry import SCHEMAS
 
 Scalar = float | int | str | bool | None
 
@@ -37,6 +38,7 @@ MODELS: dict[str, type] = {
     "drift": Drift,
     "alarm": Alarm,
     "row": Row,
+    "prediction": Prediction,
     "dead-letter-headers": DeadLetterHeaders,
     "checkpoint-manifest": Manifest,
 }
@@ -54,10 +56,7 @@ def documents() -> dict[str, str]:
 
 def avro_schemas() -> dict[str, str]:
     """File name and text of the Avro schema of each message that a Schema Registry may frame."""
-    return {
-        f"{name}.avsc": _text(avro_schema(_schema(name, MODELS[name])))
-        for name in ("explanation", "drift", "alarm", "row")
-    }
+    return {f"{name}.avsc": _text(avro_schema(_schema(name, MODELS[name]))) for name in SCHEMAS.values()}
 
 
 def _schema(name: str, model: type) -> dict[str, Any]:
