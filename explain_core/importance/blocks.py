@@ -116,7 +116,7 @@ class Blocks:
             (performance._numbers, performance._sizes, smoother.cells, smoother.sums, smoother.decay),
             np.array(table, np.int64).reshape(-1, 3),
             self._every,
-            leader and leader._stream,
+            None if leader is None else leader._stream,
         )
 
     def most(self, before: int) -> int:
@@ -139,7 +139,7 @@ class Blocks:
         numbers = self.places.keys() == {None}
         for n, (x, truth) in enumerate(zip(xs, truths, strict=True)):
             y = truth if numbers else self.labels.get(truth)
-            if y is None or not encoder.row(x, rows[n]):
+            if y is None or not encoder.row(x if isinstance(x, dict) else dict(x), rows[n]):
                 return rows[:n], ys[:n]
             ys[n] = y
         return rows, ys

@@ -128,14 +128,14 @@ class ExplainedModel:
 
     def _group(self) -> None:
         self._estimator_groups = grouped(self.explainers.values())
-        self.blocks = Blocks(
+        self.blocks: Blocks = Blocks(
             self.model,
             self._estimator_groups,
             list((self._leader or self).reservoirs.values()),
             self.performance,
             self.options.every,
             not self._static,
-            self._leader and self._leader.blocks,
+            None if self._leader is None else self._leader.blocks,
         )
 
     def _estimator(self, chosen: Explainer, reservoirs: Reservoirs, seed: int) -> IncrementalEstimator:
@@ -266,9 +266,9 @@ class ExplainedModel:
             for name, segments in self.segments.items()
         }
         if self.served is not None:
-            for of in zip(truths, served, self.blocks.told(predictions), strict=False):
-                if of[1] is not None:
-                    self.served.add(*of)
+            for truth, given, own in zip(truths, served, self.blocks.told(predictions), strict=False):
+                if given is not None:
+                    self.served.add(truth, given, own)
         return predictions, Learnt(losses, explained, increments, values)
 
     def _add_up(self) -> None:
