@@ -30,7 +30,7 @@ class Record(NamedTuple):
     version: str | None = None
 
 
-class Block(NamedTuple):
+class RecordBlock(NamedTuple):
     """Consecutive records as ``Record`` has them, of one version of the model, which bring no label, feature, kind or category that is new.
 
     ``rows`` are also their features as the model's rows, and ``ys`` their labels as numbers of ``Blocks.labels``; those of a regression are themselves.

@@ -26,7 +26,7 @@ from explain_core.state import Count, Pack, State, Unpack, Value, check
 from explain_core.stream.alarms import OF_NO_MODEL, Alarms, AlarmsData
 from explain_core.stream.attribution import Fresh, RiskAttribution
 from explain_core.stream.challenger import Challenger
-from explain_core.stream.events import Alarm, Block, Event, Record
+from explain_core.stream.events import Alarm, Event, Record, RecordBlock
 from explain_core.stream.explained import ExplainedModel
 from explain_core.stream.options import Options
 from explain_core.stream.part import Part
@@ -258,7 +258,7 @@ class StreamExplainer:
         truths = [y if self.task == "regression" else self.labels.get(y) for _, y in given]
         rows, ys = slot.explained.blocks.encode(xs, truths)
         offsets = range(self.next_offset, self.next_offset + len(ys))
-        found = self.fold_block(Block(offsets, offsets, xs[: len(ys)], rows, ys, np.ones(len(ys)), ()))
+        found = self.fold_block(RecordBlock(offsets, offsets, xs[: len(ys)], rows, ys, np.ones(len(ys)), ()))
         self._bound_at = self.next_offset
         return found
 
@@ -333,7 +333,7 @@ class StreamExplainer:
             explained.periods.alarmed(explained.records, record.offset, record.timestamp)
         self.raised += len(alarms)
 
-    def fold_block(self, block: Block) -> tuple[int, list[Event]]:
+    def fold_block(self, block: RecordBlock) -> tuple[int, list[Event]]:
         """``fold`` of the first records of a block, once its slot is bound; how many, and what follows of the last one."""
         slot = self.newest = self.slots[block.version or ONLY]
         watches = [*self.parts.values(), *slot.alarms]

@@ -12,7 +12,7 @@ from explain_core.models import FeatureKind, Row
 from explain_core.state import Pack, State, Unpack, check
 from explain_core.stream.alarms import Alarms, AlarmsData
 from explain_core.stream.challenger import Challenger, ChallengerData
-from explain_core.stream.events import Block, Learnt, Record
+from explain_core.stream.events import Learnt, Record, RecordBlock
 from explain_core.stream.explained import ExplainedModel, ExplainedModelData
 from explain_core.stream.reasoner import Predicted, Reasoner
 
@@ -81,14 +81,17 @@ class Slot:
     def bind(self) -> bool:
         """Make ready for ``fold_block``; whether compiled code can take the next records in."""
         records = self.explained.records
-        return all(kept.records == records and kept.in_blocks and kept.blocks.bind() for kept in self.models)
+        # After a change of settings blocks with a challenger gave other bytes than records one by one.
+        return not self.challengers and all(
+            kept.records == records and kept.in_blocks and kept.blocks.bind() for kept in self.models
+        )
 
     @property
     def most(self) -> int:
         """How many records a block may have at most."""
         return min(kept.blocks.most(kept.records) for kept in self.models)
 
-    def fold_block(self, block: Block, n: int) -> list[tuple[Array, Learnt]]:
+    def fold_block(self, block: RecordBlock, n: int) -> list[tuple[Array, Learnt]]:
         """``predict`` and ``learn`` of the first records of a block, at most so many; predictions of the model and of its challengers, and what is known
         of them.
         """

@@ -217,6 +217,7 @@ SAYS = {
     "docs/how-to/drift.md": ["error rate "],
     "docs/how-to/secure.md": ["sasl.mechanism", "http.token"],
     "docs/how-to/cost.md": ["settings are valid"],
+    "docs/how-to/predictions.md": [],
     "docs/how-to/without-labels.md": [],
     "docs/how-to/late-labels.md": ["settings are valid; the model is a Mixture for binary"],
     "docs/how-to/formats.md": ["settings are valid; the model is a Mixture for binary"],

@@ -15,7 +15,7 @@ from explain_core.engine.rows import A_NUMBER, A_STRING, Reader
 from explain_core.engine.stream import LONGEST
 from explain_core.losses import Prediction
 from explain_core.stream import Event, StreamExplainer
-from explain_core.stream.events import Block
+from explain_core.stream.events import RecordBlock
 from explain_sidecar.fold.records import MAX_NUMBER, Decoder, Further, InputRecord, Sample
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.versions import ModelVersions, OneModel, Version
@@ -70,7 +70,7 @@ class BlockFold:
         if n == 0:
             return [], []
         weights, timestamps, identities, _ = zip(*further, strict=True)
-        block = Block(
+        block = RecordBlock(
             [record.offset for record in given[:n]],
             timestamps,
             xs[:n],
