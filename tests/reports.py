@@ -32,6 +32,7 @@ def partition(number: int, since: float = 0.0, features: int = 0) -> PartitionRe
             "rejected_recently": [([], 70)],
             "alarms_total": [([], 2)],
             "skipped_records_total": [([], 3)],
+            "unlabelled_records_total": [([], 4)],
             "evaluator_fallbacks_total": [([], 3)],
             "smoothed_loss": [(["cross_entropy", ""], 0.4)],
             "smoothed_loss_empty": [(["cross_entropy", ""], 0.7)],

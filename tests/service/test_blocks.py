@@ -88,6 +88,18 @@ CASES = {
             "model": {"factory": "tests.service.test_blocks:sure", "static": True},
         },
     ),
+    **{
+        f"chosen predictions, and records without a label, {task}": (
+            task,
+            {
+                "predictions": {"enabled": True, "every": 20, "most": 1},
+                "record": {"id": "id", "timestamp": "time", "unlabelled": "predict"},
+                "alarms": ALARMS,
+                "drift": SHIFTS,
+            },
+        )
+        for task in TASKS
+    },
     "challenger": ("binary", {"challenger": {"name": "tree", "every": 1}, "drift": SHIFTS}),
     "challenger of every second": (
         "binary",
@@ -188,6 +200,8 @@ def odd(n, task, record_section):
             value["colour"] = f"new {i}"
         if i > n // 2 and rng.random() < 0.5:
             value["late"] = rng.choice([0.5, 3, True])
+        if record_section.get("unlabelled") and rng.random() < 0.05:
+            value["label"] = None
         if rng.random() < 0.02:
             value = dict(reversed(value.items()))
         if rng.random() < 0.01:
