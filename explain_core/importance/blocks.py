@@ -74,6 +74,9 @@ class Blocks:
         known: tuple[Any, ...] | None = performance._labels
         if not self._groups or known is None or max(len(self._groups), len(self._reservoirs)) > MOST:
             return None
+        order = model.order  # type: ignore[attr-defined]
+        if order is not None and tuple(order) != known:  # a class that it has learnt and not predicted yet
+            return None
         leader, plans, matrices = self._leader, [], {}
         self._plans = []
         if leader is not None and (leader._stream is None or len(leader._groups) != len(self._groups)):

@@ -97,10 +97,8 @@ class Challenger:
         return losses
 
     def end_block(self, n: int, xs: Sequence[Row], own: Learnt) -> tuple[Array, Learnt]:
-        """``ExplainedModel.end_block``, and the differences to what is known of the model's own."""
+        """``ExplainedModel.end_block``, and the differences to what is known of the model's own; compiled code has drawn as the model's does."""
         explained = self.explained.blocks.explained(n, self.explained.records)
-        if explained:
-            self._differences.align()
         predictions, other = self.explained.end_block(n, xs)
         assert own.losses is not None and other.losses is not None
         places = [own.explained.index(place) for place in explained]

@@ -81,10 +81,7 @@ class Slot:
     def bind(self) -> bool:
         """Make ready for ``fold_block``; whether compiled code can take the next records in."""
         records = self.explained.records
-        # After a change of settings blocks with a challenger gave other bytes than records one by one.
-        return not self.challengers and all(
-            kept.records == records and kept.in_blocks and kept.blocks.bind() for kept in self.models
-        )
+        return all(kept.records == records and kept.in_blocks and kept.blocks.bind() for kept in self.models)
 
     @property
     def most(self) -> int:

@@ -4,7 +4,9 @@ import itertools
 import random
 
 import pytest
+from river import linear_model, optim
 
+from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.version_source import VersionSource
 from explain_sidecar.snapshots.snapshot import encode
 from tests.folds import NAMED, SMALL, new_state, record, restored, settings, values
@@ -26,7 +28,7 @@ FILE = {"uri": "v1", "static": True}
 VERSIONS = {
     "model": {"uri": None},
     "record": {"model_version": "by"},
-    "models": {"pattern": "{version}", "max_open": 2, "close_after": 150},
+    "models": {"pattern": "{version}", "max_open": 3, "close_after": 120},
 }
 CASES = {
     **{f"{name}, {task}": (task, {"model": {"name": name}}) for name in ("linear", "tree") for task in TASKS},
@@ -108,6 +110,10 @@ CASES = {
     "challenger, multiclass": ("multiclass", {"challenger": {"name": "forest"}, "explainers": BY, "alarms": ALARMS}),
     "challenger, regression": ("regression", {"challenger": {"name": "mixture", "every": 3}, "record": NAMED}),
     "challenger that never learns": ("binary", {"challenger": {"uri": "v2", "static": True}}),
+    "challenger, from few rows on": (
+        "binary",
+        {"challenger": {"name": "linear", "every": 7}, "explain": {"warm_up": 5}, "emit": {"every": 400}},
+    ),
     "challenger, uniform": (
         "binary",
         {
@@ -129,7 +135,7 @@ CASES = {
         for name, sections in {
             "and windows": {"drift": SHIFTS, "alarms": ALARMS},
             "and records around an alarm": {"drift": SHIFTS | {"on_alarm": True}, "alarms": ALARMS},
-            "by header": {"record": {**NAMED, "model_version": "header:by"}},
+            "by header": {"record": {**NAMED, "model_version": "header:by", "features": ["colour", "flag", "late", "b", "a"]}},
             "and what they served": {"record": {"model_version": "by", "prediction": "p"}},
             "and a challenger": {"challenger": {"name": "linear", "every": 2}, "explainers": BY},
             "and a challenger that never learns": {"challenger": {"uri": "v3", "static": True, "every": 1}, "emit": {"every": 4}},
@@ -188,6 +194,8 @@ def odd(n, task, record_section):
                 ["v1", "v2", "nobody"] if 60 < i < 350 else ["v3", "v2"] if i > 60 else ["v1"]
             )
             versions = itertools.repeat(version, rng.choice([0, 3, 30, 50]) * (version != "nobody"))
+        if i == 300:  # two versions that go at nearly the same time
+            versions = itertools.chain(["v1"] * 10, ["v2"] * 3, ["v3"] * 180)
         if "prediction" in record_section:
             value["p"] = served(given, task, rng) if rng.random() < 0.98 else 2.0
         if record_section.get("model_version") == "by":
@@ -206,6 +214,8 @@ def odd(n, task, record_section):
             value = dict(reversed(value.items()))
         if rng.random() < 0.01:
             value["a"] = rng.choice(["text", [1], 1e31])
+        if rng.random() < 0.02:
+            value["colour"] = 7
         value = rng.choice([b"{", b"[1]", b"", None]) if rng.random() < 0.01 else value
         found.append(record(i, value)._replace(headers=(("by", version.encode()),)))
     return found
@@ -233,24 +243,80 @@ def test_blocks_and_restores_have_the_bytes_of_one_record_after_another(case, fi
     alone, together = new_state(**known), new_state(**known)
     drawn = random.Random(case).sample(range(2, len(given)), 12)
     i, in_blocks, as_bytes = 0, 0, []
-    for start, end in itertools.pairwise([0, 1, *sorted(drawn), len(given)]):
-        expected = [output for one in given[start:end] for output in step(alone, one)]
-        found = []
+    for end in [1, *sorted(drawn), len(given)]:
         while i < end:
             folded, outputs = together.fold(iter(given[i : min(end, i + 70)]))
             in_blocks += len(folded)
-            found += outputs if folded else step(together, given[i])
-            i += len(folded) or 1
-        assert found == expected
-        assert encode(together) == encode(alone)
+            outputs = outputs if folded else step(together, given[i])
+            after = i + (len(folded) or 1)
+            assert outputs == [output for one in given[i:after] for output in step(alone, one)]
+            assert list(together.slots) == list(alone.slots)
+            i = after
+        assert i == end and encode(together) == encode(alone)
         assert [rows.read().pack() for rows in ended(together)] == [rows.pack() for rows in ended(alone)]
         together = restored(encode(together), settings(**known))
         as_bytes += [
             len(rows) == 0 < len(rows.read()) for state in (alone, together) for rows in ended(state)
         ]
     assert all(as_bytes) and ("drift" in sections) == (as_bytes != [])
-    one_by_one = case in ONE_BY_ONE or "challenger" in known
-    assert in_blocks == 0 if one_by_one else in_blocks > alone.records / 2
+    assert in_blocks > alone.records / 2 if case not in ONE_BY_ONE else in_blocks == 0
+
+
+def wild():
+    """A model whose weights are so large that only a large number makes its prediction one that nobody may make."""
+    return linear_model.LinearRegression(optimizer=optim.SGD(1e40))
+
+
+def test_a_block_ends_before_the_record_that_the_challenger_fails_on():
+    known = {
+        "model": {"task": "regression"},
+        "challenger": {"factory": "tests.service.test_blocks:wild", "every": 2},
+        "emit": {"every": 400},
+    }
+    given = values(140, "regression", numeric=True)
+    given[133]["b"] = 1e28
+    alone, together = new_state(**known), new_state(**known)
+    given = [record(offset, value) for offset, value in enumerate(given)]
+    for one in given[:133]:
+        alone.step(one)
+    i = 0
+    while i < 133:
+        folded, _ = together.fold(given[i:])
+        if not folded:
+            together.step(given[i])
+        i += len(folded) or 1
+    assert i == 133 and encode(together) == encode(alone)
+    assert together.fold(given[i:]) == ([], []) and encode(together) == encode(alone)
+    for state in (alone, together):
+        with pytest.raises(FoldError, match=r"offset 133: the challenger .* failed: PredictionError"):
+            state.step(given[133])
+
+
+LATE = {name: {"model": {"name": name}} for name in ("linear", "tree", "forest", "mixture")} | {
+    "challenger": {"challenger": {"name": "tree", "every": 1}},
+    "challenger of few": {"challenger": {"name": "forest", "every": 4}, "model": {"name": "tree"}},
+}
+
+
+@pytest.mark.parametrize("case", LATE)
+def test_a_label_that_comes_late_is_in_all_predictions_that_follow(case):
+    known = {**LATE[case], "model": {"task": "multiclass", **LATE[case].get("model", {})}}
+    given = values(250, "multiclass")
+    for i, value in enumerate(given):
+        value["label"] = "up" if i < 100 or (i > 101 and i % 40) else "down" if i < 200 else "flat"
+    alone, together = new_state(**known), new_state(**known)
+    given = [record(offset, value) for offset, value in enumerate(given)]
+    i = in_blocks = 0
+    while i < len(given):
+        folded, _ = together.fold(given[i:])
+        for one in folded or given[i : i + 1]:
+            alone.step(one)
+        if not folded:
+            together.step(given[i])
+        in_blocks += len(folded)
+        i += len(folded) or 1
+        assert encode(together) == encode(alone)
+    assert in_blocks > 150
 
 
 def test_a_block_ends_with_the_record_that_causes_messages():
