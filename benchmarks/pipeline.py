@@ -264,7 +264,8 @@ class Pipeline:
     def run_to_end(self, **environment: str) -> "Process":
         """Run one worker until it has caught up; the test fails where it does not end well."""
         process = self.worker(until_caught_up=True, **environment)
-        assert process.wait() == 0, process.log()
+        status = process.wait()
+        assert status == 0, f"status {status}\n{process.log()}"
         return process
 
     def fails(self, **environment: str) -> str:

@@ -55,6 +55,7 @@ class Life:
         self.seen = time.monotonic()
         self._stop_by: float | None = None
         self._limit = HANG_SECONDS
+        faulthandler.enable()  # a fault in a library's compiled code says where, too
         faulthandler.register(signal.SIGALRM, chain=True)
 
     def __call__(self) -> None:

@@ -44,6 +44,13 @@ def test_a_loop_that_hangs_and_holds_the_lock_of_the_interpreter_is_ended_and_sa
     assert 'File "<string>", line 8 in <module>' in ended.stderr
 
 
+def test_a_fault_in_compiled_code_says_where_the_loop_was() -> None:
+    code = "import ctypes\nfrom explain_sidecar import worker\nworker.Life()\nctypes.string_at(0)"
+    ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == -signal.SIGSEGV
+    assert 'File "<string>", line 4 in <module>' in ended.stderr
+
+
 def test_each_sign_of_life_gives_a_loop_the_whole_time_again(life: worker.Life) -> None:
     life()
     assert 0 < left() <= worker.HANG_SECONDS <= 60
