@@ -320,7 +320,7 @@ class Process:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
-    def wait(self, seconds: float = 300) -> int:
+    def wait(self, seconds: float = 240) -> int:
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
