@@ -84,6 +84,27 @@ def hang_on(alone: Broker) -> None:
     assert published(pipeline) == [b"once"]
 
 
+def test_a_group_without_a_coordinator_is_said_once_and_ends_the_worker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Broker(config={"offsets.topic.replication.factor": "3"} | LONG_SESSION) as alone:
+        pipeline = pipeline_on(alone, "alone")
+        transaction, group = opened(pipeline), group_of(pipeline)
+
+        def again_and_again() -> None:
+            for _ in range(100):
+                with suppress(Aborted):
+                    transaction.begin()
+                    transaction.commit([TopicPartition(pipeline.topics["records"], 0, 7)], group)
+
+        with pytest.raises(Fatal, match="asking the coordinator of the group has had no outcome for 4 s"):
+            again_and_again()
+        group.close()
+        said = [record for record in caplog.records if "coordinator of the group" in record.message]
+        assert [record.levelname for record in said] == ["WARNING"]
+        assert published(pipeline) == []
+
+
 def test_a_commit_that_has_no_outcome_ends_the_worker_and_the_next_one_begins_anew() -> None:
     running, proxy = proxied_broker(None)
     with running:

@@ -23,6 +23,7 @@ class Consumer(Client):
         self._paused: set[Where] = set()
         self.stalled: set[Where] = set()  # their fetch stands still until they are assigned again
         self._member: Member | None = None
+        self._told_fatal = False
         self._callbacks: dict[str, Callable[[Consumer, list[TopicPartition]], None]] = {}
 
     # --- the group -------------------------------------------------------------------------------------------------
@@ -48,6 +49,8 @@ class Consumer(Client):
         """Tell the owner what the group has decided; the callbacks are called from inside ``poll``, as by librdkafka."""
         member = self._member
         if member is None:
+            return
+        if member.refused:
             return
         if self._group.members.get(member.id) is not member:  # the group went on without this one
             gone = _told(member)
@@ -154,7 +157,10 @@ class Consumer(Client):
         return found + list(islice(self._messages(), count - len(found)))
 
     def _messages(self) -> Iterator[Message]:
-        """What is there, a partition after the other; where one ends this is said once."""
+        """What is there, a partition after the other; where one ends this is said once, and so is an error that is fatal."""
+        if self._member is not None and self._member.refused and not self._told_fatal:
+            self._told_fatal = True
+            yield Message(error=KafkaError(KafkaError._FATAL, "the group is not found", fatal=True))
         for where in list(self._positions):
             while where in self._positions and where not in self._paused | self.stalled:
                 message = self._next(*where)

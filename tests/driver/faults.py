@@ -151,6 +151,16 @@ def another_takes_over(driver: Driver) -> Fault:
     return fault
 
 
+def group_is_forgotten(driver: Driver) -> Fault:
+    """The coordinator forgets the group, as under KIP-848 after its broker's restart: the consumers of its members give up."""
+
+    def fault(client: Client) -> None:
+        if driver.settings.app_id in driver.cluster.groups:
+            driver.cluster.groups[driver.settings.app_id].forget()
+
+    return fault
+
+
 def same_name_begins(driver: Driver) -> Fault:
     """A second worker under the same transactional id."""
 

@@ -132,6 +132,8 @@ class Member:
     joined: bool = False
     owned: set[Where] = field(default_factory=set)
     news: list[tuple[Literal["assign", "revoke", "lost"], list[Where]]] = field(default_factory=list)
+    refused: bool = False
+    """Whether its client is told once, and for good, that there is no such member."""
 
 
 class Metadata(NamedTuple):
@@ -157,6 +159,13 @@ class Group:
             raise error(KafkaError.UNKNOWN_MEMBER_ID, abort=True)
         if metadata.generation != self.generation:
             raise error(KafkaError.ILLEGAL_GENERATION, abort=True)
+
+    def forget(self) -> None:
+        """A coordinator that was started again knows nothing of the group's members, and refuses them."""
+        for member in self.members.values():
+            member.refused = True
+        self.members.clear()
+        self.rebalancing_since = None
 
     def rebalance(self, now: float) -> None:
         if self.rebalancing_since is None:

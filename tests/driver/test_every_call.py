@@ -10,6 +10,7 @@ from tests.driver.faults import PRODUCER, Kind
 
 RECORDS = 24
 FENCED = "duplicate instance id"
+GAVE_UP = "the consumer cannot go on"
 
 
 def began(two: bool = False) -> Driver:
@@ -68,6 +69,8 @@ def calls(two: bool) -> list[str]:
         pytest.param(faults.another_leaves, (), True, (), id="another leaves"),
         pytest.param(faults.transaction_expires, (), False, (FENCED,), id="the transaction expires"),
         pytest.param(faults.another_takes_over, (), True, (FENCED,), id="another takes over"),
+        pytest.param(faults.group_is_forgotten, (), False, (GAVE_UP,), id="the group is forgotten"),
+        pytest.param(faults.group_is_forgotten, (), True, (GAVE_UP,), id="the group of two is forgotten"),
         pytest.param(faults.same_name_begins, (), False, (FENCED,), id="another under the same name"),
     ],
 )

@@ -164,8 +164,8 @@ def _session(admin: AdminClient) -> Finding:
     """How late a worker is noticed that dies with its machine, where the brokers decide it."""
     name, what = "group.consumer.session.timeout.ms", "group protocol"
     try:
-        broker = str(next(iter(admin.list_topics(timeout=CONNECT_SECONDS).brokers)))
-        where = ConfigResource(ConfigResource.Type.BROKER, broker)
+        brokers = list(admin.list_topics(timeout=CONNECT_SECONDS).brokers)
+        where = ConfigResource(ConfigResource.Type.BROKER, str(brokers[0]))
         config = admin.describe_configs([where], request_timeout=CONNECT_SECONDS)[where].result()
     except KafkaException as error:
         return Finding(what, None, f"consumer; the brokers do not tell {name}: {error.args[0].str()}")
@@ -176,10 +176,15 @@ def _session(admin: AdminClient) -> Finding:
             "kafka.group_protocol is consumer, and these brokers do not know it: it needs Kafka 4.0; set classic",
         )
     seconds = int(config[name].value or 0) / 1000
+    alone = (
+        "; there is one broker only, whose coordinator may not load such a group again after a restart: see docs/guarantees.md, or set classic"
+        if len(brokers) == 1
+        else ""
+    )
     return Finding(
         what,
-        None if seconds > 10 else True,
-        f"consumer: the partitions of an instance that dies wait for {seconds:g} s ({name} of the brokers)",
+        None if alone or seconds > 10 else True,
+        f"consumer: the partitions of an instance that dies wait for {seconds:g} s ({name} of the brokers){alone}",
     )
 
 

@@ -180,9 +180,8 @@ class Member(ABC, Generic[P]):
     def _receive(self) -> None:
         """Take messages in, about a tenth of a second's worth; serves rebalances, also while input is waiting."""
         idle = not self._waiting
-        message = self._consumer.poll(self._poll_seconds() if idle else 0.0)
+        message = self._poll(self._poll_seconds() if idle else 0.0)
         self._commits.behind = not idle
-        self._raise_failure()
         if message is not None:
             self._waiting.append(message)
             if idle:
@@ -191,9 +190,20 @@ class Member(ABC, Generic[P]):
                 self._commits.behind = len(more) == batch
                 self._raise_failure()
                 # A rebalance during that call has emptied the queue; messages received before it may be of revoked partitions.
-                self._waiting.extend(
-                    message for message in more if message.error() is not None or self._consumer_of(message)
-                )
+                for message in more:
+                    if (error := message.error()) is not None:
+                        _check_going(error)
+                    elif self._consumer_of(message) is None:
+                        continue
+                    self._waiting.append(message)
+
+    def _poll(self, seconds: float) -> Message | None:
+        """What comes next. Raises what a callback raised, and ``Fatal`` at once: behind input that waits it would be seen late, or never."""
+        message = self._consumer.poll(seconds)
+        self._raise_failure()
+        if message is not None and (error := message.error()) is not None:
+            _check_going(error)
+        return message
 
     def _consumer_of(self, message: Message) -> P | None:
         """The partition that takes the message in, if it is still here and input may come."""
@@ -246,11 +256,6 @@ class Member(ABC, Generic[P]):
             raise UserError(
                 f"{topic} partition {partition}: {error.str()}: retention deleted records before they were folded; "
                 f"give the topic a longer retention, and {remedy}"
-            )
-        elif code == KafkaError._FATAL or error.fatal():
-            raise Fatal(
-                f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
-                "this one for a member of before, as when a broker dies; start this one again"
             )
         elif code in (
             KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -369,10 +374,9 @@ class Member(ABC, Generic[P]):
             except Aborted:
                 self._alive()
                 self._recover_torn()
-                message = self._consumer.poll(0.05)
+                message = self._poll(0.05)
                 if message is not None:
                     self._waiting.append(message)
-                self._raise_failure()
 
     def _caught_up(self) -> bool:
         if self._targets is None or self._joined_at is None or self._waiting:
@@ -401,3 +405,12 @@ class Member(ABC, Generic[P]):
                 self._raise_failure()
         self._consumer.close()
         self._raise_failure()
+
+
+def _check_going(error: KafkaError) -> None:
+    """Raises ``Fatal`` where a consumer says that it takes part no more: it says so once."""
+    if error.code() == KafkaError._FATAL or error.fatal():
+        raise Fatal(
+            f"the consumer cannot go on: {error.str()}; another worker runs under this kafka.group_instance_id, or Kafka takes "
+            "this one for a member of before, or no longer knows the group, as when a broker dies; start this one again"
+        )

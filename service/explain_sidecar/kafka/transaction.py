@@ -80,6 +80,7 @@ class Transaction:
         self.outcomes = {"committed": 0, "aborted": 0}
         self._refused: tuple[KafkaError, str] | None = None
         self._replaced = False
+        self._silent_since = 0.0
         self._init()
 
     def _init(self) -> None:
@@ -304,15 +305,22 @@ class Transaction:
             raise Aborted("the producer hung, and was replaced") from None
 
     def _coordinator_answers(self, offsets: list[TopicPartition], group: Consumer) -> None:
-        """Asked before a new producer could hang as the one before it did. Raises ``Aborted``."""
+        """Asked before a new producer could hang as the one before it did. Raises ``Aborted``, and ``Fatal`` once it has not answered for long."""
         try:
             group.committed(
                 [TopicPartition(position.topic, position.partition) for position in offsets], CALL_SECONDS
             )
         except KafkaException as error:
+            cause = error.args[0]
             self.abort()
-            raise Aborted(f"the coordinator of the group: {error.args[0].str()}") from None
-        self._replaced = False
+            if not self._silent_since:
+                log.warning(
+                    "the coordinator of the group does not answer (%s); it is asked again and again",
+                    cause.str(),
+                )
+            self._silent_since = self._stuck(self._silent_since, "asking the coordinator of the group", cause)
+            raise Aborted(f"the coordinator of the group: {cause.str()}") from None
+        self._replaced, self._silent_since = False, 0.0
 
     def abort(self) -> None:
         if self.open:
@@ -336,7 +344,7 @@ class Transaction:
 
     def _call(self, name: str, call: Callable[[float], Any]) -> None:
         """Call until the outcome is known: a retriable error or a time-out is answered by the same call."""
-        stuck_at = 0.0
+        since = 0.0
         while True:
             self._alive()
             try:
@@ -349,16 +357,21 @@ class Transaction:
                 log.debug("%s: %s; calling it again", name, cause.str())
                 self._connections.broken = True
                 self._clock.sleep(0.01)
-            if not self._answers():
-                stuck_at = 0.0
-                continue
-            stuck_at = stuck_at or self._clock.monotonic() + STUCK_SECONDS
-            if self._clock.monotonic() > stuck_at:
-                self.open = False  # it would not learn of an abort either
-                raise Fatal(
-                    f"{name} has had no outcome for {STUCK_SECONDS:g} s while Kafka answers other calls ({cause.str()}); "
-                    "start the sidecar again: nothing is lost, and what was decided is read from the committed offsets"
-                )
+            since = self._stuck(since, name, cause)
+
+    def _stuck(self, since: float, name: str, cause: KafkaError) -> float:
+        """Since when Kafka answers other calls than this one; 0 where it answers none. Raises ``Fatal`` after ``STUCK_SECONDS``."""
+        if not self._answers():
+            return 0.0
+        now = self._clock.monotonic()
+        since = since or now
+        if now > since + STUCK_SECONDS:
+            self.open = False  # it would not learn of an abort either
+            raise Fatal(
+                f"{name} has had no outcome for {STUCK_SECONDS:g} s while Kafka answers other calls ({cause.str()}); "
+                "start the sidecar again: nothing is lost, and what was decided is read from the committed offsets"
+            )
+        return since
 
     def _answers(self) -> bool:
         try:
