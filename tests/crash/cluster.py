@@ -4,6 +4,7 @@ Replication 3, two in-sync replicas needed for a write, brokers and controllers 
 """
 
 import random
+import shutil
 import statistics
 import sys
 import time
@@ -83,6 +84,12 @@ class Cluster:
             len(partition.isrs) == len(BROKERS) for topic in topics for partition in topic.partitions.values()
         )
 
+    def keep(self, folder: Path) -> None:
+        """The logs of the brokers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, broker in self.brokers.items():
+            shutil.copy(broker.log, folder / f"broker-{number}.log")
+
     def coordinator(self, group: str) -> int:
         """The broker that coordinates a group."""
         admin = self._admin()  # an answer comes only as long as its client is there
@@ -104,9 +111,15 @@ class Kill:
 
 
 def run(
-    seed: int, brokers: Sequence[int] | None = None, tell: Callable[[str], None] = lambda text: None
+    seed: int,
+    brokers: Sequence[int] | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+    evidence: Path | None = None,
 ) -> tuple[list[Kill], Verdict]:
-    """Kill these brokers in turn, or the coordinator of the group alone, each once the one before is in sync again."""
+    """Kill these brokers in turn, or the coordinator of the group alone, each once the one before is in sync again.
+
+    ``evidence`` is a folder for the logs of all workers and brokers where something does not pass.
+    """
     kills = []
     with Cluster() as cluster, ExitStack() as stack:
         # A partition has an explanation in every tenth of a second.
@@ -144,6 +157,9 @@ def run(
             )
         verdict = load.verdict(len(kills), time.time() - started)
         verdict.problems[:0] = problems
+        if evidence is not None and verdict.problems:
+            load.fleet.keep(evidence)
+            cluster.keep(evidence)
         return kills, verdict
 
 
@@ -177,7 +193,7 @@ def markdown(seed: int, kills: list[Kill], verdict: Verdict) -> str:
 def main(seed: int, rounds: int, report: Path) -> None:
     rng = random.Random(seed)
     brokers = [number for _ in range(rounds) for number in rng.sample(BROKERS, len(BROKERS))]
-    kills, verdict = run(seed, brokers, lambda text: click.echo(text, err=True))
+    kills, verdict = run(seed, brokers, lambda text: click.echo(text, err=True), report.with_suffix(""))
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(markdown(seed, kills, verdict))
     click.echo(report.read_text(), err=True)

@@ -1,14 +1,18 @@
 """A broker of three dies under load: nothing is lost, and no byte is wrong; `make cluster` kills all three in turn."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.crash.cluster import run
 
 
 @pytest.mark.timeout(900)  # a machine under load takes several times as long; nothing here asserts speed
-def test_after_the_death_of_the_coordinator_every_byte_is_that_of_the_oracle() -> None:
-    kills, verdict = run(7)
-    assert verdict.problems == []
+def test_after_the_death_of_the_coordinator_every_byte_is_that_of_the_oracle(
+    tmp_path: Path,
+) -> None:
+    kills, verdict = run(7, evidence=tmp_path)
+    assert verdict.problems == [], f"logs in {tmp_path}"
     assert [kill.coordinator for kill in kills] == [True]
     assert verdict.records > 1_000
     assert verdict.messages > verdict.records / 4
