@@ -231,13 +231,18 @@ def label_free(losses: Sequence[str | Loss | Callable[[Any, Any], float]]) -> bo
     return any(get(loss, None, None, True).label_free for loss in losses[:1])
 
 
-def codes_of(losses: Sequence[Loss], task: Task = "classification") -> NDArray[np.int64] | None:
-    """What compiled code calls these losses, or None where it does not know one of them: Python then computes them all."""
+FOREIGN = -1
+
+
+def codes_of(losses: Sequence[Loss], task: Task = "classification") -> NDArray[np.int64]:
+    """What compiled code calls these losses, ``FOREIGN`` where it does not know one."""
     known = NAMED | LABEL_FREE
-    if not all(known.get(loss.name) is loss for loss in losses):
-        return None
     of = " of a number" if task == "regression" else ""
-    return np.array([LOSSES.index(loss.name + of * loss.label_free) for loss in losses], np.int64)
+    codes = [
+        LOSSES.index(loss.name + of * loss.label_free) if known.get(loss.name) is loss else FOREIGN
+        for loss in losses
+    ]
+    return np.array(codes, np.int64)
 
 
 DEFAULT: dict[Task, str] = {"classification": "cross_entropy", "regression": "squared"}

@@ -31,6 +31,7 @@ cdef struct Plan:
     double* sage_rates
     double* prediction  # the record's own
     double* after  # ``empty`` once it has seen the record
+    double* found  # predictions for the copies, for losses that Python knows alone; NULL where there are none
     int64_t m, sage_m  # inner draws of iPFI and of iSAGE, 0 for none
     Py_ssize_t n_losses, n_players, n_sage_players, n_deltas  # of what they smooth
     Py_ssize_t players, n_rows, width, n_outside, n_labels
@@ -54,7 +55,7 @@ cdef inline void open_plan(const int64_t* table, Plan* p) noexcept nogil:
     p.labels, p.delta, p.cells = <int64_t*> slot(table, 10), <double*> slot(table, 11), <double*> slot(table, 12)
     p.sums, p.rates, p.sage_delta = <double*> slot(table, 13), <double*> slot(table, 14), <double*> slot(table, 15)
     p.sage_cells, p.sage_sums, p.sage_rates = <double*> slot(table, 16), <double*> slot(table, 17), <double*> slot(table, 18)
-    p.prediction, p.after = <double*> slot(table, 19), <double*> slot(table, 20)
+    p.prediction, p.after, p.found = <double*> slot(table, 19), <double*> slot(table, 20), <double*> slot(table, 21)
     p.m, p.sage_m, p.n_losses = counts[0], counts[1], counts[2]
     p.n_players, p.n_sage_players = counts[3], counts[4]
     p.n_deltas = p.n_losses * (p.n_players + p.n_sage_players)
@@ -138,6 +139,8 @@ cdef inline bint replaced_delta(Plan* p, const double* predictions, double y, Py
         if not finite(predictions + k * n, n):
             return False
     for row in range(p.n_losses):
+        if p.codes[row] < 0:  # Python's
+            continue
         own = loss_from(p.codes[row], y, predictions, predictions, n)
         for player in range(p.players):
             value = 0.0
@@ -190,6 +193,8 @@ cdef inline bint joined_delta(
             return False
     scratch = <double*> malloc((n + p.sage_m) * sizeof(double))
     for row in range(p.n_losses):
+        if p.codes[row] < 0:
+            continue
         delta, last = p.sage_delta + row * p.n_sage_players, before[row]
         for step in range(p.steps):
             value = mean_loss(
@@ -277,10 +282,13 @@ cdef inline bint settle_codes(
 ) noexcept nogil:
     """``settle``, of predictions rows × classes in the order of their codes."""
     cdef Py_ssize_t rows = p.copies, joining = p.steps * p.sage_m
-    cdef double* found = <double*> malloc((rows + joining) * p.n_labels * sizeof(double) + 8)
+    cdef double* found = p.found
     cdef bint good
+    if found == NULL:
+        found = <double*> malloc((rows + joining) * p.n_labels * sizeof(double) + 8)
     in_labels_order(p, first, rows, width, found)
     in_labels_order(p, second, joining, width, found + rows * p.n_labels)
     good = settle(p, found, found + rows * p.n_labels, y)
-    free(found)
+    if p.found == NULL:
+        free(found)
     return good

@@ -55,13 +55,24 @@ def predict(int family, const int64_t[::1] table, const double[:, ::1] rows, dou
 
 
 def explain(int family, const int64_t[::1] plan, const int64_t[::1] table, const double[::1] x, double y):
-    """iPFI and iSAGE of a record; ``y`` is the place of its class among the plan's labels, −1 for another one, or a number. See ``settle``."""
+    """iPFI and iSAGE of a record; ``y`` is the place of its class among the plan's labels, −1 for another one, or a number. See ``settle``.
+
+    ``smooth`` follows where the plan has losses of Python's.
+    """
     cdef Plan p
     open_plan(&plan[0], &p)
     if not explain_by(family, &p, &table[0], &x[0] if x.shape[0] else NULL, y):
         return False
-    take_in(&p)
+    if p.found == NULL:
+        take_in(&p)
     return True
+
+
+def smooth(const int64_t[::1] plan):
+    """Smooth the Δ of the record that ``explain`` explained."""
+    cdef Plan p
+    open_plan(&plan[0], &p)
+    take_in(&p)
 
 
 def learn(int family, const int64_t[::1] table, const double[::1] x, double y, double weight, bint explained, room):

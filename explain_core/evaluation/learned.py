@@ -40,7 +40,7 @@ class LearnedEvaluator(GenericEvaluator):
     def explain(self, plan: EvaluationPlan, x: Row, y: Any, base: Prediction | None) -> Prediction | None:
         model, bound = self.model, plan.bound
         if bound is None:
-            if plan.codes is None:
+            if plan.foreign and plan.sage.empty is not None:
                 return None
             bound = plan.bound = self._bind(plan)
         if base is None or self._regression:
@@ -61,13 +61,31 @@ class LearnedEvaluator(GenericEvaluator):
                 truth = float(y) if self._regression else float(bound.places.get(y, -1))
             assert model.family is not None
             if stream.explain(model.family, bound.arrays.table, model.arrays.table, row, truth):
-                pfi.state, sage.state = state.tolist()
                 if base is None:
                     found = bound.prediction.tolist()
                     base = found[0] if self._regression else dict(zip(labels, found, strict=True))
-                return base
+                if not plan.foreign or self._settled(bound, y, base):
+                    pfi.state, sage.state = state.tolist()
+                    return base
         self.fallbacks += base is not None
         return None
+
+    def _settled(self, bound: _Bound, y: Any, base: Prediction) -> bool:
+        """Let Python compute its losses; whether all is finite, and Δ smoothed."""
+        plan, rows = bound.plan, bound.found.tolist()
+        copies: list[Prediction] = (
+            [row[0] for row in rows]
+            if self._regression
+            else [dict(zip(bound.labels, row, strict=True)) for row in rows]
+        )
+        replaced = 1 + len(plan.players) * plan.pfi.n_samples
+        for entry, own in (plan.pfi, copies[1:replaced]), (plan.sage, copies[replaced:]):
+            if entry.settle is not None:
+                entry.settle(plan.foreign, y, base, plan.order.tolist(), own, entry.delta)
+                if not np.isfinite(entry.delta).all():
+                    return False
+        stream.smooth(bound.arrays.table)
+        return True
 
     def current(self, plan: EvaluationPlan, labels: Sequence[Any]) -> bool:
         """Whether the plan is laid out for records that bring nothing new, with the labels of predictions in this order."""
@@ -97,6 +115,8 @@ class _Bound:
         self.labels: list[Any] = []
         self.prediction: Array = np.empty(0)
         """The record's own, in the order of the labels."""
+        self.found: Array = np.empty((0, 0))
+        """Predictions for the copies, where Python computes losses of them."""
         self.matrix: Array | None = None
         self.size = 0
         """That of the columns."""
@@ -115,7 +135,6 @@ class _Bound:
 
     def _lay_out(self, learner: Learner | TreeEnsemble, matrix: Array) -> None:
         plan, labels = self.plan, self.labels
-        assert plan.codes is not None
         by_player = [[learner.columns.index[name] for name in player.features] for player in plan.players]
         width = matrix.shape[1]
         columns = np.array([column for of_player in by_player for column in of_player], np.int64)
@@ -125,6 +144,11 @@ class _Bound:
         ]  # fmt: skip
         codes = [0] if labels == [None] else [learner.codes[label] for label in labels]
         self.prediction = np.empty(len(labels))
+        if plan.foreign:
+            joining = max(len(by_player) - (sage.empty is not None), 0) if sage.n_samples else 0
+            self.found = np.empty(
+                (1 + len(by_player) * pfi.n_samples + joining * sage.n_samples, len(labels))
+            )
         plan.empty = np.zeros(0 if sage.empty is None else 1 + len(labels))
         self.arrays = Arrays(
             state=plan.state,
@@ -148,6 +172,7 @@ class _Bound:
             sage_rates=np.array([sage.smoother.decay]),
             prediction=self.prediction,
             after=np.empty(len(plan.empty)),
+            found=self.found,
         )
         self.matrix = matrix
 

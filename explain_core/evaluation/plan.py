@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from explain_core.losses import Loss, Task, codes_of
+from explain_core.losses import FOREIGN, Loss, Prediction, Task, codes_of
 from explain_core.models.empty import EmptyModel
 from explain_core.players import Players
 from explain_core.random import Generator
 from explain_core.reservoirs import Reservoir
 from explain_core.smoothing import Array, Smoother
+
+Settle = Callable[[Sequence[int], Any, Prediction, Sequence[int], Sequence[Prediction], Array], None]
+"""Of places of losses, the truth, the prediction for the record, the order of the players, the predictions for the copies, and Δ."""
 
 
 @dataclass
@@ -21,7 +24,7 @@ class PlanEntry:
     """What one estimator brings to a plan: its draws, and what takes its Δ in; of no draws where it is absent.
 
     ``pairs`` says which losses are those of pairs; ``empty`` is the model of the empty coalition, which moves into the row of the plan, none where copies
-    stand for it (see ``IncrementalSAGE``).
+    stand for it (see ``IncrementalSAGE``). ``settle`` fills the rows of Δ of the losses at these places, from the predictions for the copies.
     """
 
     source: Callable[[], Generator] = lambda: Generator(0)
@@ -29,10 +32,11 @@ class PlanEntry:
     smoother: Smoother = field(default_factory=lambda: Smoother((0, 0)))
     pairs: Sequence[bool] = ()
     empty: EmptyModel | None = None
+    settle: Settle | None = None
 
     def __post_init__(self) -> None:
-        self.delta: Array = np.empty(self.smoother.value.shape)
-        """Losses × players, filled by compiled code."""
+        self.delta: Array = np.zeros(self.smoother.value.shape)
+        """Losses × players, filled by compiled code, and by ``settle``."""
 
 
 class EvaluationPlan:
@@ -50,6 +54,8 @@ class EvaluationPlan:
         self.players, self.reservoir = players, reservoir
         self.pfi, self.sage = pfi, sage
         self.codes, self.label_free = codes_of(losses, task), losses[0].label_free
+        self.foreign = np.flatnonzero(self.codes == FOREIGN).tolist()
+        """The places of losses that only Python knows."""
         self.pairs = np.array(sage.pairs, np.bool_)
         self.order = np.empty(len(players) if sage.n_samples else 0, np.int64)
         """In which the players joined last."""

@@ -286,7 +286,7 @@ class IncrementalEstimator:
 
     def _plan_entry(self) -> PlanEntry:
         """What compiled code needs to know."""
-        return PlanEntry(self._source, self.n_samples, self._smoother)
+        return PlanEntry(self._source, self.n_samples, self._smoother, settle=self._settle)
 
     @property
     def _empty_model(self) -> EmptyModel | None:
@@ -313,6 +313,18 @@ class IncrementalEstimator:
 
     def _contributions(self, players: Players, x: Row, y: Any, base: Prediction) -> Array:
         """Δ of this record, losses × players. Changes no state but the generator's."""
+        raise NotImplementedError
+
+    def _settle(
+        self,
+        losses: Sequence[int],
+        y: Any,
+        base: Prediction,
+        order: Sequence[int],
+        copies: Sequence[Prediction],
+        delta: Array,
+    ) -> None:
+        """Fill the rows of Δ of the losses at these places from the predictions for the copies, in the order in which they are made."""
         raise NotImplementedError
 
     def _check(self, x: Row) -> None:

@@ -109,6 +109,7 @@ class EstimatorGroup:
         plan, first = self._plan, self.estimators[0]
         if (
             plan is None
+            or plan.foreign
             or plan.players is not first.players
             or not first.ready
             or not all(own.in_blocks and own._empty_model is entry.empty for own, entry in self._entries)

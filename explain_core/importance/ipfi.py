@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -100,14 +101,28 @@ class IncrementalPFI(IncrementalEstimator):
         rng, stored = self._source(), self.reservoir.rows
         rows = [[stored[rng.below(len(stored))] for _ in range(m)]] * len(players)
         delta = np.empty((len(self.losses), len(players)))
-        own = [loss(y, base) for loss in self.losses]
-        for j, predictions in enumerate(self.evaluator.replaced(x, base, players, rows)):
-            for row, loss in enumerate(self.losses):
-                total = 0.0
-                for prediction in predictions:
-                    total += loss(y, prediction) - own[row]  # exactly 0 where the player changes nothing
-                delta[row, j] = total / m
+        copies = [copy for of_player in self.evaluator.replaced(x, base, players, rows) for copy in of_player]
+        self._settle(range(len(self.losses)), y, base, (), copies, delta)
         return delta
+
+    def _settle(
+        self,
+        losses: Sequence[int],
+        y: Any,
+        base: Prediction,
+        order: Sequence[int],
+        copies: Sequence[Prediction],
+        delta: Array,
+    ) -> None:
+        m = self.n_samples
+        for row in losses:
+            loss = self.losses[row]
+            own = loss(y, base)
+            for j in range(delta.shape[1]):
+                total = 0.0
+                for prediction in copies[j * m : (j + 1) * m]:
+                    total += loss(y, prediction) - own  # exactly 0 where the player changes nothing
+                delta[row, j] = total / m
 
     def _take(self, players: Players) -> None:
         super()._take(players)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -116,25 +116,37 @@ class IncrementalSAGE(IncrementalEstimator):
         self._after = None
         if not players:
             return np.zeros((len(self.losses), 0))
-        before: list[float] = []
         if self.empty == "ema":
             self._after = self._y0.after(base)
-            y0 = self._after.prediction
-            before = [loss(y, y0) for loss in self.losses]
         delta = np.zeros((len(self.losses), len(players)))
-        order, steps = self._coalitions(players, x)
-        for step, predictions in enumerate(steps):
-            after = self._losses_of(y, predictions)
-            if before:
-                gain = [left - right for left, right in zip(before, after, strict=True)]
-                delta[:, order[step - (self.empty == "reservoir")]] = gain
-            before = after
-        for row, measure in enumerate(self.losses):
-            delta[row, order[-1]] = before[row] - measure(y, base)
+        order, copies = self._coalitions(players, x)
+        self._settle(range(len(self.losses)), y, base, order, copies, delta)
         return delta
 
-    def _coalitions(self, players: Players, x: Row) -> tuple[list[int], Iterable[list[Prediction]]]:
-        """The order in which the players join, and predictions for the copies before each of them but the first.
+    def _settle(
+        self,
+        losses: Sequence[int],
+        y: Any,
+        base: Prediction,
+        order: Sequence[int],
+        copies: Sequence[Prediction],
+        delta: Array,
+    ) -> None:
+        m = self.n_samples
+        before = (
+            [] if self._after is None else [self.losses[row](y, self._after.prediction) for row in losses]
+        )
+        first = 1 - bool(before)  # the empty coalition is none of a player's
+        for step in range(len(copies) // m):
+            after = self._losses_of(losses, y, copies[step * m : (step + 1) * m])
+            for row, left, right in zip(losses, before, after, strict=bool(before)):
+                delta[row, order[step - first]] = left - right
+            before = after
+        for row, left in zip(losses, before, strict=True):
+            delta[row, order[-1]] = left - self.losses[row](y, base)
+
+    def _coalitions(self, players: Players, x: Row) -> tuple[list[int], Sequence[Prediction]]:
+        """The order in which the players join, and predictions for the copies before each of them but the first, m for each.
 
         Those of the empty coalition come first where its loss is that of the reservoir. The copies know the features
         of no player from the start.
@@ -150,33 +162,35 @@ class IncrementalSAGE(IncrementalEstimator):
             predictions = self.evaluator.predict_many(copies) if copies else []
             for prediction in predictions:
                 check_prediction(prediction, self.task)
-            return order, (predictions[k : k + m] for k in range(0, len(predictions), m))
+            return order, predictions
         rows = [self._draw_row() for _ in range(m)]
         order = self._rng.permutation(len(players))
         given = players.outside({name: None for row in (x, *rows) for name in row}) if players.fixed else ()
-        return order, self.evaluator.joined(x, rows, given, [players[j] for j in order[:-1]], empty)
+        steps = self.evaluator.joined(x, rows, given, [players[j] for j in order[:-1]], empty)
+        return order, [prediction for step in steps for prediction in step]
 
     @property
     def _compilable(self) -> bool:
         return not self._trees and super()._compilable
 
     def _plan_entry(self) -> PlanEntry:
-        return PlanEntry(self._source, self.n_samples, self._smoother, self._pairs)
+        return PlanEntry(self._source, self.n_samples, self._smoother, self._pairs, settle=self._settle)
 
     @property
     def _empty_model(self) -> EmptyModel | None:
         return self._y0 if self.empty == "ema" else None
 
-    def _losses_of(self, y: Any, predictions: list[Prediction]) -> list[float]:
-        """Losses of the mean prediction; where pairs are wanted, those of the mean without its m equal pairs."""
+    def _losses_of(self, losses: Sequence[int], y: Any, predictions: Sequence[Prediction]) -> list[float]:
+        """Losses at these places of the mean prediction; where pairs are wanted, those of the mean without its m equal pairs."""
         mean, m = mean_prediction(predictions), len(predictions)
-        losses = []
-        for loss, pairs in zip(self.losses, self._pairs, strict=True):
+        found = []
+        for row in losses:
+            loss = self.losses[row]
             value = loss(y, mean)
-            if pairs:
+            if self._pairs[row]:
                 value = (m * value - sum(loss(y, prediction) for prediction in predictions) / m) / (m - 1)
-            losses.append(value)
-        return losses
+            found.append(value)
+        return found
 
     def _explained(self, y: Any, base: Prediction, entry: PlanEntry | None, delta: Array) -> None:
         if self.empty == "ema" and entry is None:

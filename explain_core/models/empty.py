@@ -12,7 +12,7 @@ import numpy as np
 from explain_core.bands import Band
 from explain_core.engine import smoothing as engine
 from explain_core.engine.smoothing import BLOCK
-from explain_core.losses import LARGEST, Loss, Prediction, codes_of
+from explain_core.losses import FOREIGN, LARGEST, Loss, Prediction, codes_of
 from explain_core.smoothing import Array, Smoother, SmootherState, decay
 from explain_core.state import LARGEST_COUNT, Count, State, Value, check
 
@@ -231,7 +231,7 @@ class Performance:
     def _lay_out(self, labels: tuple[Any, ...]) -> None:
         """Let compiled code take in the predictions of these labels that follow."""
         self._labels, codes = None, codes_of(self.losses)
-        if codes is None or not labels:
+        if FOREIGN in codes or not labels:
             return
         seen = self._frequencies.labels
         n, m = len(labels), len(seen)

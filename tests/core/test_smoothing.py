@@ -7,7 +7,7 @@ import pytest
 
 from explain_core.bands import half_width
 from explain_core.engine.smoothing import BLOCK, CUBES, KEPT, MEAN, NEWEST, OPEN_2, SIZE, SQUARES, VALUE, N
-from explain_core.losses import get
+from explain_core.losses import FOREIGN, get
 from explain_core.models import empty
 from explain_core.models.empty import EmptyModel, Performance, mean_prediction
 from explain_core.smoothing import Smoother, alpha_of
@@ -175,7 +175,7 @@ def test_compiled_performance_has_the_bits_of_pythons(classes, monkeypatch):
         own = []
         for performance, available in zip(performances, (True, False), strict=True):
             if not available:
-                monkeypatch.setattr(empty, "codes_of", lambda _: None)
+                monkeypatch.setattr(empty, "codes_of", lambda losses: np.full(len(losses), FOREIGN))
             own.append(performance.update(y, prediction))
             monkeypatch.undo()
         assert own[0] == own[1]

@@ -146,13 +146,25 @@ def follow(model, pairs, stream):
         model.learn(x, y)
 
 
+def unlike(y, prediction):
+    """A loss that compiled code does not know; it fails, or is not finite, for some truths."""
+    if y == "fails":
+        raise ZeroDivisionError
+    if y == "infinite":
+        return math.inf
+    return math.sqrt(abs(prediction - y) if isinstance(prediction, float) else 1.0 - prediction.get(y, 0.0))
+
+
 @pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("m", [1, 3])
-def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m):
+@pytest.mark.parametrize(
+    "m, own", [(1, []), (3, []), (3, [unlike])], ids=["1", "3", "3, a loss of one's own"]
+)
+def test_compiled_code_gives_the_bits_of_the_model_while_it_learns(name, m, own):
     model = made(name)
     fast, mixed = choose(model), name not in NUMERIC
+    settings = {"n_samples": m, "losses": [*own, *LOSSES[model.task]]}
     pairs = list(
-        zip(estimators(model, "generic", n_samples=m), estimators(model, fast, n_samples=m), strict=True)
+        zip(estimators(model, "generic", **settings), estimators(model, fast, **settings), strict=True)
     )
     stream = drifting(RECORDS, 5, 7, model.task, classes_of(name), nominal=mixed, missing=mixed)
     follow(model, pairs, stream)
@@ -216,6 +228,11 @@ SETTINGS = {
     "groups": {"groups": {"g": ["x1", "x2"]}},
     "uniform reservoir": {"reservoir": "uniform"},
     "fixed features": {"features": ["x1", "x3", "x4"]},
+    "a loss of one's own": {
+        "features": ["x1", "x2", "x4"],
+        "groups": {"g": ["x2", "x4"]},
+        "losses": [unlike],
+    },
 }
 
 
@@ -308,6 +325,23 @@ def test_where_one_estimator_fails_none_has_explained(make):
         with pytest.raises(ValueError, match="returns a finite number"):
             both.explain_one(x, y, math.nan)
     assert state() == before and pair[1]._y0 is y0
+
+
+@pytest.mark.parametrize("y, error", [("fails", ZeroDivisionError), ("infinite", ValueError)])
+def test_where_a_loss_of_ones_own_fails_nothing_has_changed(y, error):
+    model = made("forest")
+    pair = estimators(
+        model, choose(model), losses=["brier", unlike], reservoir=make_reservoir("geometric", 20, 4)
+    )
+    both = EstimatorGroup(pair)
+    for x, truth in drifting(60, 5, 8, "classification"):
+        both.explain_one(x, truth, model.predict(x))
+        model.learn(x, truth)
+        pair[0].reservoir.add(x)
+    before = [(one._rng.state, one._n, one._smoother.cells.tobytes()) for one in pair]
+    with pytest.raises(error):
+        both.explain_one(x, y, model.predict(x))
+    assert [(one._rng.state, one._n, one._smoother.cells.tobytes()) for one in pair] == before
 
 
 NO_SHAPE, NO_NUMBERS = ["UP", 0.5], [{0: "UP", 1: "DOWN"}, {0: None, 1: 1.0}, {0: math.nan, 1: 0.5}]
