@@ -49,6 +49,63 @@ def test_rows_are_the_means_of_the_periods_that_ended_and_of_no_others(driven):
     assert first.begin.timestamp() * 1_000 == FIRST_TIMESTAMP and first.begin.tzinfo is not None
 
 
+@pytest.fixture(scope="module")
+def compared():
+    """Segments and a challenger."""
+    ipfi = {"kind": "ipfi", "alpha": 0.05, "reservoir": {"size": 20}, "by": "colour"}
+    isage = {"kind": "isage", "alpha": 0.05, "n_samples": 2, "reservoir": {"size": 20}}
+    challenger = {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}
+    driver = FoldDriver({**ASKED, "explainers": [ipfi, isage], "challenger": challenger})
+    driver.send({**row, "at": FIRST_TIMESTAMP + i * HOUR // 10} for i, row in enumerate(values(1_500)))
+    return driver
+
+
+def told_smoothed(explanation):
+    """By role, segment, estimator, loss and feature: n, value, low and high of what an explanation tells of segments and the challenger."""
+    found = {}
+
+    def importances(where, n, by_estimator):
+        for name, by_loss in by_estimator.items():
+            for loss, cells in by_loss.items():
+                found.update({(*where, name, loss, f): (n, c.value, c.low, c.high) for f, c in cells.items()})
+
+    def losses(where, n, performance):
+        for loss, of in performance.items():
+            gain = None if of.empty is None or of.model is None else of.empty - of.model
+            found[*where, "performance", loss, "loss"] = n, of.model, None, None
+            found[*where, "performance", loss, "gain"] = n, gain, None, None
+
+    for name, segment in explanation.segments.items():
+        where = ("model", segment.feature, segment.value)
+        losses(where, segment.records, segment.performance)
+        importances(where, segment.records, {name: segment.importances})
+    challenger, where = explanation.challenger, ("challenger", None, None)
+    losses(where, explanation.explained, challenger.performance)
+    importances(where, explanation.explained, challenger.importances)
+    where = ("difference", None, None)
+    for loss, of in challenger.difference.items():
+        found[*where, "performance", loss, "loss"] = of.records, of.value, of.low, of.high
+    importances(where, explanation.explained, challenger.importance_differences)
+    return found
+
+
+def test_rows_tell_of_segments_and_the_challenger_what_each_explanation_does(compared):
+    by_offset = {}
+    for row in compared.rows:
+        if row.period != "smoothed":
+            assert (row.role, row.segment_by, row.segment) == ("model", None, None)
+            continue
+        key = row.role, row.segment_by, row.segment, row.estimator, row.loss, row.feature
+        told = by_offset.setdefault(row.offset, {})
+        assert key not in told
+        told[key] = row.n, row.value, row.low, row.high
+        assert (row.begin, row.sum, row.var, row.third, row.var2) == (None,) * 5
+        assert row.until == row.time
+    assert by_offset == {one.offset: told_smoothed(one) for one in compared.explanations}
+    assert len({row.segment for row in compared.rows}) > 3
+    compared.verify(every=379)
+
+
 def test_rows_have_a_chain_of_their_own_and_change_no_other_message(driven):
     link = None
     for row in driven.rows:
@@ -77,11 +134,14 @@ def test_rows_are_the_same_bytes_after_restarts_and_in_blocks(driven):
     assert blocks_of == slow and len(slow) > 0
 
 
-def test_rows_take_less_room_than_the_explanations(driven):
+@pytest.mark.parametrize("of", ["driven", "compared"])
+def test_rows_take_less_room_than_the_explanations(of, request):
     sizes = {"rows": 0, "explanations": 0}
     for name in sizes:
-        said = b"".join(out.value for out in driven._outputs if out.destination == name)
+        outputs = request.getfixturevalue(of)._outputs
+        said = b"".join(out.value for out in outputs if out.destination == name)
         sizes[name] = len(zstandard.compress(said))
+    print(of, sizes)
     assert 0 < sizes["rows"] < 2 * sizes["explanations"]
 
 

@@ -47,13 +47,18 @@ def kafka_jars(version: str = KAFKA_VERSION, cache: Path | None = None) -> list[
     wanted = pinned if pinned.exists() else folder / "sha256"
     if not wanted.exists():
         raise UserError(f"{wanted} was removed: remove the folder {folder} too, and start again")
-    pins = [line.split() for line in wanted.read_text().splitlines()]
+    return verified(folder, wanted, f"Kafka {version}")
+
+
+def verified(folder: Path, pinned: Path, what: str) -> list[Path]:
+    """The jars in a folder that a file of pins names. Raises ``UserError`` where one is not there, or is another one."""
+    pins = [line.split() for line in pinned.read_text().splitlines()]
     for sha256, coordinate in pins:
         jar = _path(folder, coordinate)
         found = hashlib.sha256(jar.read_bytes()).hexdigest() if jar.exists() else "that of no file"
         if found != sha256:
             raise UserError(
-                f"{jar}: its sha256 is {found} and not {sha256}, the one pinned for Kafka {version}: the file was "
+                f"{jar}: its sha256 is {found} and not {sha256}, the one pinned for {what}: the file was "
                 f"altered, damaged or removed; remove the folder {folder} and start again"
             )
     return [_path(folder, coordinate) for _, coordinate in pins]
@@ -65,9 +70,7 @@ def _fill(folder: Path, version: str, pinned: Path) -> None:
         coordinates = [line.split()[1] for line in pinned.read_text().splitlines()]
     else:
         coordinates = _resolve(version, folder)
-    missing = [coordinate for coordinate in coordinates if not _path(folder, coordinate).exists()]
-    sys.stderr.write(f"downloading {len(missing)} jars of Apache Kafka {version}\n")
-    _download(missing, folder)
+    download(coordinates, folder, f"Apache Kafka {version}")
     if not pinned.exists():
         sums = [hashlib.sha256(_path(folder, name).read_bytes()).hexdigest() for name in coordinates]
         lines = [f"{sha256}  {name}\n" for sha256, name in zip(sums, coordinates, strict=True)]
@@ -90,30 +93,32 @@ def _resolve(version: str, folder: Path) -> list[str]:
         try:
             inputs, transitive = maven.resolver.resolve(roots)
         except (OSError, RuntimeError) as error:
-            raise _no_download(error) from error
+            raise _no_download(error, f"Apache Kafka {version}") from error
         return sorted(
             f"{artifact.groupId}:{artifact.artifactId}:{artifact.version}" for artifact in inputs + transitive
         )
 
 
-def _download(coordinates: list[str], folder: Path) -> None:
-    """Each jar appears under its name only when it is whole."""
+def download(coordinates: list[str], folder: Path, what: str) -> None:
+    """Those of the jars that are not there. Each appears under its name only when it is whole; raises ``UserError``."""
+    missing = [coordinate for coordinate in coordinates if not _path(folder, coordinate).exists()]
+    sys.stderr.write(f"downloading {len(missing)} jars of {what}\n")
 
-    def download(coordinate: str) -> None:
+    def fetch(coordinate: str) -> None:
         jar = maven.create_dependency(coordinate).artifact.resolve()
         shutil.move(jar, _path(folder, coordinate))
 
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, ThreadPoolExecutor(8) as pool:
         maven = resolver(Path(scratch))
         try:
-            list(pool.map(download, coordinates))
+            list(pool.map(fetch, missing))
         except (OSError, RuntimeError) as error:
-            raise _no_download(error) from error
+            raise _no_download(error, what) from error
 
 
-def _no_download(error: Exception) -> UserError:
+def _no_download(error: Exception, what: str) -> UserError:
     return UserError(
-        f"Apache Kafka cannot be downloaded ({error}); the first start needs a Maven repository: check the network, or name "
+        f"{what} cannot be downloaded ({error}); the first start needs a Maven repository: check the network, or name "
         "a mirror under [repositories] in jgo's configuration file"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import orjson
 
 from explain_client.alarm_words import sentence as alarm_sentence
 from explain_client.fields import utc
+from explain_client.periods import SUMS
 from explain_core.alarms.detector import Position
 from explain_core.comparison import better, sentence
 from explain_core.confidence import Interval
@@ -134,19 +135,61 @@ RUNNING = ("alarm", "all")
 """Periods that do not end: as rows they would count records twice."""
 
 
-def rows(periods: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What rows say of the periods of an explanation that ended."""
-    for period in periods:
-        common = {
-            "period": period["name"],
-            "begin": _moment(period["from"]),
-            "until": _moment(period["until"]),
-            "records": period["records"],
+def rows(content: Mapping[str, Any], position: Position) -> Iterator[dict[str, Any]]:
+    """What rows say of an explanation: of the periods that ended with it, of its segments, and of the challenger."""
+    for period in content["periods"]:
+        if period["name"] not in RUNNING:
+            about = {
+                "period": period["name"],
+                "begin": _moment(period["from"]),
+                "until": _moment(period["until"]),
+                "records": period["records"],
+                **_EVERYTHING,
+            }
+            yield from _flat(about, {"performance": period["performance"], **period["importance"]})
+    smoothed = {"period": "smoothed", "begin": None, "until": _moment(position.timestamp)}
+    for name, found in content["segments"].items():
+        means = {"performance": _losses(found), name: found["importance"]}
+        where = {"role": "model", "segment_by": found["feature"], "segment": found["value"]}
+        yield from _flat(smoothed | {"records": found["records"]} | where, means)
+    challenger = content["challenger"]
+    if challenger is not None:
+        about = smoothed | {"records": content["explained"], **_EVERYTHING}
+        means = {"performance": _losses(challenger), **challenger["importance"]}
+        yield from _flat(about | {"role": "challenger"}, means)
+        losses = {loss: {"loss": found} for loss, found in challenger["difference"].items()}
+        yield from _flat(
+            about | {"role": "difference"}, {"performance": losses, **challenger["importance_difference"]}
+        )
+
+
+_EVERYTHING = {"role": "model", "segment_by": None, "segment": None}
+
+
+def _flat(about: dict[str, Any], means: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row of each mean, by estimator, loss and feature. What is not over a period has no sums."""
+    for estimator, by_loss in means.items():
+        for loss, features in by_loss.items():
+            for feature, mean in features.items():
+                n = mean.get("n", mean.get("records", about["records"]))
+                cells = {"n": n, **{name: mean[name] for name in ("value", "low", "high")}}
+                sums = {name: mean.get(name) for name in SUMS[1:]}
+                yield {**about, "estimator": estimator, "loss": loss, "feature": feature, **cells, **sums}
+
+
+def _losses(found: Mapping[str, Any]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """The smoothed loss, and the gain over no model, as a period has them."""
+    return {
+        loss: {
+            name: {"value": value, "low": None, "high": None}
+            for name, value in (("loss", of["model"]), ("gain", _less(of["empty"], of["model"])))
         }
-        for estimator, by_loss in {"performance": period["performance"], **period["importance"]}.items():
-            for loss, means in by_loss.items() if period["name"] not in RUNNING else ():
-                for feature, mean in means.items():
-                    yield {**common, "estimator": estimator, "loss": loss, "feature": feature, **mean}
+        for loss, of in found["performance"].items()
+    }
+
+
+def _less(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
 
 
 def _moment(milliseconds: int) -> datetime:

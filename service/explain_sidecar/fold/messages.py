@@ -78,7 +78,7 @@ class Chain:
 
 def sealed(body: dict[str, Any], chain: Chain) -> bytes:
     """The message's JSON with its digest as the last key."""
-    raw = orjson.dumps(body)[:-1]
+    raw = orjson.dumps(body, option=orjson.OPT_UTC_Z)[:-1]
     return raw + DIGEST_KEY + chain.seal(raw).encode() + b'"}'
 
 

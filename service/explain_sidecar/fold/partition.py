@@ -343,7 +343,7 @@ class PartitionState:
         return key_text(self.only_key)
 
     def _explanation(self, record: InputRecord, sample: Sample) -> list[Output]:
-        """The explanation, and the rows of the periods that ended with it."""
+        """The explanation, and its rows."""
         position = Position(record.offset, sample.timestamp)
         notice = self.explained.judge(position)
         if notice is not None:
@@ -377,7 +377,7 @@ class PartitionState:
             of = {"version": sample.version}
             outputs += [
                 self._message("rows", "row/1", of | row, record, sample.timestamp, sample.id)
-                for row in contents.rows(about["periods"])
+                for row in contents.rows(about, position)
             ]
         return outputs
 

@@ -176,13 +176,13 @@ class ExplainSettings(Section):
 
 
 class RowsSettings(Section):
-    """Means over periods as flat rows, for SQL."""
+    """Means as flat rows, for SQL."""
 
     part = MESSAGES
 
     enabled: bool = Field(
         False,
-        description="Publish, with each period of emit.periods that ends, a message for each mean of it: of each feature's importance, of the loss, and of the gain over no model.",
+        description="Publish, with each period of emit.periods that ends, a message for each mean of it: of each feature's importance, of the loss, and of the gain over no model. With each explanation, the same of its segments and of the challenger, smoothed.",
     )
 
 

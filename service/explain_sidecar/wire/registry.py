@@ -144,4 +144,4 @@ def _to_dict(message: bytes, context: Any) -> dict[str, Any]:
 
 
 def _json(data: Any) -> bytes:
-    return orjson.dumps(data)
+    return orjson.dumps(data, option=orjson.OPT_UTC_Z)
