@@ -56,7 +56,7 @@ def compared():
     isage = {"kind": "isage", "alpha": 0.05, "n_samples": 2, "reservoir": {"size": 20}}
     challenger = {"factory": "river.tree:HoeffdingTreeClassifier", "every": 1}
     driver = FoldDriver({**ASKED, "explainers": [ipfi, isage], "challenger": challenger})
-    driver.send({**row, "at": FIRST_TIMESTAMP + i * HOUR // 10} for i, row in enumerate(values(1_500)))
+    driver.send({**row, "at": FIRST_TIMESTAMP + i * HOUR // 10} for i, row in enumerate(values(700)))
     return driver
 
 
@@ -141,7 +141,6 @@ def test_rows_take_less_room_than_the_explanations(of, request):
         outputs = request.getfixturevalue(of)._outputs
         said = b"".join(out.value for out in outputs if out.destination == name)
         sizes[name] = len(zstandard.compress(said))
-    print(of, sizes)
     assert 0 < sizes["rows"] < 2 * sizes["explanations"]
 
 
