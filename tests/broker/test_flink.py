@@ -14,7 +14,9 @@ from tests.folds import values
 FIRST, STEP = datetime(2023, 11, 15, 0, 1, tzinfo=UTC), timedelta(minutes=12)
 
 
-@pytest.mark.timeout(900)  # Flink compiles each statement; on a machine that others use too that takes minutes
+@pytest.mark.timeout(
+    900
+)  # Flink compiles each statement; on a machine that others use too that takes minutes
 def test_the_importance_of_a_feature_over_a_week_is_one_select_in_flink(pipeline: Factory) -> None:
     explainers = [{**SMALL[0], "by": "colour"}, SMALL[1]]
     line = pipeline(
@@ -57,7 +59,9 @@ def test_the_importance_of_a_feature_over_a_week_is_one_select_in_flink(pipeline
 
     told = newest_segments(explanations)
     expected = {name: one.importance().get("a") for name, one in told.items()}
-    assert {name: value for name, value, *_ in found} == {n: one.value for n, one in expected.items() if one}
+    assert {name: value for name, value, _, _ in found} == {
+        n: one.value for n, one in expected.items() if one
+    }
     with Rows(servers, line.topics["rows"], follow=False) as rows:
         read = list(rows)
     assert counted == [[len(read), sum(row.begin is not None for row in read), len(read)]]

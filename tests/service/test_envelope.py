@@ -5,7 +5,6 @@ import json
 from datetime import datetime
 
 import fastavro
-import orjson
 import pytest
 
 from explain_sidecar.fold.partition import PartitionState
@@ -13,7 +12,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import Settings
 from explain_sidecar.wire.avro import teach_fastavro
 from explain_sidecar.wire.envelope import Envelope
-from explain_sidecar.wire.registry import SCHEMAS
+from explain_sidecar.wire.registry import SCHEMAS, _json, _to_dict
 from explain_sidecar.wire.schemas import avro_schemas
 from tests.crash.streams import ALARMS
 from tests.folds import FIRST_TIMESTAMP, SMALL, fold, settings, values
@@ -131,9 +130,9 @@ def in_avro(name, message):
     """A message's JSON after it was written and read as Avro."""
     schema = fastavro.parse_schema(json.loads(avro_schemas()[f"{name}.avsc"]))
     written = io.BytesIO()
-    fastavro.schemaless_writer(written, schema, orjson.loads(message))
+    fastavro.schemaless_writer(written, schema, _to_dict(message, None))
     written.seek(0)
-    return orjson.dumps(fastavro.schemaless_reader(written, schema))
+    return _json(fastavro.schemaless_reader(written, schema))
 
 
 def test_avro_keeps_every_byte_of_a_messages_json():
@@ -165,6 +164,7 @@ def test_avro_keeps_every_byte_of_a_messages_json():
         "challenger": {"factory": "river.tree:HoeffdingTreeClassifier"},
         "drift": {**QUICK, "on_alarm": True},
         "record": {"prediction": "served"},
+        "rows": {"enabled": True},
     }
     subjects = ["loss", "gain", "importance", "segments", "segment_importance"]
     outputs += fold(

@@ -172,7 +172,7 @@ def _flat(about: dict[str, Any], means: Mapping[str, Mapping[str, Any]]) -> Iter
         for loss, features in by_loss.items():
             for feature, mean in features.items():
                 n = mean.get("n", mean.get("records", about["records"]))
-                cells = {"n": n, **{name: mean[name] for name in ("value", "low", "high")}}
+                cells = {"n": float(n), **{name: mean[name] for name in ("value", "low", "high")}}
                 sums = {name: mean.get(name) for name in SUMS[1:]}
                 yield {**about, "estimator": estimator, "loss": loss, "feature": feature, **cells, **sums}
 

@@ -54,7 +54,9 @@ def document() -> dict[str, Any]:
                 "send", "alarms", "When a loss or an importance changed, where alarms.enabled is set."
             ),
             "sendRow": _operation(
-                "send", "rows", "A mean over a period that ended, or of a segment or the challenger, where rows.enabled is set."
+                "send",
+                "rows",
+                "A mean over a period that ended, or of a segment or the challenger, where rows.enabled is set.",
             ),
             "sendPrediction": _operation(
                 "send",
