@@ -27,9 +27,11 @@ setup: .venv/dev .venv/engine $(PARSER) $(CHROMIUM) ## create .venv with the loc
 demo: .venv/demo .venv/engine ## explain a year of real flights on a local broker, in the terminal and the browser
 	$(BIN)/explain-sidecar demo
 
+FLINK := tests/broker/test_flink.py
+
 .PHONY: test
 test: setup ## run every test except test-deploy, on a real broker
-	$(BIN)/python -m pytest --ignore tests/deploy --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/deploy --ignore $(FLINK) --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: lint ## check style and types, and run every test that needs no broker, with fewer inputs of the fuzzer
@@ -37,8 +39,8 @@ check: lint ## check style and types, and run every test that needs no broker, w
 	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),5000) $(BIN)/python -m pytest --ignore tests/broker --ignore tests/crash --ignore tests/deploy -m 'not slow' --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-deploy
-test-deploy: setup $(BIN)/helm $(BIN)/helm-docs ## test the image, the compose file and the chart; needs Docker, docker-compose, Go and promtool
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy
+test-deploy: setup $(BIN)/helm $(BIN)/helm-docs ## test the image, the compose file, the chart and the SQL for Flink; needs Docker, docker-compose, Go and promtool
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/deploy $(FLINK)
 
 .PHONY: image
 image: ## build the container image and print its size

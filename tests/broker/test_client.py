@@ -218,7 +218,7 @@ def example(name: str, topic: Topic, *arguments: str) -> str:
         [sys.executable, str(EXAMPLES / name), topic.servers, topic.name, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
