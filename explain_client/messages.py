@@ -11,7 +11,7 @@ from explain_client.drift import AlarmReference, Drift, Window
 from explain_client.explanation import Explanation, LabelDelay, ModelVersion, Skew
 from explain_client.fields import is_date, unframed, utc
 from explain_client.importance import Importance, Importances, Losses
-from explain_client.prediction import Prediction, Reason
+from explain_client.prediction import EarlierPrediction, Prediction, Reason
 from explain_client.row import Row
 from explain_client.segments import Segment, SegmentLosses
 
@@ -21,6 +21,7 @@ __all__ = [
     "Challenger",
     "DeadLetterHeaders",
     "Drift",
+    "EarlierPrediction",
     "Explanation",
     "Importance",
     "Importances",

@@ -19,6 +19,24 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierPrediction:
+    """A prediction that was told before the label came, and what it lost."""
+
+    offset: int = described("Offset of the record without a label.", 17012, ge=0)
+    timestamp: int = described(
+        "Event time of that record, since 1970-01-01T00:00Z.", 1387570000000, unit="milliseconds"
+    )
+    value: float | None = described("What was predicted then, in a regression; null of classes.", None)
+    probabilities: Mapping[str, float] = described(
+        "The probability of each class that was predicted then; none in a regression.",
+        {"true": 0.28, "false": 0.72},
+    )
+    losses: Mapping[str, float] = described(
+        "Its losses by name, against the label that has come.", {"cross_entropy": 0.329}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction(Message):
     """The prediction for one record, made before the model learnt from it, and its reasons: interventional Shapley values against the reservoir's rows.
 
@@ -80,6 +98,11 @@ class Prediction(Message):
     losses: Mapping[str, float] = described(
         "Losses of the prediction by name; none where the record has no label yet.", {"cross_entropy": 0.371}
     )
+    earlier: EarlierPrediction | None = described(  # noqa: RUF009
+        "The newest prediction that was told of a record with the same `id` and no label, where this one has it; null where there is none. Only with `predictions.remember`.",
+        None,
+        absent=None,
+    )
     digest: str = described(
         "Rolling hash over this partition's predictions, as that of an explanation.",
         "353e5fe3e0f90657de874ddbf2d630b3",
@@ -96,4 +119,7 @@ class Prediction(Message):
         why = "".join(f", {one.feature} {one.value:+.4g}" for one in self.reasons[:most])
         truth = self.label if self.target is None else f"{self.target:.4g}"
         came = "" if truth is None else f"; it was {truth}"
+        if self.earlier is not None:
+            lost = ", ".join(f"{name} {loss:.4g}" for name, loss in self.earlier.losses.items())
+            came += f", and the prediction of offset {self.earlier.offset} lost {lost}"
         return f"predicted {named}{self.predicted:.4g}, on average {self.baseline:.4g}{why}{came}"

@@ -20,16 +20,22 @@ _MASKS = NDArray[np.bool_]
 _ABSENT: Any = object()
 
 
+AT_ONCE = 2**16
+"""Mixtures that are predicted at a time."""
+
+
 class CoalitionReasons:
     """Exact where all coalitions of the features in which a record and the rows of the background differ take at most ``most`` predictions.
 
-    Otherwise features join in random orders (Štrumbelj and Kononenko 2014), equally many for each row of the background, at least two. A row
-    whose coalitions are not more than these orders ask for is exact. The standard error is that of the means over the orders; the values add up in any case.
+    Otherwise features join in random orders (Štrumbelj and Kononenko 2014), each of which is followed by its reverse (Mitchell et al. 2022), equally many for each row of
+    the background, at least two pairs. A row whose coalitions are not more than these orders ask for is exact. The standard error is that of the means over the pairs;
+    the values add up in any case.
     """
 
     def __init__(self, model: Model, background: Sequence[Row], most: int, seed: int) -> None:
         self.model, self.background, self.most = model, list(background), most
         self.seed = derive_seed(seed, "reasons")
+        self._orders = _Orders(self.seed, len(background), 0)
 
     def replace(self, slot: int, x: Row) -> None:
         self.background[slot] = x
@@ -62,35 +68,84 @@ class CoalitionReasons:
     def _one(self, view: _View, record: int, own: Array, background: Array) -> tuple[Array, Array, bool]:
         """Values and their standard errors, features × outputs, and whether they are sampled."""
         n = len(background)
-        differing = [view.differing(record, slot) for slot in range(n)]
-        sizes = [len(of) for of in differing]
-        exact = sum(1 << min(size, 62) for size in sizes) <= self.most
-        orders = max(2, self.most // max(sum(sizes), 1))
-        rng = Generator(self.seed)
+        differing = view.differing(record, n)
+        sizes = differing.sum(axis=1)
+        exact = sum(1 << min(size, 62) for size in sizes.tolist()) <= self.most
+        pairs = max(2, self.most // max(2 * int(sizes.sum()), 1))
         values = np.zeros((len(view.names), len(own)))
-        variance, sampled = np.zeros_like(values), False
-        for slot, features in enumerate(differing):
-            size = len(features)
-            if size == 0:
-                continue
-            if exact or (size < 31 and 1 << size <= orders * (size - 1) + 2):
-                masks = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1 == 1
-                values[features] += _shapley(view.between(record, slot, features, masks), size)
-                continue
-            sampled = True
-            steps = np.empty((orders, size, len(own)))
-            for k in range(orders):
-                order = np.array(rng.permutation(size))
-                masks = np.zeros((size - 1, size), np.bool_)
-                for place in range(size - 1):
-                    masks[place:, order[place]] = True
-                between = view.between(record, slot, features, masks)
-                steps[k, order] = np.diff(
-                    np.concatenate([background[slot : slot + 1], between, own[np.newaxis]]), axis=0
-                )
-            values[features] += steps.mean(axis=0)
-            variance[features] += steps.var(axis=0, ddof=1) / orders
-        return values / n, np.sqrt(variance) / n, sampled
+        left = []
+        for slot, size in enumerate(sizes.tolist()):
+            if not (exact or (size < 31 and 1 << size <= 2 * pairs * (size - 1) + 2)):
+                left.append(slot)
+            elif size > 0:
+                coalitions = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1 == 1
+                masks = np.zeros((1 << size, len(values)), np.bool_)
+                masks[:, differing[slot]] = coalitions
+                worth = view.between(record, np.full(1 << size, slot), masks)
+                values[differing[slot]] += _shapley(worth, size)
+        if not left:
+            return values / n, np.zeros_like(values), False
+        if self._orders.players != len(values):
+            self._orders = _Orders(self.seed, n, len(values))
+        orders = self._orders.first(pairs)[:, left].reshape(-1, len(values))
+        slots, step = np.tile(left, pairs), max(AT_ONCE // (2 * len(values)), 1)
+        found = np.concatenate(
+            [
+                _joining(view, record, own, background, differing, slots[part], orders[part])
+                for part in (slice(first, first + step) for first in range(0, len(slots), step))
+            ]
+        ).reshape(pairs, len(left), *values.shape)
+        values += found.mean(axis=0).sum(axis=0)
+        variance = found.var(axis=0, ddof=1).sum(axis=0) / pairs
+        return values / n, np.sqrt(variance) / n, True
+
+
+class _Orders:
+    """Random orders of so many players, drawn for each row of a background in turn; the first ones are always the same."""
+
+    def __init__(self, seed: int, rows: int, players: int) -> None:
+        self.players, self._rows = players, rows
+        self._generator = Generator(seed)
+        self._drawn = np.empty((0, rows, players), np.int64)
+
+    def first(self, count: int) -> NDArray[np.int64]:
+        """Orders × rows × players."""
+        missing = count - len(self._drawn)
+        if missing > 0:
+            drawn = [self._generator.permutation(self.players) for _ in range(missing * self._rows)]
+            self._drawn = np.concatenate([self._drawn, np.array(drawn).reshape(missing, self._rows, -1)])
+        return self._drawn[:count]
+
+
+def _joining(
+    view: _View,
+    record: int,
+    own: Array,
+    background: Array,
+    differing: _MASKS,
+    slots: NDArray[np.int64],
+    orders: NDArray[np.int64],
+) -> Array:
+    """What each feature adds when a record's features join those of a row of the background, the mean over an order and its reverse: orders × features × outputs."""
+    orders, slots = np.concatenate([orders, orders[:, ::-1]]), np.concatenate([slots, slots])
+    width = orders.shape[1]
+    places, differs = np.argsort(orders, axis=1), differing[slots]
+    joins = np.take_along_axis(differs, orders, axis=1)
+    so_far = joins.cumsum(axis=1)
+    whole = so_far == so_far[:, -1:]
+    asked = joins & ~whole
+    one, last = np.nonzero(asked)
+    worth = np.empty((len(orders), 1 + width, len(own)))
+    worth[:, 0], worth[:, 1:][whole] = background[slots], own
+    worth[:, 1:][asked] = view.between(
+        record, slots[one], (places[one] <= last[:, np.newaxis]) & differs[one]
+    )
+    known = np.concatenate([np.ones((len(orders), 1), np.bool_), asked | whole], axis=1)
+    newest = np.maximum.accumulate(np.where(known, np.arange(1 + width), 0), axis=1)
+    steps = np.diff(np.take_along_axis(worth, newest[:, :, np.newaxis], axis=1), axis=1)
+    added = np.take_along_axis(steps, places[:, :, np.newaxis], axis=1)
+    half = len(orders) // 2
+    return (added[:half] + added[half:]) / 2.0
 
 
 def _shapley(worth: Array, size: int) -> Array:
@@ -114,12 +169,12 @@ class _View:
     def own(self, records: Sequence[int]) -> Array:
         raise NotImplementedError
 
-    def differing(self, record: int, other: int) -> NDArray[np.int64]:
-        """The places of the features in which they differ; what both lack is equal."""
+    def differing(self, record: int, n: int) -> _MASKS:
+        """In which features a record and each of the first n differ, records × features; what both lack is equal."""
         raise NotImplementedError
 
-    def between(self, record: int, other: int, features: NDArray[np.int64], masks: _MASKS) -> Array:
-        """Predictions, masks × outputs: where a mask is true the feature is the record's."""
+    def between(self, record: int, others: NDArray[np.int64], masks: _MASKS) -> Array:
+        """Predictions, masks × outputs: where a mask is true the feature is the record's, else that of its other record."""
         raise NotImplementedError
 
 
@@ -141,14 +196,13 @@ class _Rows(_View):
     def own(self, records: Sequence[int]) -> Array:
         return self._predict(self.rows[records])
 
-    def differing(self, record: int, other: int) -> NDArray[np.int64]:
-        a, b = self.rows[record], self.rows[other]
-        return np.flatnonzero((a != b) & ~(np.isnan(a) & np.isnan(b)))
+    def differing(self, record: int, n: int) -> _MASKS:
+        own, others = self.rows[record], self.rows[:n]
+        found: _MASKS = (own != others) & ~(np.isnan(own) & np.isnan(others))
+        return found
 
-    def between(self, record: int, other: int, features: NDArray[np.int64], masks: _MASKS) -> Array:
-        rows = np.repeat(self.rows[other : other + 1], len(masks), axis=0)
-        rows[:, features] = np.where(masks, self.rows[record, features], rows[:, features])
-        return self._predict(rows)
+    def between(self, record: int, others: NDArray[np.int64], masks: _MASKS) -> Array:
+        return self._predict(np.where(masks, self.rows[record], self.rows[others]))
 
     def _predict(self, rows: Array) -> Array:
         if isinstance(self.model, Learner):
@@ -171,17 +225,19 @@ class _Records(_View):
     def own(self, records: Sequence[int]) -> Array:
         return self._predict([self.records[i] for i in records], grows=True)
 
-    def differing(self, record: int, other: int) -> NDArray[np.int64]:
-        a, b = self.records[record], self.records[other]
-        return np.array(
-            [i for i, name in enumerate(self.names) if not _same(a.get(name, _ABSENT), b.get(name, _ABSENT))],
-            np.int64,
-        )
+    def differing(self, record: int, n: int) -> _MASKS:
+        x = self.records[record]
+        cells = [
+            not _same(x.get(name, _ABSENT), other.get(name, _ABSENT))
+            for other in self.records[:n]
+            for name in self.names
+        ]
+        return np.array(cells, np.bool_).reshape(n, -1)
 
-    def between(self, record: int, other: int, features: NDArray[np.int64], masks: _MASKS) -> Array:
-        x, names = self.records[record], [self.names[i] for i in features]
+    def between(self, record: int, others: NDArray[np.int64], masks: _MASKS) -> Array:
+        x, names = self.records[record], self.names
         copies = []
-        for mask in masks.tolist():
+        for other, mask in zip(others.tolist(), masks.tolist(), strict=True):
             copy = dict(self.records[other])
             for name, taken in zip(names, mask, strict=True):
                 if taken and name in x:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.crash.campaign import run_slice
 from tests.crash.faults import KINDS
-from tests.crash.late import late_labels
+from tests.crash.late import late_labels, predictions
 from tests.crash.report import Report
 from tests.crash.rollouts import rollouts
 from tests.crash.streams import MIXED, Stream, all_models, all_options, default_model, formats, new_protocol
@@ -30,6 +30,7 @@ STREAMS: dict[str, Callable[[Path | None], Stream]] = {
     "new-protocol": lambda data: new_protocol(),
     "default-model": default_model,
     "late-labels": lambda data: late_labels(),
+    "predictions": lambda data: predictions(),
     "versions": lambda data: versions(),
 }
 

@@ -56,7 +56,7 @@ class Joined:
         self.events = 0
         """Records of the events topic, tombstones left out."""
 
-    def differences(self) -> list[str]:
+    def differences(self, at_once: bool = False) -> list[str]:
         """In words, whatever is not as it must be."""
         events, labels = (
             [_read(entries, which) for entries in read] for which, read in enumerate(self._inputs)
@@ -82,6 +82,10 @@ class Joined:
             published.setdefault(id, []).append(Published(headers["outcome"].decode(), label))
         for id, data in first.items():
             ours = published.get(id, [])
+            if at_once:
+                ours, alone = _without_event(ours)
+                found += [f"{id.decode()}: {ours}: not published at once" for _ in range(not alone)]
+                self.outcomes["at once"] += len(published.get(id, [])) - len(ours)
             wrong = _wrong(id, data["at"], ours, known.get(id, []), id in withdrawn)
             found += [f"{id.decode()}: {ours} with {known.get(id)}: {text}" for text in wrong]
             self.outcomes.update(our.outcome for our in ours)
@@ -136,12 +140,21 @@ def _unlike(
     label, headers = data.pop("label", None), dict(message.headers() or [])  # type: ignore[arg-type]
     if event is None or data != event or headers.get("own") != b"1":
         return [f"record {message.offset()} is no event that was fed"]
-    if headers["outcome"] == b"expired":
+    if headers["outcome"] == b"event":
+        fine = label is None and "label_timestamp" not in headers
+    elif headers["outcome"] == b"expired":
         fine = label == IMPLIED and "label_timestamp" not in headers
     else:
         at = int(headers["label_timestamp"])
         fine = {"at": at, "label": label} in labels and int(headers["label_delay_ms"]) == at - event["at"]
     return [] if fine else [f"record {message.offset()} has a label that is not its event's: {headers}"]
+
+
+def _without_event(published: list[Published]) -> tuple[list[Published], bool]:
+    """What followed its publication without a label, and whether that was as it must be: once, and first; only a label that came before the event spares it."""
+    rest = [one for one in published if one.outcome != "event"]
+    once = published[:1] == [Published("event", None)] and len(rest) == len(published) - 1
+    return rest, once or (rest == published and [one.outcome for one in rest[:1]] == ["matched"])
 
 
 def _wrong(
@@ -198,7 +211,7 @@ def check(settings: Settings) -> tuple[list[str], Counter[str]]:
     reader = reading_consumer(join_settings(settings))
     for partition in read[0]:
         joined = Joined((events, labels), *(log[partition] for log in read))
-        found = joined.differences()
+        found = joined.differences(settings.join.at_once)
         saved = newest(reader, changelog(join_settings(settings)), partition)
         kept = {} if saved is None else account(saved.progress.counts)
         if not kept.pop("events", None) == joined.events == sum(kept.values()):

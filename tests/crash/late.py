@@ -4,6 +4,7 @@ import heapq
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -33,6 +34,7 @@ def late_labels() -> Stream:
     """
     environment = {
         "EXPLAIN_RECORD__TIMESTAMP": "at",
+        "EXPLAIN_RECORD__ID": "id",
         "EXPLAIN_JOIN__EVENTS__TIMESTAMP": "at",
         "EXPLAIN_JOIN__LABELS__TIMESTAMP": "at",
         "EXPLAIN_JOIN__WAIT": str(WAIT / 1_000),
@@ -54,6 +56,21 @@ def late_labels() -> Stream:
             for n in range(3)
         ],
     )
+
+
+def predictions() -> Stream:
+    """The events and labels of ``late_labels``, each event published at once too: it is predicted without its label, and settled when that comes.
+
+    Of one record in two the prediction is told with its reasons, and of each whose event was told.
+    """
+    late = late_labels()
+    told = {"enabled": True, "every": 2, "most": 1, "remember": 50}
+    environment = late.environment(0) | {
+        "EXPLAIN_JOIN__AT_ONCE": "true",
+        "EXPLAIN_RECORD__UNLABELLED": "predict",
+        "EXPLAIN_PREDICTIONS": json.dumps(told),
+    }
+    return replace(late, environment=lambda number: environment, rate=20)
 
 
 def _records(partitions: int, seed: int) -> Iterator[Fed]:
@@ -116,7 +133,11 @@ def _about_one(rng: random.Random, partition: int, id: str, past: int, at: int) 
 
 def _event(partition: int, id: str, at: int, x: dict[str, Any]) -> Fed:
     return Fed(
-        partition, json.dumps({**x, "at": at}).encode(), [("own", b"1")], topic="events", key=id.encode()
+        partition,
+        json.dumps({**x, "at": at, "id": id}).encode(),
+        [("own", b"1")],
+        topic="events",
+        key=id.encode(),
     )
 
 

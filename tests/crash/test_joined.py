@@ -35,7 +35,7 @@ class Kept(NamedTuple):
         return self.pairs
 
 
-def record(at: int, id: str, outcome: str, label: int, delay: int | None) -> Kept:
+def record(at: int, id: str, outcome: str, label: int | None, delay: int | None) -> Kept:
     came = (
         []
         if delay is None
@@ -110,3 +110,17 @@ def test_whatever_else_it_does_is_seen(damage: Callable[[Topics], None], expecte
     given = topics()
     damage(given)
     assert any(expected in difference for difference in differences(given)), differences(given)
+
+
+def test_an_event_that_is_published_at_once_is_so_once_and_first_and_without_a_label() -> None:
+    def found(*outcomes: str) -> list[str]:
+        given = topics()
+        labels = {"event": None, "matched": 1}
+        known = [record(n, "doubled", one, labels[one], 7_000 if labels[one] else None) for n, one in enumerate(outcomes)]  # fmt: skip
+        given["records"] = known
+        joined = Joined(("events", "labels"), *given.values())  # type: ignore[arg-type]
+        return [text for text in joined.differences(at_once=True) if text.startswith("doubled")]
+
+    assert found("event", "matched") == found("matched") == []
+    for wrong in (("matched", "event"), ("event", "event", "matched"), ("event",)):
+        assert found(*wrong), wrong

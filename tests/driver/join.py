@@ -159,8 +159,8 @@ class JoinDriver(Driver):
         for item in fed:
             if item.label is not None:
                 labels.setdefault(item.id, []).append(item)
-        published: dict[str, list[tuple[str, int]]] = {}
-        keyed = self.settings.join.key is not None
+        published: dict[str, list[tuple[str, int | None]]] = {}
+        keyed, at_once = self.settings.join.key is not None, self.settings.join.at_once
         for entry in (
             entry
             for where in (range(self.partitions) if keyed else [partition])
@@ -186,7 +186,9 @@ class JoinDriver(Driver):
         for id in events:
             known = [item.label for item in labels.get(id, [])]
             end = id is not None and "-end-" in id
-            found += [f"{id} {known}: {text}" for text in _wrong(published.pop(str(id), []), known, end)]
+            found += [
+                f"{id} {known}: {text}" for text in _wrong(published.pop(str(id), []), known, end, at_once)
+            ]
         found += [f"{id}: published, never fed" for id in published]
         return found
 
@@ -207,8 +209,14 @@ class JoinDriver(Driver):
         return found
 
 
-def _wrong(published: list[tuple[str, int]], labels: list[int | None], end: bool) -> list[str]:
+def _wrong(
+    published: list[tuple[str, int | None]], labels: list[int | None], end: bool, at_once: bool
+) -> list[str]:
     """Whether this can have become of an event with these labels, which come before it or after it."""
+    if at_once and published[:1] == [("event", None)]:
+        published = published[1:]
+    elif at_once and (published[:1] or [("", 0)])[0][0] != "matched":  # a label that came first
+        return [f"{published} not at once"]
     if end:
         return [f"{published} before it is due"] if published else []
     outcomes, values = [outcome for outcome, _ in published], [label for _, label in published]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 from confluent_kafka import Consumer
 from hypothesis import HealthCheck, given, settings
@@ -230,3 +233,25 @@ def _turns(driver: JoinDriver) -> None:
             driver.start(0)
         driver.turn(0)
         driver.cluster.clock.sleep(0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_event_is_published_at_once_and_again_with_its_label_whatever_happens(seed: int) -> None:
+    known = JoinDriver().settings
+    record = known.record.model_copy(update={"unlabelled": "predict"})
+    join = known.join.model_copy(update={"at_once": True})
+    driver = JoinDriver(known.model_copy(update={"join": join, "record": record}))
+    rng = random.Random(seed)
+    for part in range(4):
+        for partition in range(2):
+            driver.give(partition, records(RECORDS, partition, part))
+        process = driver.start().process
+        process.faults[rng.randrange(40)] = rng.choice([faults.kill, faults.lose_answer])(driver)
+        driver.turn(0, 6)
+        driver.kill(0)
+    driver.end()
+    assert driver.differences() == []
+    outcomes = Counter(
+        dict(entry.headers)["outcome"] for p in range(2) for entry in driver.visible("records", p)
+    )
+    assert outcomes[b"event"] > 40 and outcomes[b"matched"] > 30

@@ -1,6 +1,7 @@
 """The predictions topic, and records without a label: what is told of a record before its model learns from it."""
 
 import json
+import math
 
 import msgspec
 import pytest
@@ -9,13 +10,17 @@ from explain_client import Prediction, SchemaError
 from explain_client.chain import next_link
 from explain_client.fold import FoldDriver
 from explain_client.frames import to_pandas
-from explain_core.foreign import dumps
+from explain_core.foreign import dumps, loads
+from explain_core.state import StateError
 from explain_core.stream.reasoner import background_digest
 from explain_sidecar.errors import SettingsError, UserError
+from explain_sidecar.fold.carry import carried, carry_over
+from explain_sidecar.fold.identity import fold_settings
 from explain_sidecar.fold.partition import FoldError
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.settings import PredictionSettings, load_settings
-from tests.folds import SMALL, fold, messages, new_state, record, size, values
+from explain_sidecar.snapshots.snapshot import encode
+from tests.folds import SMALL, fold, messages, new_state, record, restored, settings, size, values
 
 ON = {"enabled": True}
 PREDICTS = {"unlabelled": "predict"}
@@ -235,6 +240,97 @@ def test_a_model_that_fails_on_a_record_without_a_label_says_so():
     )
     with pytest.raises(FoldError, match=r"offset 0: the model .* failed: ZeroDivisionError"):
         state.step(record(0, {"a": 0}))
+
+
+SETTLES = {"predictions": {**ON, "most": 1, "remember": 3}, "record": {**PREDICTS, "id": "id"}}
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_label_settles_the_prediction_that_was_told_under_the_same_id(task):
+    state = new_state(task=task, model={"name": "linear", "task": task}, **SETTLES)
+    given = values(30, task)
+    fold(state, given[:20])
+    x = {**given[20], "id": "late"}
+    (before,) = told([*state.step(record(20, {**x, "label": None}))])
+    assert before.earlier is None and before.losses == {} and before.reasons
+    fold_between = [state.step(record(21 + i, value)) for i, value in enumerate(given[21:])]
+    assert all(one.earlier is None for outputs in fold_between for one in told(outputs))
+    (after,) = told(state.step(record(30, x)))
+    earlier = after.earlier
+    assert (earlier.offset, earlier.timestamp) == (20, before.timestamp)
+    assert (earlier.value, earlier.probabilities) == (before.value, before.probabilities)
+    if task == "regression":
+        expected = {"squared": (after.target - before.value) ** 2}
+    else:
+        expected = {"cross_entropy": -math.log(before.probabilities[after.label])}
+    assert earlier.losses == pytest.approx(expected, rel=1e-12)
+    assert earlier.losses != after.losses and "the prediction of offset 20 lost" in after.sentence()
+    (again,) = told(state.step(record(31, x)))
+    assert again.earlier is None
+
+
+def test_a_label_is_told_whatever_was_chosen_also_in_blocks_and_after_a_restart():
+    known = {**SETTLES, "predictions": {**SETTLES["predictions"], "every": 40}}
+    choice = Choice(PredictionSettings(enabled=True, every=40))
+    given = [{**value, "id": f"r{i}"} for i, value in enumerate(values(200))]
+    chosen = next(filter(choice.has_offset, range(100, 200)))
+    late = {**given[chosen], "id": "late"}
+    stream = [*given[:chosen], {**late, "label": None}, *given[chosen:190], late, *given[190:]]
+    assert not choice.has_offset(191)
+    records = [record(offset, value) for offset, value in enumerate(stream)]
+    state, outputs, in_blocks = new_state(**known), [], 0
+    while records:
+        folded, found = state.fold(records[:70])
+        in_blocks += len(folded)
+        outputs += found if folded else state.step(records[0])
+        records = records[len(folded) or 1 :]
+        if len(records) % 7 == 0:  # a state that was restored folds its first record alone
+            state = restored(encode(state), state.settings)
+    assert in_blocks > 100
+    first, second = [one for one in told(outputs) if one.id == "late"]
+    assert (first.offset, second.offset, second.earlier.offset) == (chosen, 191, chosen)
+    assert [out.value for out in outputs] == [out.value for out in fold(new_state(**known), stream)]
+
+
+def test_only_so_many_wait_and_the_oldest_is_forgotten():
+    state = new_state(**SETTLES)
+    given = [{**value, "id": f"r{i}"} for i, value in enumerate(values(5))]
+    fold(state, [{**value, "label": None} for value in given])
+    found = [told(state.step(record(10 + i, value)))[0].earlier for i, value in enumerate(given)]
+    assert [one and one.offset for one in found] == [None, None, 2, 3, 4]
+    assert found[2].probabilities and found[2].losses
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"offset": 99}, "still to come"),
+        ({"value": math.inf}, "no prediction"),
+        ({"value": 1.0, "shares": [(0, 1.0)]}, "no prediction"),
+        ({"shares": [(0, math.nan)]}, "no probabilities"),
+        ({"shares": [(0, 0.5), (0, 0.5)]}, "a class twice"),
+    ],
+)
+def test_what_waits_is_checked_when_a_state_is_read(changed, said):
+    known = {**SETTLES, "predictions": {**SETTLES["predictions"], "remember": 1}}
+    state = new_state(**known)
+    state.step(record(0, {"a": 1, "id": "x"}))
+    data = state.state(dumps)
+    hostile = msgspec.structs.replace(data.waiting[0], **changed)
+    for waiting, why in (([hostile], said), ([data.waiting[0]] * 2, "more than may wait")):
+        with pytest.raises(StateError, match=why):
+            new_state(**known).restore(msgspec.structs.replace(data, waiting=waiting), loads)
+
+
+def test_what_waits_goes_on_under_other_settings_and_begins_anew_under_its_own():
+    state = new_state(**SETTLES)
+    fold(state, [{"a": 1, "id": "x"}])
+    for change, kept in (({"top": 2}, 1), ({"remember": 7}, 0), ({"enabled": False}, 0)):
+        now = settings(**{**SETTLES, "predictions": {**SETTLES["predictions"], **change}})
+        carry = carry_over(fold_settings(state.settings), now)
+        after = carried(state.state(dumps), carry, now, state.partition, 1, 1, loads)
+        assert len(after.waiting.state()) == kept
+        assert ("waiting" in carry.carried) == bool(kept)
 
 
 def broken():

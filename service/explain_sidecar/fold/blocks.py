@@ -20,6 +20,7 @@ from explain_sidecar.fold.records import MAX_NUMBER, Decoder, Further, InputReco
 from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.versions import ModelVersions, OneModel, Version
 from explain_sidecar.fold.vocabulary import Vocabulary
+from explain_sidecar.fold.waiting import Waiting
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.settings import Settings
 
@@ -35,8 +36,10 @@ class BlockFold:
         vocabulary: Vocabulary,
         settings: Settings,
         choice: Choice,
+        waiting: Waiting,
     ) -> None:
         self._stream, self._versions, self._choice = stream, versions, choice
+        self._waiting = waiting
         self._decoder, self._vocabulary = decoder, vocabulary
         self._record, self._emit = settings.record, settings.emit.every
         self._regression = settings.model.task == "regression"
@@ -90,13 +93,15 @@ class BlockFold:
     def _further(
         self, records: list[InputRecord], fields: list[dict[str, Any]], version: Version
     ) -> tuple[list[Further], list[Prediction | None]]:
-        """What further fields say, and what was served as the model predicts; up to a record of which they are to be rejected."""
+        """What further fields say, and what was served as the model predicts; up to a record of which they are to be rejected, or whose prediction waits."""
         if not self._decoder.further:
             return [(1.0, record.timestamp, None, None) for record in records], []
         found, served, label = [], [], next(iter(self._vocabulary.labels), None)
         try:
             for record, others in zip(records, fields, strict=False):
                 own = self._decoder.decode_further(others, record.timestamp)
+                if own[2] in self._waiting:
+                    break
                 served.append(self._vocabulary.served(own[3], label, version.labels))
                 found.append(own)
         except BadRecord:

@@ -173,6 +173,8 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
     }
     if keeps("labels"):
         found["labels"] = old.labels
+    if keeps("waiting"):
+        found["waiting"] = old.waiting
     if keeps("schemas"):
         found["schemas"] = old.schemas
     if fresh.explained is not None and old.explained is not None:

@@ -205,6 +205,8 @@ def parts(identity: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if identity.get("challenger"):
         found["challenger"] = found["labels"] | of("challenger")
         found["comparison"] = model | found["challenger"] | of("comparison") | every
+    if own.get("waiting"):
+        found["waiting"] = found["labels"] | of("waiting")
     if own.get("versions"):
         found["versions"] = model | of("versions") | every | {
             name: part for name, part in found.items() if name != "versions"

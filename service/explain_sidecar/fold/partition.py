@@ -47,6 +47,7 @@ from explain_sidecar.fold.selection import Choice
 from explain_sidecar.fold.sizes import ExplanationSize
 from explain_sidecar.fold.versions import Find, ModelVersions, OneModel, UnknownVersion, VersionsData
 from explain_sidecar.fold.vocabulary import Vocabulary
+from explain_sidecar.fold.waiting import Earlier, Waiting
 from explain_sidecar.formats.errors import BadRecord
 from explain_sidecar.formats.schemas import Fetch, Schemas, StoredSchema
 from explain_sidecar.settings import Settings
@@ -92,6 +93,7 @@ class PartitionData(State, frozen=True):
     carried: CarriedData | None = None
     superseded: list[str] = msgspec.field(default_factory=list)
     unlabelled: Count = 0
+    waiting: list[Earlier] = msgspec.field(default_factory=list)
 
 
 class FoldError(UserError):
@@ -132,6 +134,7 @@ class PartitionState:
             self.versions = ModelVersions(settings, seed, self._vocabulary, self.stream)
         self._open: ModelVersions | OneModel = self.versions or OneModel(self.stream)
         self.choice = Choice(settings.predictions)
+        self.waiting = Waiting(settings.predictions.remember if settings.predictions.enabled else 0)
         self._decoder = Decoder(
             record_settings(settings),
             settings.model.task,
@@ -142,7 +145,7 @@ class PartitionState:
         self._topic, self._on_bad = settings.topics.records, settings.record.on_bad
         self._emit_every = settings.emit.every
         self._blocks = BlockFold(
-            self.stream, self._open, self._decoder, self._vocabulary, settings, self.choice
+            self.stream, self._open, self._decoder, self._vocabulary, settings, self.choice, self.waiting
         )
 
     def _stream(self, seed: int, digest: bytes) -> StreamExplainer:
@@ -263,7 +266,9 @@ class PartitionState:
                 served,
                 version.name or None,
             )
-            predicted = self.stream.predict(given.x, given.version) if sample.told else None
+            settles = sample.labelled and sample.id in self.waiting
+            told = sample.told or settles
+            predicted = self.stream.predict(given.x, given.version) if told else None
             found = self.stream.fold(given) if sample.labelled else self.stream.fold_unlabelled(given)
             self._open.folded(version)
         except Exception as error:
@@ -275,7 +280,7 @@ class PartitionState:
             # The first record's key names the partition until another key comes.
             first = self.records + self.stream.unlabelled == 1
             self.only_key = record.key if first and key_text(record.key) else None
-        outputs = [] if predicted is None else [self._predicted(predicted, record, sample)]
+        outputs = [] if predicted is None else [self._predicted(predicted, record, sample, y)]
         return outputs + self._told_of(found, record, sample)
 
     def fold(self, records: Iterable[InputRecord]) -> tuple[list[InputRecord], list[Output]]:
@@ -381,9 +386,17 @@ class PartitionState:
             ]
         return outputs
 
-    def _predicted(self, predicted: Predicted, record: InputRecord, sample: Sample) -> Output:
-        newest = self.stream.newest.explained.performance if sample.labelled else None
-        content = predictions.content(predicted, sample, list(self.labels), newest, self.settings)
+    def _predicted(self, predicted: Predicted, record: InputRecord, sample: Sample, y: Any) -> Output:
+        labels, performance = list(self.labels), self.stream.newest.explained.performance
+        newest = performance if sample.labelled else None
+        content = predictions.content(predicted, sample, labels, newest, self.settings)
+        earlier = self.waiting.pop(sample.id) if sample.labelled else None
+        if not sample.labelled:
+            self.waiting.add(sample.id, record.offset, sample.timestamp, predicted.prediction)
+        if self.settings.predictions.remember:
+            known = earlier and predictions.settled(earlier, labels, performance.losses, y)
+            content["earlier"] = known
+        predictions.bound(content, self.settings)
         return self._message("predictions", "prediction/1", content, record, sample.timestamp, sample.id)
 
     def _told(self, event: Event, record: InputRecord, timestamp: int, identity: str | None) -> Output:
@@ -449,6 +462,7 @@ class PartitionState:
             carried=self.carried,
             superseded=list(self.superseded),
             unlabelled=self.stream.unlabelled,
+            waiting=self.waiting.state(),
         )
 
     def restore(self, data: PartitionData, unpack: Unpack) -> None:
@@ -480,4 +494,5 @@ class PartitionState:
         self.schemas.restore(data.schemas)
         self.skipped = data.skipped
         self.label_delay.restore(data.label_delay)
+        self.waiting.restore(data.waiting, self.next_offset)
         self.only_key = None if data.key is None else data.key.encode()

@@ -9,12 +9,14 @@ from typing import Any
 
 import orjson
 
+from explain_core.losses import Loss
 from explain_core.models.empty import Performance
 from explain_core.reasons import Reasons
 from explain_core.stream import Predicted
 from explain_sidecar.fold.records import Sample
 from explain_sidecar.fold.served import label_text
 from explain_sidecar.fold.sizes import HEADROOM
+from explain_sidecar.fold.waiting import Earlier
 from explain_sidecar.settings import Settings
 
 
@@ -29,7 +31,7 @@ def content(
     number, background = not isinstance(predicted.prediction, Mapping), predicted.background
     assert background is not None
     of_class = settings.model.task != "regression" and sample.labelled
-    found = {
+    return {
         "version": sample.version,
         "records": predicted.records,
         "value": predicted.prediction if number else None,
@@ -45,9 +47,29 @@ def content(
             zip((loss.name for loss in performance.losses), performance.newest[0].tolist(), strict=True)
         ),
     }
-    if len(found["probabilities"]) > FEW and len(orjson.dumps(found)) > settings.emit.max_bytes - HEADROOM:
-        found["probabilities"] = {}  # the names of a thousand classes may be long
-    return found
+
+
+def bound(content: dict[str, Any], settings: Settings) -> None:
+    """Leave probabilities out where the names of a thousand classes make the message too large."""
+    for part in filter(None, (content.get("earlier"), content)):
+        if (
+            len(part["probabilities"]) > FEW
+            and len(orjson.dumps(content)) > settings.emit.max_bytes - HEADROOM
+        ):
+            part["probabilities"] = {}
+
+
+def settled(earlier: Earlier, labels: Sequence[Any], losses: Sequence[Loss], y: Any) -> dict[str, Any]:
+    """What a message says of the prediction that was told before the label came; ``y`` is its code, or the number."""
+    prediction = earlier.prediction
+    named = ((_name(code, labels), p) for code, p in earlier.shares)
+    return {
+        "offset": earlier.offset,
+        "timestamp": earlier.timestamp,
+        "value": earlier.value,
+        "probabilities": {name: p for name, p in named if name is not None},
+        "losses": {loss.name: loss(y, prediction) for loss in losses},
+    }
 
 
 FEW = 2

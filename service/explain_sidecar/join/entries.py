@@ -15,8 +15,8 @@ DONE: Final = 2
 
 KINDS = (EVENT, LABEL, DONE)
 
-Outcome = Literal["matched", "expired", "corrected"]
-"""Of a joined record. ``expired``: no label arrived within ``join.wait``, so that the implied label is used."""
+Outcome = Literal["event", "matched", "expired", "corrected"]
+"""Of a joined record. ``event``: it waits for its label, and is published at once without one. ``expired``: no label arrived within ``join.wait``, so that the implied label is used."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +39,7 @@ class Label(msgspec.Struct, frozen=True, gc=False):
 
 
 class Joined(msgspec.Struct, frozen=True, gc=False):
-    """An event with a label. ``label_timestamp`` is None where the label is implied."""
+    """An event with a label, in JSON. ``label_timestamp`` is None where the label is implied, or there is none yet."""
 
     event: Event
     label: bytes

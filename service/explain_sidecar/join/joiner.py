@@ -19,6 +19,8 @@ from explain_sidecar.join.store import Store
 REACHED, NEWEST = 3, 100
 """Two wrong clocks among so many records do not move time."""
 
+NO_LABEL = b"null"
+
 LEAP_RECORDS = 3
 """Records in a row that must lie further than ``wait`` from stream time, on the same side of it, to move it there. One wrong
 clock alone would otherwise expire everything that waits, or keep it for ever."""
@@ -29,7 +31,8 @@ class Rules:
     """The settings of a join; times in milliseconds.
 
     ``implied`` is the label, in JSON, of an event without one; None drops the event. ``remember``: how long after ``wait`` an id whose
-    outcome is known is recognised. ``corrections``: whether another label for a published event is published too.
+    outcome is known is recognised. ``corrections``: whether another label for a published event is published too. ``at_once``: whether an event
+    that waits is published without one first.
     """
 
     wait: int
@@ -37,6 +40,7 @@ class Rules:
     corrections: bool = False
     remember: int = 0
     max_pending: int = 1_000_000
+    at_once: bool = False
 
 
 class Progress(msgspec.Struct):
@@ -55,7 +59,7 @@ class Progress(msgspec.Struct):
 class Joiner:
     """Takes in events and labels in the order in which they are read; returns what is to be published.
 
-    Every event has exactly one outcome: matched, expired or dropped. ``store`` holds the entries.
+    Every event has exactly one outcome: matched, expired or dropped; before it, by ``Rules.at_once``, it is published without. ``store`` holds the entries.
     """
 
     def __init__(self, rules: Rules, store: Store, progress: Progress) -> None:
@@ -78,6 +82,8 @@ class Joiner:
                 event.id,
                 Entry(EVENT, due, event.timestamp, event.body, event.key, event.headers, event.partition),
             )
+            if self._rules.at_once:
+                joined.append(Joined(event, NO_LABEL, "event", None))
         elif known.kind == LABEL:
             assert known.label is not None
             counts.waiting -= 1

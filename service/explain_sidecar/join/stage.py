@@ -55,6 +55,7 @@ def rules_of(settings: JoinSettings) -> Rules:
         corrections=settings.corrections == "emit",
         remember=round(settings.remember * 1000),
         max_pending=settings.max_pending,
+        at_once=settings.at_once,
     )
 
 

@@ -62,6 +62,10 @@ class JoinSettings(Section):
         le=10 * 366 * 86_400,
         description="How long after `wait` an id is recognised, so that duplicates and corrections are; seconds of event time.",
     )
+    at_once: bool = Field(
+        False,
+        description="Publish each event without its label too, as soon as it comes: with record.unlabelled: predict its prediction and reasons are told at its own time.",
+    )
     key: str | None = Field(
         None,
         min_length=1,
@@ -146,6 +150,13 @@ class JoinSettings(Section):
                 (
                     ("record", "root"),
                     f"{record.root!r}: the join writes the label beside it, not into it; take it out, and name paths from the top",
+                )
+            )
+        if self.at_once and record.unlabelled != "predict":
+            problems.append(
+                (
+                    ("join", "at_once"),
+                    "publishes records without a label, which would all be dead letters; set record.unlabelled: predict",
                 )
             )
         value = self.unlabelled

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from explain_sidecar.settings.base import MESSAGES, Section
+from explain_sidecar.settings.base import MESSAGES, Part, Section
 from explain_sidecar.settings.records import where_problems
 from explain_sidecar.settings.sources import refuse
 
@@ -42,6 +42,13 @@ class PredictionSettings(Section):
         ge=1,
         le=10_000_000,
         description="Predictions for one record where only the model can be asked: if all coalitions of its features take more, reasons are sampled and have a standard error.",
+    )
+
+    remember: Annotated[int, Part("waiting")] = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Most predictions of records without a label that are kept until a record with the same record.id brings it: the message about that one says what they lost. Beyond it the oldest is forgotten.",
     )
 
     @model_validator(mode="after")
