@@ -145,7 +145,8 @@ def _joining(
     steps = np.diff(np.take_along_axis(worth, newest[:, :, np.newaxis], axis=1), axis=1)
     added = np.take_along_axis(steps, places[:, :, np.newaxis], axis=1)
     half = len(orders) // 2
-    return (added[:half] + added[half:]) / 2.0
+    mean: Array = (added[:half] + added[half:]) / 2.0
+    return mean
 
 
 def _shapley(worth: Array, size: int) -> Array:
