@@ -21,7 +21,7 @@ from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import AdminClient
 
 from explain_sidecar.broker.embedded import Broker
-from explain_sidecar.kafka.ends import ask_ends
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.operators import abort, find_open
 from tests.broker.harness import Pipeline, Process, mixed_records
 from tests.crash.proxy import Proxy, proxied_broker
@@ -89,7 +89,7 @@ class Line:
         }
         self.pipeline = Pipeline(broker, "torn", partitions=2, environment=environment)
         self.settings = self.pipeline.settings
-        self.admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        self.ends = PartitionEnds(AdminClient({"bootstrap.servers": broker.bootstrap_servers}))
         self.records = mixed_records(2, 1_000_000, bad_every=50)
         self.places = [(self.pipeline.topics[name], p) for name in (*self.settings.outputs, "checkpoints") for p in (0, 1)]  # fmt: skip
         self.worker = self.start()
@@ -101,7 +101,7 @@ class Line:
         self.pipeline.feed([next(self.records) for _ in range(count)])
 
     def hidden(self) -> list[tuple[str, int]]:
-        ends = [ask_ends(self.admin, self.places, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)]  # fmt: skip
+        ends = [self.ends.ask(self.places, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)]  # fmt: skip
         stable, high = (
             {(w.topic, w.partition): f.result().offset for w, f in asked.items()} for asked in ends
         )

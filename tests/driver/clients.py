@@ -38,6 +38,10 @@ class Admin(Client):
             found[name] = _done(result, failure)
         return found
 
+    def list_topics(self, *, timeout: float) -> SimpleNamespace:
+        self.called("list_topics")
+        return SimpleNamespace(topics=dict(self.cluster.topics))
+
     def list_offsets(
         self, wanted: Any, *, isolation_level: IsolationLevel, request_timeout: float
     ) -> dict[Any, Future[Any]]:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from explain_sidecar.http.metrics import exposition
 from explain_sidecar.http.workers import WorkerReports
 from explain_sidecar.kafka.clients import admin_client
-from explain_sidecar.kafka.ends import last_stable_offsets
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.settings import Settings
 
 ENDS_SECONDS = 1.0
@@ -30,7 +30,7 @@ class Operations:
     def __init__(self, settings: Settings, workers: WorkerReports) -> None:
         self._settings = settings
         self._workers = workers
-        self._admin = admin_client(settings)
+        self._asked_ends = PartitionEnds(admin_client(settings))
         self._asking = threading.Lock()
         self._asked_at = 0.0
         self._ends: dict[int, int] = {}
@@ -81,6 +81,6 @@ class Operations:
     def _ends_of(self, partitions: Sequence[int]) -> dict[int, int]:
         with self._asking:
             if time.monotonic() - self._asked_at > ENDS_SECONDS:
-                self._ends = last_stable_offsets(self._admin, self._settings.topics.records, partitions)
+                self._ends = self._asked_ends.last_stable(self._settings.topics.records, partitions)
                 self._asked_at = time.monotonic()
             return self._ends

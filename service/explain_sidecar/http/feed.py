@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from explain_client.chain import Link, next_link
 from explain_client.errors import ChainError, SchemaError
@@ -24,7 +23,7 @@ from explain_sidecar.http.changes import LONGEST, shown_alarm, shown_change
 from explain_sidecar.http.history import MAX_POINTS, packed, release
 from explain_sidecar.http.partition import Partition
 from explain_sidecar.kafka.clients import admin_client, reading_consumer
-from explain_sidecar.kafka.ends import committed_offsets, last_stable_offsets
+from explain_sidecar.kafka.ends import PartitionEnds, committed_offsets
 from explain_sidecar.kafka.headers import read_headers
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
@@ -127,6 +126,7 @@ class Feed:
             self.settings, fetch_max_bytes=FETCH_BYTES, queued_max_messages_kbytes=FETCH_BYTES // 1024
         )
         admin = admin_client(self.settings)
+        ends = PartitionEnds(admin)
         # Offsets whose transaction is still open count as those before it, and are not waited for.
         group = reading_consumer(
             self.settings, group=self.settings.app_id, isolation_level="read_uncommitted"
@@ -166,7 +166,7 @@ class Feed:
                 now = time.monotonic()
                 if now - asked_at > LAG_SECONDS:
                     asked_at = now
-                    self._ask_for_lag(admin, group)
+                    self._ask_for_lag(ends, group)
                 if first is None and taken > MANY:
                     taken = 0
                     release()
@@ -341,14 +341,14 @@ class Feed:
         offset = int(offset_text) if offset_text.isdecimal() and len(offset_text) < 20 else -1
         self.letters.append(Letter(kind, number, offset, timestamp, details))
 
-    def _ask_for_lag(self, admin: AdminClient, group: Consumer) -> None:
+    def _ask_for_lag(self, ends: PartitionEnds, group: Consumer) -> None:
         topic = self.settings.topics.records
         committed = committed_offsets(group, topic, self.partitions)
-        ends = last_stable_offsets(admin, topic, committed)
+        stable = ends.last_stable(topic, committed)
         with self.lock:
             for number, partition in self.partitions.items():
-                known = number in committed and number in ends
-                lag = max(0, ends[number] - committed[number]) if known else None
+                known = number in committed and number in stable
+                lag = max(0, stable[number] - committed[number]) if known else None
                 if lag != partition.lag:
                     partition.lag = lag
                     self.version += 1

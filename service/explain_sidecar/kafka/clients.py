@@ -52,7 +52,8 @@ KAFKA = Kafka()
 
 
 def admin_client(settings: Settings, errors: ErrorLog | None = None, kafka: Kafka = KAFKA) -> AdminClient:
-    return _made(kafka.admin, _common(settings, errors or ErrorLog()))
+    """A client that knows a topic that it was told of for 15 minutes, whatever the settings say of others, see ``ends.PartitionEnds``."""
+    return _made(kafka.admin, _common(settings, errors or ErrorLog()) | {"metadata.max.age.ms": 900_000})
 
 
 def group_of(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:

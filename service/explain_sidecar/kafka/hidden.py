@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from explain_sidecar.kafka.clock import Clock
-from explain_sidecar.kafka.ends import ask_ends
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.settings import Settings
 
 LOOK_SECONDS = 5.0
@@ -45,10 +44,10 @@ class Readers:
     """Looks at what readers see of the outputs of this worker's partitions. Its questions run in the client's threads."""
 
     def __init__(
-        self, settings: Settings, admin: AdminClient, partitions: Callable[[], Iterable[int]], clock: Clock
+        self, settings: Settings, ends: PartitionEnds, partitions: Callable[[], Iterable[int]], clock: Clock
     ) -> None:
         self._settings = settings
-        self._admin = admin
+        self._ends = ends
         self._partitions = partitions
         self._clock = clock
         self._topics = [getattr(settings.topics, name) for name in (*settings.outputs, "checkpoints")]
@@ -71,12 +70,11 @@ class Readers:
 
     def _ask(self, partitions: Iterable[int]) -> list[dict[TopicPartition, Future[Any]]]:
         places = [(topic, partition) for partition in partitions for topic in self._topics]
-        if not places:
-            return []
-        return [
-            ask_ends(self._admin, places, isolation)
+        asked = [
+            self._ends.ask(places, isolation)
             for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         ]
+        return asked if all(asked) else []
 
     def _take_in(self) -> None:
         ends, self._asked = _ends(self._asked), []

@@ -30,6 +30,7 @@ from explain_sidecar.kafka.clients import (
     worker_name,
 )
 from explain_sidecar.kafka.commits import Commits
+from explain_sidecar.kafka.ends import PartitionEnds
 from explain_sidecar.kafka.errors import Aborted
 from explain_sidecar.kafka.hidden import Readers
 from explain_sidecar.kafka.input import record_of
@@ -111,9 +112,9 @@ class Worker(Member[OwnedPartition]):
         )
         self._looks: dict[int, Past] = {}
         name = worker_name(settings, slot)
-        admin = admin_client(settings, self._errors, kafka)
-        self._stalls = Stalls(admin, self._topic.name, kafka.clock)
-        self._readers = Readers(settings, admin, lambda: list(self._owned), kafka.clock)
+        ends = PartitionEnds(admin_client(settings, self._errors, kafka), kafka.clock.monotonic)
+        self._stalls = Stalls(ends, self._topic.name, kafka.clock)
+        self._readers = Readers(settings, ends, lambda: list(self._owned), kafka.clock)
         self._torn: set[int] = set()
         self._undecided_at = 0.0
         transaction = Transaction(settings, name, self._errors, alive, kafka, self._unseen)

@@ -7,10 +7,9 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from explain_sidecar.kafka.clock import Clock
-from explain_sidecar.kafka.ends import ask_ends
+from explain_sidecar.kafka.ends import PartitionEnds
 
 LOOK_SECONDS = 5.0
 STALLED_SECONDS = 20.0
@@ -30,8 +29,8 @@ class Consuming(Protocol):
 class Stalls:
     """Compares positions with the ends of the input. Its questions run in the client's threads."""
 
-    def __init__(self, admin: AdminClient, topic: str, clock: Clock) -> None:
-        self._admin = admin
+    def __init__(self, ends: PartitionEnds, topic: str, clock: Clock) -> None:
+        self._ends = ends
         self._topic = topic
         self._clock = clock
         self._asked: dict[TopicPartition, Future[Any]] = {}
@@ -58,7 +57,7 @@ class Stalls:
             if self._since and now - self._asked_at > LOOK_SECONDS:
                 self._asked_at = now
                 everything = [(self._topic, partition) for partition in self._since]
-                self._asked = ask_ends(self._admin, everything, IsolationLevel.READ_COMMITTED)
+                self._asked = self._ends.ask(everything, IsolationLevel.READ_COMMITTED)
             return []
         if not all(future.done() for future in self._asked.values()):
             return []
