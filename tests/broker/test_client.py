@@ -302,7 +302,7 @@ def test_the_audit_log_of_rows_has_each_once_with_real_times(topic: Topic, tmp_p
 def test_the_audit_log_of_rows_refuses_a_topic_of_explanations(topic: Topic, tmp_path: Path) -> None:
     topic.write(0, explained(0, 3))
     command = [EXAMPLES / "audit_log.py", topic.servers, topic.name, tmp_path, "--rows"]
-    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=280)
     assert (
         done.returncode != 0
         and "schema 'explanation/1', and this explain-client reads 'row/1'" in done.stderr
