@@ -79,7 +79,7 @@ def _at_least(least: float, before: float) -> str:
         return ""
     place = _place(value) - 1
     digits = math.floor(value / 10.0**place + 1e-9)
-    return f" by at least {digits * 10.0**place:.{max(-place, 0)}f}{unit}" if place > -9 else ""
+    return f" by at least {digits * 10.0**place:,.{max(-place, 0)}f}{unit}" if place > -9 else ""
 
 
 def what(alarm: Mapping[str, Any], name: Callable[[str], str] = str) -> str:
@@ -126,9 +126,9 @@ def figures(alarm: Mapping[str, Any]) -> str:
     if not -8 <= place <= 8:
         digits = max(_place(largest) - place + 2, 2)
         return f"{sides[0]:.{digits}g} → {sides[1]:.{digits}g} ± {half:.2g}"
+    before, now, half = (round(value, 1 - place) + 0.0 for value in (*sides, half))  # −0.000 is 0.000
     decimals = max(1 - place, 0)
-    before, now = (round(value, decimals) + 0.0 for value in sides)  # −0.000 is 0.000
-    return f"{before:.{decimals}f} → {now:.{decimals}f} ± {half:.{decimals}f}"
+    return f"{before:,.{decimals}f} → {now:,.{decimals}f} ± {half:,.{decimals}f}"
 
 
 def _place(value: float) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from explain_core.confidence import WARM_UP, ConfidenceSequence, ConfidenceState
 from explain_core.engine.smoothing import BLOCK
 from explain_core.evaluation.choice import choose
 from explain_core.explanation import Explanation
+from explain_core.figures import figures
 from explain_core.importance import estimator
 from explain_core.importance.base import AnyLoss, IncrementalEstimator
 from explain_core.importance.group import grouped
@@ -282,9 +282,9 @@ def sentence(
     """What the interval of a difference says.
 
     >>> sentence(Interval(-0.0213, -0.031, -0.0116, 5_000, 3, 1.0), "brier")
-    'the challenger loses less than the model, by 0.021 (0.012 to 0.031) in brier: mean of 5,000 records, an interval that holds however often you look; 3 differences count as ±1'
+    'the challenger loses less than the model, by 0.021 (0.012 to 0.031) in brier: mean of 5,000 records, an interval that holds however often you look; 3 differences count as ±1.0'
     >>> sentence(Interval(0.001, -0.009, 0.011, 5_000, 0, 1.0), "brier")
-    'no difference seen between the model and the challenger in brier after 5,000 records; one of 0.01 would have been seen'
+    'no difference seen between the model and the challenger in brier after 5,000 records; one of 0.010 would have been seen'
     >>> sentence(Interval(None, None, None, 0, 0, None), "brier")
     'the model and the challenger are not compared in brier yet: by default that takes 100 records, and one on which they differ'
     """
@@ -298,13 +298,18 @@ def sentence(
     if winner is None:
         return (
             f"no difference seen between {model} and {challenger} in {loss} after {interval.n:,} records; "
-            f"one of {half:.2g} would have been seen"
+            f"one of {figures([half], half)[0]} would have been seen"
         )
     first, second = (challenger, model) if winner == "challenger" else (model, challenger)
-    decimals = min(max(1 - math.floor(math.log10(half)), 0), 12) if half > 0.0 else 12
+    limit = interval.limit or 0.0
+    cut = (
+        f"; {interval.clipped:,} differences count as ±{figures([limit], limit)[0]}"
+        if interval.clipped
+        else ""
+    )
     near, far = sorted((abs(interval.low), abs(interval.high)))
-    cut = f"; {interval.clipped:,} differences count as ±{interval.limit:.2g}" if interval.clipped else ""
+    by, near_by, far_by, _ = figures([abs(interval.value), near, far], half)
     return (
-        f"{first} loses less than {second}, by {abs(interval.value):.{decimals}f} ({near:.{decimals}f} to {far:.{decimals}f}) in {loss}: "
+        f"{first} loses less than {second}, by {by} ({near_by} to {far_by}) in {loss}: "
         f"mean of {interval.n:,} records, an interval that holds however often you look{cut}"
     )

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, NamedTuple
 
+from explain_core.figures import figure, figures
+
 Verdict = Literal["attributed", "not attributable"]
+Name = Callable[[str], str]
+"""What people call a feature."""
 LEVEL = 0.95
 Z = 1.959963984540054
 """Half the width of a 95 % interval in standard errors."""
@@ -128,10 +132,10 @@ class Separation:
         """The features in a sentence, of bounded length."""
         return listed(self.features)
 
-    def sentence(self, remedy: Callable[[Sequence[str]], str]) -> str:
+    def sentence(self, remedy: Callable[[Sequence[str]], str], name: Name = str) -> str:
         """That they tell the windows apart, and the ``remedy`` where that is to leave them out."""
         plural = len(self.features) > 1
-        told = f"{self.words} tell{'' if plural else 's'} them apart"
+        told = f"{listed([*map(name, self.features)])} tell{'' if plural else 's'} them apart"
         if not self.attributable:
             return f"{told}, among others"
         if len(self.features) > NAMED or max(map(len, self.features)) > LONGEST:
@@ -171,21 +175,28 @@ class Difference:
     @property
     def words(self) -> str:
         """The difference in words, without its part of the risk."""
-        name = _short(self.feature)
+        return self._words(str)
+
+    def _words(self, name: Name) -> str:
+        what = _short(name(self.feature))
         if self.sense == "unlike":
-            return f"{name} no longer goes with {_short(self.value or '')} as before"
+            return f"{what} no longer goes with {_short(name(self.value or ''))} as before"
         if self.sense == "shifted" and self.by is not None:
-            return f"{name} is {'higher' if self.by > 0.0 else 'lower'} by {_figure(abs(self.by))} throughout"
+            return f"{what} is {'higher' if self.by > 0.0 else 'lower'} by {figure(abs(self.by))} throughout"
         if self.sense == "scaled" and self.by is not None:
-            return f"{name} is multiplied by {_figure(self.by)}"
+            return f"{what} is multiplied by {figure(self.by)}"
         before, after = self.before or 0.0, self.after or 0.0
-        what = "missing" if self.sense == "missing" else _short(self.value or "")
-        return f"{name} is {what} in {_share(after)} of the rows (before: {_share(before)})"
+        value = "missing" if self.sense == "missing" else _short(self.value or "")
+        return f"{what} is {value} in {_share(after)} of the rows (before: {_share(before)})"
 
     @property
     def sentence(self) -> str:
         """The difference in words, and its part of the risk ± half the width of its interval."""
-        return self.words if self.risk is None else f"{self.words} ({_interval(self.risk, '')} of the risk)"
+        return self._sentence(str)
+
+    def _sentence(self, name: Name) -> str:
+        words = self._words(name)
+        return words if self.risk is None else f"{words} ({_interval(self.risk, '')} of the risk)"
 
 
 @dataclass(frozen=True)
@@ -203,7 +214,10 @@ class Where:
 
     @property
     def words(self) -> str:
-        return f"{_share(self.share)} of it where {_short(self.feature)} is {_short(self.value)}, {_share(self.rows)} of the rows"
+        return self._words(str)
+
+    def _words(self, name: Name) -> str:
+        return f"{_share(self.share)} of it where {_short(name(self.feature))} is {_short(self.value)}, {_share(self.rows)} of the rows"
 
 
 @dataclass(frozen=True)
@@ -329,40 +343,46 @@ class RiskChange:
         baseline: str | None = None,
         target: str | None = None,
         remedy: Callable[[Sequence[str]], str] = "pass ignore={!r}".format,
+        name: Name = str,
     ) -> str:
         """The result in words, each figure ± half the width of its interval; the windows by name where they have one.
 
-        ``remedy`` says how to leave features out.
+        ``remedy`` says how to leave features out; ``name`` turns a feature into what people call it.
         """
         risk = "error rate" if self.loss == "zero_one" else f"{self.loss} risk"
-        moved = "rose" if self.change > 0.0 else "fell" if self.change < 0.0 else "changed"
         between = f" from {baseline} to {target}" if baseline and target else ""
-        head = (
-            f"{risk} {moved} by {_figure(abs(self.change))} ± {_figure(Z * self.std)}{between} "
-            f"({_figure(self.baseline.observed)} → {_figure(self.target.observed)})"
+        error = Z * self.std
+        by, before, after, half = figures(
+            [abs(self.change), self.baseline.observed, self.target.observed], error
         )
+        if abs(self.change) <= error:
+            head = f"{risk} did not change noticeably{between} ({before} → {after}; ± {half})"
+        else:
+            moved = "rose" if self.change > 0.0 else "fell"
+            head = f"{risk} {moved} by {by} ± {half}{between} ({before} → {after})"
         unmatched = [
-            (1.0 - window.matched, name or other)
-            for window, name, other in (
+            (1.0 - window.matched, called or other)
+            for window, called, other in (
                 (self.baseline, baseline, "the baseline"),
                 (self.target, target, "the target"),
             )
             if 1.0 - window.matched > WORTH_SAYING
         ]
-        unlike = " and ".join(f"{share:.0%} of {name}" for share, name in unmatched)
-        differing = self._differing()
+        unlike = " and ".join(f"{share:.0%} of {called}" for share, called in unmatched)
+        differing = self._differing(name)
         if self.verdict == "not attributable":
-            told = "" if self.separation is None else f"; {self.separation.sentence(remedy)}"
+            told = "" if self.separation is None else f"; {self.separation.sentence(remedy, name)}"
             return (
                 f"{head}; not attributable: {unlike} have nothing alike in the other window{told}{differing}"
             )
-        place = "" if self.where is None else f" ({self.where.words})"
+        place = "" if self.where is None else f" ({self.where._words(name)})"
         causes = [
-            f"{_interval(cause)}{place if cause == self.joint.concept else ''}" for cause in self.causes
+            f"{_interval(cause, name(cause.name))}{place if cause == self.joint.concept else ''}"
+            for cause in self.causes
         ]
         learning = [
-            _interval(cause, name)
-            for cause, name in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
+            _interval(cause, called)
+            for cause, called in ((self.joint.hypothesis, "the model's own change"), (self.learning, None))
             if cause and cause.stands_out
         ]
         if not causes:
@@ -377,7 +397,7 @@ class RiskChange:
         )
         return f"{head}: {', '.join([*causes, *learning])}{differing}{shift}{aside}"
 
-    def _differing(self) -> str:
+    def _differing(self, name: Name) -> str:
         """Which features differ, as the end of the sentence. Where nothing can be attributed, those that tell the windows apart are named already."""
         apart = self.separation if self.verdict == "not attributable" else None
         told = () if apart is None else apart.features
@@ -386,10 +406,10 @@ class RiskChange:
             return ""
         first, *others = found
         if first.fault:
-            return f"; this looks like a fault of the sensor: {first.sentence}, and nothing that goes with it followed"
+            return f"; this looks like a fault of the sensor: {first._sentence(name)}, and nothing that goes with it followed"
         less = f"differ{'s' if len(others) == 1 else ''} less"
-        rest = f"; {listed([one.feature for one in others])} {less}" if others else ""
-        return f"; {first.sentence}{rest}"
+        rest = f"; {listed([name(one.feature) for one in others])} {less}" if others else ""
+        return f"; {first._sentence(name)}{rest}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, every number finite; what follows from the rest is there for readers in other languages."""
@@ -472,8 +492,13 @@ def _plain(value: Any) -> Any:
 def _interval(cause: Cause, name: str | None = None) -> str:
     """The value with its sign ± half its interval's width."""
     sign = "−" if cause.value < 0.0 else "+"
-    half = "" if cause.low is None or cause.high is None else f" ± {_figure((cause.high - cause.low) / 2.0)}"
-    return f"{cause.name if name is None else name} {sign}{_figure(abs(cause.value))}{half}".strip()
+    size = abs(cause.value)
+    told = (
+        figure(size)
+        if cause.low is None or cause.high is None
+        else " ± ".join(figures([size], (cause.high - cause.low) / 2.0))
+    )
+    return f"{cause.name if name is None else name} {sign}{told}".strip()
 
 
 def listed(features: Sequence[str]) -> str:
@@ -490,8 +515,3 @@ def _short(text: str) -> str:
 def _share(value: float) -> str:
     """Percent, with decimals where they say something."""
     return f"{value:.0%}" if value in (0.0, 1.0) or 0.01 <= value <= 0.99 else f"{value:.2%}"
-
-
-def _figure(value: float) -> str:
-    """Three decimals where they say something, else three significant digits."""
-    return f"{value:.3f}" if value == 0.0 or 0.001 <= value < 1_000 else f"{value:.3g}"

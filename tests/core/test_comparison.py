@@ -270,7 +270,7 @@ def test_the_sentence_names_no_winner_where_the_interval_holds_0() -> None:
     unclear = Interval(0.001, -0.009, 0.011, 5_000, 0, 1.0)
     assert better(unclear) is None
     assert "no difference seen" in sentence(unclear, "brier")
-    assert "one of 0.01 would have been seen" in sentence(unclear, "brier")
+    assert "one of 0.010 would have been seen" in sentence(unclear, "brier")
     assert sentence(Interval(0.5, 0.4, 0.6, 9, 0, 1.0), "brier", "old", "new").startswith(
         "old loses less than new"
     )

@@ -105,6 +105,24 @@ def test_a_shift_of_an_input_is_named_with_the_feature():
         "; x is higher by 2.118 throughout (+0.500 ± 0.023 of the risk)"
         "; 37% of Monday and 34% of Tuesday are unlike the other window and count as inputs"
     )
+    called = change.sentence(name=lambda name: {"x": "the price"}.get(name, name))
+    assert "; the price is higher by 2.118 throughout (" in called and " x is " not in called
+
+
+def test_what_moved_by_less_than_its_interval_is_not_said_to_have_moved():
+    rng = np.random.default_rng(3)
+    before, after = ([({"x": x}, 5e4 * x) for x in rng.normal(size=1_000)] for _ in range(2))
+    change = dbshap(before, after, loss="absolute", hypothesis=lambda x: 0.0)
+    half = 1.96 * change.std
+    assert abs(change.change) < half < 9_500
+    digits = [
+        round(value, 1 - math.floor(math.log10(half)))
+        for value in (change.baseline.observed, change.target.observed, half)
+    ]
+    first, second, error = (f"{value:,.0f}" for value in digits)
+    assert change.sentence("a", "b").startswith(
+        f"absolute risk did not change noticeably from a to b ({first} → {second}; ± {error}); "
+    )
 
 
 def test_the_parts_of_a_change_sum_to_it(moved):

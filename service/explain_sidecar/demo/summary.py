@@ -154,7 +154,8 @@ def _risk(changes: list[dict[str, Any]]) -> str:
     change, message = max(
         found, key=lambda pair: (bool(pair[0].causes), abs(pair[0].change), pair[1]["offset"])
     )
-    words = change.sentence(_days(message["baseline"]), _days(message["target"]), partial(ignoring, ()))
+    windows = _days(message["baseline"]), _days(message["target"])
+    words = change.sentence(*windows, partial(ignoring, ()), _name)
     return f"The risk: {words}."
 
 

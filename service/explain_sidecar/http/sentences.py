@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 
@@ -145,10 +144,6 @@ def _figure(value: float) -> str:
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
-
-
-def _band(value: float, half: float) -> str:
-    return _figure(value) if math.isnan(half) else f"{_figure(value)} ± {_figure(half)}"
 
 
 def _words(loss: str) -> str:

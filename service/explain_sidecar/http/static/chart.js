@@ -1,6 +1,6 @@
 // Lines over time by uPlot, with alarms above them and windows below, which are buttons.
 import { colour, element, fill, longestStep, rowsOf, set, stepped } from "./elements.js";
-import { day, figure } from "./words.js";
+import { banded, day, figure } from "./words.js";
 
 const MAX_POINTS = 500;
 const HEIGHT = 300;
@@ -161,8 +161,8 @@ export class Chart {
   read(index) {
     const { times, lines, band } = this.given;
     if (index === null || index === undefined || times[index] === undefined) return;
-    const half = band && band.high[index] !== null ? ` ± ${figure((band.high[index] - band.low[index]) / 2)}` : "";
-    const texts = lines.filter((line) => line.kind !== "faint").map((line, order) => `${line.name} ${figure(line.values[index])}${order === 0 ? half : ""}`);
+    const half = band && band.high[index] !== null ? (band.high[index] - band.low[index]) / 2 : null;
+    const texts = lines.filter((line) => line.kind !== "faint").map((line, order) => `${line.name} ${order === 0 && line.values[index] !== null ? banded(line.values[index], half) : figure(line.values[index])}`);
     fill(this.readout, `${day(times[index], 0)} ${new Date(times[index] * 1000).getUTCFullYear()} UTC: ${texts.join(", ")}`);
   }
 

@@ -57,7 +57,7 @@ function showChallenger(challenger) {
   const reach = Math.max(1e-9, ...rows.map((row) => Math.abs(row.value ?? 0) + (row.half ?? 0)));
   rowsOf(place.querySelector("tbody"), rows, () => element("tr", {}, element("th", { scope: "row" }), element("td", { class: "number" }), element("td", { class: "wide" }, makeBand())), (line, one) => {
     fill(line.children[0], one.feature);
-    fill(line.children[1], one.value === null ? "–" : `${signed(one.value)}${one.half === null ? "" : ` ± ${figure(one.half)}`}`);
+    fill(line.children[1], one.value === null ? "–" : `${one.value > 0 ? "+" : ""}${banded(one.value, one.half)}`);
     drawBand(line.children[2].firstChild, one, -reach, reach);
   });
 }

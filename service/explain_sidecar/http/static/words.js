@@ -14,7 +14,17 @@ function sized(size) {
 export const signed = (value) => `${value > 0 ? "+" : ""}${figure(value)}`;
 export const number = (value) => value.toLocaleString("en");
 export const many = (count, name) => `${number(count)} ${name}${count === 1 ? "" : "s"}`;
-export const banded = (value, half) => (half === null || half === undefined ? figure(value) : `${figure(value)} ± ${figure(half)}`);
+
+// A value ± half of its band, both rounded to the place of its second digit.
+export function banded(value, half) {
+  if (half === null || half === undefined) return figure(value);
+  const place = half > 0 ? 1 - Math.floor(Math.log10(half)) : 3;
+  if (Math.abs(place) > 9) return `${figure(value)} ± ${figure(half)}`;
+  const decimals = Math.max(place, 0);
+  const rounded = (one) => (place < 0 ? Math.round(one * 10 ** place) / 10 ** place : one);
+  const shown = (one) => rounded(one).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return `${value < 0 && shown(-value) !== shown(0) ? "−" : ""}${shown(Math.abs(value))} ± ${shown(half)}`;
+}
 
 // A time in UTC to the second, from milliseconds since 1970; what is no date is shown as it is.
 export function moment(milliseconds) {

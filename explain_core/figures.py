@@ -1,0 +1,43 @@
+"""Numbers in sentences: with as many digits as their uncertainty warrants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+MOST = 9
+"""Digits before the point, and zeros after it, from which on a number is written as a power of ten."""
+
+
+def figures(values: Sequence[float], half: float) -> list[str]:
+    """Some values and half the width of their interval, all rounded to the place of its second digit.
+
+    >>> figures([6_881.41, -0.04], 513.591), figures([0.1058, 0.1067], 0.0132)
+    (['6,880', '0', '510'], ['0.106', '0.107', '0.013'])
+    >>> figures([1.5e-12, 8.51e-12], 1.2e-12), figures([3.2e12], 4e10)
+    (['1.5e-12', '8.5e-12', '1.2e-12'], ['3.200e+12', '4.0e+10'])
+    """
+    largest = max(map(abs, values))
+    digits = 1 - math.floor(math.log10(half)) if half > 0.0 else 3
+    if digits > MOST or largest >= 10.0**MOST or half >= 10.0**MOST:
+        return [*(_power(value, half) for value in values), _power(half, half)]
+    return [
+        f"{round(value, digits) + 0.0:,.{max(digits, 0)}f}" for value in (*values, half)
+    ]  # −0.000 is 0.000
+
+
+def _power(value: float, half: float) -> str:
+    of = abs(value)
+    spare = math.floor(math.log10(of)) - math.floor(math.log10(half)) if of > 0.0 and half > 0.0 else 1
+    return f"{value:.{min(max(spare + 1, 0), 5)}e}"
+
+
+def figure(value: float) -> str:
+    """A number by itself: three decimals where they say something, else three significant digits.
+
+    >>> figure(0.0123), figure(6_881.4), figure(0.00012), figure(0.0), figure(3.2e12)
+    ('0.012', '6,881', '0.00012', '0.000', '3.2e+12')
+    """
+    if value == 0.0 or 0.001 <= abs(value) < 1_000.0:
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if 1_000.0 <= abs(value) < 10.0**MOST else f"{value:.3g}"
