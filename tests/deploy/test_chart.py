@@ -374,3 +374,40 @@ def test_promtool_finds_nothing_to_complain_about_in_the_metrics() -> None:
     done = check(complete_exposition())
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert check(complete_exposition() + b"x{} 1\nx{} 2\n").returncode != 0
+
+
+def test_people_sign_in_at_the_proxy_of_the_example_which_gives_the_token_for_them(tmp_path: Path) -> None:
+    folder = ROOT / "deploy" / "oauth2-proxy"
+    values = yaml.safe_load((folder / "values.yaml").read_text()) | MINIMAL
+    release = "explained"
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    text = run(
+        "helm", "template", release, CHART, "--kube-version", KUBERNETES, "-f", str(tmp_path / "values.yaml")
+    )
+    objects = {found["kind"]: found for found in yaml.safe_load_all(text) if found}
+    access = {found["kind"]: found for found in yaml.safe_load_all((folder / "access.yaml").read_text())}
+    for found in (*objects.values(), *access.values()):
+        kubernetes_validate.validate(found, KUBERNETES, strict=True)
+    template = objects["StatefulSet"]["spec"]["template"]
+    sidecar, proxy = template["spec"]["containers"]
+    labels = template["metadata"]["labels"].items()
+    assert access["Service"]["spec"]["selector"].items() <= labels
+    assert access["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"].items() <= labels
+    (port,) = proxy["ports"]
+    assert access["Service"]["spec"]["ports"][0]["targetPort"] == port["name"]
+    assert access["NetworkPolicy"]["spec"]["ingress"][0]["ports"][0]["port"] == port["name"]
+    alpha = yaml.safe_load(access["ConfigMap"]["data"]["alpha.yaml"])
+    assert alpha["server"]["bindAddress"].endswith(f":{port['containerPort']}")
+    (upstream,) = alpha["upstreamConfig"]["upstreams"]
+    (http,) = sidecar["ports"]
+    assert upstream["uri"] == f"http://127.0.0.1:{http['containerPort']}"
+    (header,) = alpha["injectRequestHeaders"]
+    given = {variable["name"]: variable for variable in proxy["env"]}
+    (source,) = header["values"]
+    assert header["name"] == "Authorization"
+    assert given[source["secretSource"]["fromEnv"]]["value"] == "Bearer $(TOKEN)"
+    own = {variable["name"]: variable for variable in sidecar["env"]}
+    assert given["TOKEN"]["valueFrom"] == own["EXPLAIN_HTTP__TOKEN"]["valueFrom"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in proxy["volumeMounts"]}
+    assert mounted.keys() <= {volume["name"] for volume in template["spec"]["volumes"]}
+    assert alpha["providers"][0]["clientSecretFile"] == f"{mounted['oauth2-client']}/client-secret"

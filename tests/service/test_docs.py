@@ -62,6 +62,8 @@ def verify(line: str) -> None:
     elif first in ("docker", "helm"):
         paths = [word for word in rest if word.startswith("deploy/")]
         assert paths and all((ROOT / path).exists() for path in paths)
+    elif first == "kubectl":
+        assert rest[0] == "create" or (ROOT / rest[rest.index("-f") + 1]).exists()
     else:
         assert first in OTHERS, f"{first}: a command that no test knows"
 
@@ -111,6 +113,7 @@ def test_every_command_of_the_documentation_exists(page: str, line: str) -> None
         f"{NAME} topics delete",
         f"{NAME} check now",
         "make tea",
+        "kubectl apply -f deploy/none.yaml",
         "python -m no",
         "nc",
     ],
@@ -188,7 +191,7 @@ def test_what_needs_no_broker_does_what_the_page_says(
                 and "--against-running" not in rest
             ):
                 cli.main(rest, prog_name=NAME, standalone_mode=False)
-            elif first not in (NAME, "make", "docker", "helm") and "explain_client" not in line:
+            elif first not in (NAME, "make", "docker", "helm", "kubectl") and "explain_client" not in line:
                 subprocess.run(["bash", "-ec", line], check=True)
     out, err = capsys.readouterr()
     for phrase in SAYS[page]:
