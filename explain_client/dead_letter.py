@@ -10,7 +10,7 @@ from explain_client.fields import DIGEST, described
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterHeaders:
-    """Headers added to a record that could not be folded, in UTF-8; its key, value and own headers are unchanged.
+    """Headers added to a record that could not be folded, in UTF-8; its key and own headers are unchanged, and its value but for masked fields.
 
     Class bad_header: headers whose names are not UTF-8 are left out. Class not_kept: key, value and own headers are.
     """
@@ -49,6 +49,12 @@ class DeadLetterHeaders:
         alias="__explain.seq",
         pattern="^[0-9]+$",
     )
+    masked: Literal["fields", "value"] | None = described(
+        "What the value lacks where `record.masked` is set: `fields`, which are `***`, or all of the `value`, which is no JSON object. Absent where it lacks nothing.",
+        "fields",
+        alias="__explain.masked",
+        absent=None,
+    )
     digest: str = described(
         "Rolling hash over the partition's dead letters.",
         "353e5fe3e0f90657de874ddbf2d630b3",
@@ -58,4 +64,5 @@ class DeadLetterHeaders:
 
     def to_dict(self) -> dict[str, str]:
         """Header names and values, in the order of the headers."""
-        return {entry.metadata["alias"]: getattr(self, entry.name) for entry in fields(self)}
+        found = {entry.metadata["alias"]: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}

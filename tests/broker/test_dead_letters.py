@@ -60,7 +60,7 @@ def test_replay_gives_each_record_back_once_as_it_was(pipeline: Factory) -> None
     again = line.cli("dead-letters", "replay", "--class", "null_value", "--yes").stdout
     assert (
         "1 records to write" in again
-        and "4 of other classes, or too large to be kept, are passed over" in again
+        and "4 of other classes, masked, or too large to be kept, are passed over" in again
     )
     assert "0 records to write" in line.cli("dead-letters", "replay").stdout
     assert "10 records to write" in line.cli("dead-letters", "replay", "--from-beginning", status=1).stdout

@@ -39,6 +39,7 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "emit.max_bytes": ({}, {"emit": {"max_bytes": 500_000}}, set()),
     "emit.periods": ({}, {"emit": {"periods": [100]}}, {"periods"}),
     "record.on_bad": ({}, {"record": {"on_bad": "skip"}}, set()),
+    "record.masked": ({}, {"record": {"masked": ["ssn"]}}, set()),
     "record.max_bytes": ({}, {"record": {"max_bytes": 999_999}}, set()),
     "record.max_features": ({}, {"record": {"max_features": 10}}, set()),
     "record.max_string": ({}, {"record": {"max_string": 100}}, set()),

@@ -188,3 +188,75 @@ def test_a_record_with_unreadable_header_names_is_a_dead_letter_with_the_others(
     )
     assert (letter.key, json.loads(letter.value), headers["trace"]) == (b"key", given[0], b"1")
     assert without_position(state) == before
+
+
+NAMED = {
+    "name": "Ada Lovelace",
+    "age": None,
+    "mails": [{"at": "ada@example.org"}, {"at": "b@example.org", "ok": 1}],
+}
+MASKS = {
+    "masked": ["customer.name", "customer.age", "customer.mails.at", "ssn", "payload.before.ssn", "label"]
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "kept", "told"),
+    [
+        (
+            {"a": 1.0, "customer": NAMED, "ssn": 4711, "payload": {"before": {"ssn": 4711}, "n": 1}},
+            {
+                "a": 1.0,
+                "customer": {"name": "***", "age": None, "mails": [{"at": "***"}, {"at": "***", "ok": 1}]},
+                "ssn": "***",
+                "payload": {"before": {"ssn": "***"}, "n": 1},
+            },
+            b"fields",
+        ),
+        ({"customer.name": "Ada Lovelace", "a": 1.0}, {"customer.name": "***", "a": 1.0}, b"fields"),
+        ([{"customer": {"name": "Ada"}}], [{"customer": {"name": "***"}}], b"fields"),
+        ({"a": 1.0, "label": {"secret": "Ada"}}, {"a": 1.0, "label": "***"}, b"fields"),
+        ({"a": 1.0, "customer": {"age": None}}, {"a": 1.0, "customer": {"age": None}}, None),
+        ("Ada Lovelace", None, b"value"),
+    ],
+)
+def test_a_dead_letter_lacks_the_fields_that_are_masked(value, kept, told):
+    letter, *_ = new_state(record=MASKS).step(record(0, value))
+    headers = dict(letter.headers)
+    assert (None if letter.value is None else json.loads(letter.value)) == kept
+    assert (headers.get("__explain.masked"), headers["trace"]) == (told, b"1")
+    assert not any(b"Ada" in part or b"4711" in part for part in (letter.value or b"", *headers.values()))
+    assert headers["__explain.errors.offset"] == b"0" and headers["__explain.errors.class"]
+
+
+def test_a_value_in_which_no_field_can_be_found_is_left_out_of_its_dead_letter():
+    for raw in (b'{"ssn": 4711', b"\0\1\2", b"4711"):
+        (letter,) = new_state(record=MASKS).step(record(0, b"")._replace(value=raw))
+        headers = dict(letter.headers)
+        assert (letter.value, letter.key, headers["__explain.masked"]) == (None, b"key", b"value")
+        assert b"record.masked" in headers["__explain.errors.message"]
+
+
+def test_an_error_message_says_what_is_wrong_unless_it_could_have_what_is_masked():
+    def told(**fields):
+        (letter,) = new_state(record={"masked": ["ssn", "customer.name"], "weight": "w"}).step(
+            record(0, fields)
+        )
+        return dict(letter.headers)["__explain.errors.message"].decode()
+
+    assert told(a=1.0, ssn="4711", label=None) == told(a=1.0, label=None) == "the label 'label' is null"
+    unsaid = "what is wrong is not said"
+    assert told(ssn={"no": "number"}, label=0).startswith(unsaid)  # it names the field
+    assert told(customer={"name": "x"}, label=0).startswith(unsaid)  # and one that the field is in
+    assert told(a=1.0, ssn="secret text", w="secret text", label=True).startswith(unsaid)  # it has its value
+    assert "'no number'" in told(a=1.0, ssn="secret text", w="no number", label=True)
+    assert not told(a={}, ssn="secret text", label=0).startswith(unsaid)
+
+
+def test_masked_fields_change_nothing_of_good_records():
+    given = [row | {"ssn": "x"} for row in values(200)]
+    settings = {"features": ["a", "b"]}
+    plain, masks = (fold(new_state(record=settings | more), given) for more in ({}, {"masked": ["ssn"]}))
+    assert [json.loads(o.value)["importance"] for o in plain] == [
+        json.loads(o.value)["importance"] for o in masks
+    ]

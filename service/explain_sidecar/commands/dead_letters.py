@@ -44,7 +44,8 @@ class DeadLetter(NamedTuple):
 
     def chosen(self, error_class: str | None) -> bool:
         """Whether it is given back where this class is asked for, or any (None)."""
-        return self.error_class != NOT_KEPT and error_class in (None, self.error_class)
+        whole = self.error_class != NOT_KEPT and "masked" not in self.reported
+        return whole and error_class in (None, self.error_class)
 
 
 def show(
@@ -81,7 +82,7 @@ def replay(
 
     They are this sidecar's, and come as they were, without the sidecar's headers, at the end of the partition that they came from. How far the
     replay has come is committed with them, in the group ``app_id.dead-letters``. Records of other classes
-    are passed over, and those that were too large to be kept.
+    are passed over, and those that were too large to be kept or have masked fields.
     """
     topics = Topics(settings).describe(settings.topics.records, settings.topics.dead_letters)
     for setting, name in (
@@ -106,7 +107,7 @@ def replay(
         print_rows(rows, as_json=False)
         sys.stdout.write(
             f"{chosen.total():,} records to write to {settings.topics.records}"
-            + (f"; {passed:,} of other classes, or too large to be kept, are passed over for good" if passed else "") + "\n"
+            + (f"; {passed:,} of other classes, masked, or too large to be kept, are passed over for good" if passed else "") + "\n"
         )  # fmt: skip
         if not letters:
             return

@@ -13,6 +13,7 @@ import orjson
 
 from explain_client.chain import DIGEST_KEY, chained, genesis
 from explain_client.messages import DeadLetterHeaders
+from explain_sidecar.fold.masking import masked
 from explain_sidecar.formats.errors import BadRecord, Headers
 from explain_sidecar.settings import Settings
 
@@ -99,7 +100,8 @@ def dead_letter(
     epoch: int,
     chain: Chain,
 ) -> Output:
-    """The record, with headers that name its error and its origin; of one larger than ``emit.max_bytes`` these alone."""
+    """The record without its masked fields, with headers that name its error and its origin; of one larger than ``emit.max_bytes`` these alone."""
+    record, error, left_out = masked(record, error, settings.record.masked)
     most = settings.emit.max_bytes
     if record.size > most:
         error = BadRecord(
@@ -119,6 +121,7 @@ def dead_letter(
         timestamp=str(record.timestamp),
         epoch=str(epoch),
         seq=str(chain.seq),
+        masked=left_out,
         digest="",
     ).to_dict()
     own = [(name, _hex(value)) for name, value in record.headers]

@@ -143,6 +143,7 @@ class Decoder:
             "max_bytes",
             "max_string",
             "max_features",
+            "masked",
             "on_bad",
             "unlabelled",
         )

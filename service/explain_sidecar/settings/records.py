@@ -154,6 +154,10 @@ class RecordSettings(FormatSettings):
         "reject",
         description="What to do with a record whose label is null or absent: reject it as one that cannot be used, or predict it. The model does not learn from it; the reservoirs may keep its features.",
     )
+    masked: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="Field paths whose values dead letters have as ***, also within lists. Paths begin at the value, outside of `record.root`. A value that is no JSON object or list is left out. Key and headers stay.",
+    )
     on_bad: Literal["dead_letter", "skip", "fail"] = Field(
         "dead_letter", description="What to do with a record that cannot be used."
     )
