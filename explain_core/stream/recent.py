@@ -50,12 +50,16 @@ class Question(State, frozen=True):
 
 
 class RecentData(State, frozen=True):
-    """The chunks, the oldest first; how many attributions were made; the causes of the newest alarms that asked; and those that wait."""
+    """The chunks, the oldest first; how many attributions were made; the causes of the newest alarms that asked; and those that wait.
+
+    ``taught``: before the first record the model had learnt already.
+    """
 
     chunks: list[ChunkData]
     attributions: Count
     causes: list[tuple[str | None, Count]]
     waiting: list[Question] = msgspec.field(default_factory=list)
+    taught: bool | msgspec.UnsetType = msgspec.UNSET  # not stored where it is not so
 
 
 class _Chunk:
@@ -75,7 +79,7 @@ class Recent(Part):
         self._window = attribution.options.window
         self._size = max(self._window // CHUNKS, 1)
         self._chunks: list[_Chunk] = []
-        self._fresh = True
+        self._fresh, self._taught = True, False
         self._attributions = 0
         self._causes: list[tuple[str | None, int]] = []
         self._waiting: list[Question] = []
@@ -86,7 +90,7 @@ class Recent(Part):
         if not chunks or chunks[-1].records == self._size:
             if chunks:
                 chunks[-1].rows = chunks[-1].rows.closed()
-            chunks.append(_Chunk(self._attribution.freeze(model, self._fresh), Rows()))
+            chunks.append(_Chunk(self._attribution.freeze(model, self._fresh and not self._taught), Rows()))
             self._fresh = False
             if sum(chunk.records for chunk in chunks[1:]) >= 2 * self._window:
                 del chunks[0]
@@ -168,6 +172,7 @@ class Recent(Part):
             self._attributions,
             list(self._causes),
             list(self._waiting),
+            self._taught or msgspec.UNSET,
         )
 
     def restore(self, data: RecentData, classes: int, unpack: Unpack) -> None:
@@ -197,7 +202,7 @@ class Recent(Part):
                 "recent records: an alarm of a record that is still to come",
             )
             check(asked.wait <= self._size, "recent records: an alarm that waits for too long")
-        self._fresh = not data.chunks
+        self._fresh, self._taught = not data.chunks, data.taught is True
         self._attributions, self._causes = data.attributions, list(data.causes)
         self._waiting = list(data.waiting)
 

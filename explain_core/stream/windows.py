@@ -37,11 +37,12 @@ class WindowData(State, frozen=True):
     rows: bytes
 
 
-class WindowsData(State, frozen=True):
-    """The current window and the one before."""
+class WindowsData(State, frozen=True, omit_defaults=True):
+    """The current window and the one before. ``taught``: before the first of them the model had learnt already."""
 
     current: WindowData | None
     baseline: WindowData | None
+    taught: bool = False
 
 
 class RecordWindow:
@@ -101,16 +102,19 @@ class Windows(Part):
         self._models = models
         self.current: RecordWindow | None = None
         self.baseline: RecordWindow | None = None
+        self._taught = False
         self._size, self._period = attribution.options.window, attribution.options.period
         self._attribution = attribution
 
     def state(self, pack: Pack = dumps) -> WindowsData:
-        return WindowsData(
-            *(None if window is None else window.state() for window in (self.current, self.baseline))
+        current, baseline = (
+            None if window is None else window.state() for window in (self.current, self.baseline)
         )
+        return WindowsData(current, baseline, self._taught)
 
     def restore(self, data: WindowsData, classes: int, unpack: Unpack) -> None:
         """Restore a stored state. Raises ``StateError`` where it is invalid."""
+        self._taught = data.taught
         self.current, self.baseline = (
             None if window is None else RecordWindow.restored(window, self._attribution.task, classes)
             for window in (data.current, data.baseline)
@@ -139,7 +143,9 @@ class Windows(Part):
         if current is None:
             number = self.baseline.number + 1 if self.baseline else 0
             # The first window's model has learnt from nothing: it has no change to report.
-            self.current = current = RecordWindow(number, self._attribution.freeze(model, number == 0), now)
+            self.current = current = RecordWindow(
+                number, self._attribution.freeze(model, number == 0 and not self._taught), now
+            )
         if now < current.period:
             current.late += 1
         elif current.add(record, self._attribution.loss(record.y, prediction)) == size:

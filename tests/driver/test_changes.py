@@ -10,7 +10,9 @@ from confluent_kafka import TopicPartition
 from pydantic import BaseModel
 
 from benchmarks.oracle import chain, compare
+from explain_core.foreign import dumps
 from explain_sidecar.fold.identity import part_of
+from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.settings import ExplainerSettings, Settings
 from explain_sidecar.wire.envelope import Envelope
 from tests.changes import Epochs, merged
@@ -322,6 +324,25 @@ def test_what_is_carried_over_is_stored_and_restored_exactly():
     assert driver.run_to_end(after) == []
     assert differences(driver, before, [(offset, after)]) == []
     assert [message["carried"] is None for message in first_messages(driver).values()] == [True, False]
+
+
+@pytest.mark.parametrize("on_alarm", [False, True])
+def test_windows_that_begin_anew_are_judged_by_the_model_that_goes_on(on_alarm):
+    """And not by one that has learnt nothing, as the first window of a new model is."""
+    drift = merged(merged(DRIFT, ALARMS), {"drift": {"on_alarm": on_alarm}})
+    state = Epochs(settings_of(LOGISTIC), 0, [(100, settings_of(merged(LOGISTIC, drift)))])
+    given = list(map(plain_record, range(101)))
+    for record in given[:100]:
+        state.supplied(record, lambda key: None, lambda name, unfit: None)
+    model = state.state(dumps).explained.model
+    state.supplied(given[100], lambda key: None, lambda name, unfit: None)
+    after = state.state(dumps)
+    assert (after.recent.chunks[0] if on_alarm else after.windows.current).model == model
+
+
+def plain_record(i: int) -> InputRecord:
+    value = json.dumps({"a": i % 7, "b": i % 3, "label": int(i % 7 > 3)}).encode()
+    return InputRecord(i, 1_700_000_000_000 + i, None, value)
 
 
 @pytest.mark.parametrize("change", OTHER_MODEL)

@@ -182,6 +182,12 @@ def _merged(fresh: PartitionData, old: PartitionData, carry: Carry) -> Partition
     if keeps("drift"):
         # An answer that still waits is to an alarm of the epoch before.
         found |= {"windows": old.windows, "recent": old.recent and replace(old.recent, waiting=[])}
+    elif keeps("model"):
+        windows, recent = fresh.windows, fresh.recent
+        found |= {
+            "windows": windows and replace(windows, taught=True),
+            "recent": recent and replace(recent, taught=True),
+        }
     if fresh.alarms is not None and old.alarms is not None:
         found["alarms"] = _alarms(fresh.alarms, old.alarms, keeps)
     if fresh.versions is not None and old.versions is not None:
