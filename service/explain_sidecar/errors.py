@@ -17,6 +17,10 @@ class SnapshotError(UserError):
     """A snapshot that is torn, altered, not ours or not allowed. Nothing of it was loaded."""
 
 
+class DamagedSnapshot(SnapshotError):
+    """A snapshot that is torn or was altered. One before it may still be whole."""
+
+
 class LaterVersion(SnapshotError):
     """A snapshot that a later version of the sidecar wrote: only that can go on with it."""
 

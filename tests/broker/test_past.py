@@ -5,10 +5,9 @@ import time
 
 from confluent_kafka import OFFSET_INVALID, Producer
 
-from benchmarks import KEY_FILE
 from explain_sidecar.kafka.checkpoints import Pointer
 from explain_sidecar.kafka.recovery import SUPERSEDED_SECONDS
-from tests.broker.harness import Factory, Pipeline, group_of, mixed_records
+from tests.broker.harness import Factory, Pipeline, delete_before, group_of, mixed_records
 
 
 def rewind_snapshot(line: Pipeline, records: int = 200) -> None:
@@ -61,16 +60,32 @@ def test_an_expired_group_goes_on_after_the_last_published_message(line: Pipelin
     line.verify()
 
 
-def test_a_checkpoint_topic_that_was_emptied_fails(line: Pipeline) -> None:
+def test_a_checkpoint_topic_that_was_emptied_is_made_again_where_the_log_is_whole(line: Pipeline) -> None:
     topic = line.topics["checkpoints"]
     line.admin.delete_topics([topic])[topic].result()
     line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
-    assert "that topic was emptied or created again" in line.fails()
-    said = line.cli("reset", "--partition", "0", "--keep", "all", "--yes", status=1).stderr
-    assert "no snapshot is whole, so that nothing can be kept" in said
-    line.cli("reset", "--partition", "0", "--from", "earliest", "--yes")
+    line.feed(mixed_records(1, 100, seed=1))
+    assert "that topic was emptied or created again; the replay begins before it" in line.run_to_end().log()
+    line.verify()
+
+
+def test_a_checkpoint_topic_that_was_emptied_is_made_again_from_a_file(line: Pipeline, tmp_path) -> None:
+    """Or nothing of the state is left, and that is said."""
+    file, topic = str(tmp_path / "state"), line.topics["checkpoints"]
+    line.cli("state", "export", file)
+    line.feed(mixed_records(1, 100, seed=1))
     line.run_to_end()
-    assert line.explanations()[30]["epoch"] == 1
+    line.admin.delete_topics([topic])[topic].result()
+    line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
+    delete_before(line, 50)
+    assert "that topic was emptied or created again, and no older snapshot is left" in line.fails()
+    said = line.cli("reset", "--partition", "0", "--keep", "all", "--yes", status=1).stderr
+    assert "no snapshot is whole, so that nothing can be kept" in said and "state import" in said
+    # The file is of offset 300: what came after it is learnt, and explained once more.
+    assert "here: epoch 1 from offset 300" in line.cli("state", "import", file, "--yes").stdout
+    line.run_to_end()
+    first = next(message for message in line.explanations() if message["epoch"] == 1)
+    assert (first["carried"]["offset"], first["carried"]["begun"], first["offset"]) == (300, [], 309)
 
 
 def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(line: Pipeline) -> None:
@@ -96,19 +111,6 @@ def test_a_snapshot_behind_an_open_transaction_of_another_program_is_waited_for(
     line.verify()
 
 
-def unpredictable(pipeline: Factory) -> Pipeline:
-    """A model whose predictions depend on the process, killed so that a restart must replay."""
-    unpredictable = {
-        "EXPLAIN_MODEL__FACTORY": "tests.broker.custom_models:Unpredictable",
-        "EXPLAIN_CHECKPOINT__HMAC_KEY_FILE": str(KEY_FILE),
-    }
-    line = pipeline(1, **unpredictable)
-    line.feed(mixed_records(1, 300))
-    line.run_to_end()
-    rewind_snapshot(line)
-    return line
-
-
 def test_a_damaged_snapshot_is_detected_before_anything_is_loaded(line: Pipeline) -> None:
     pointer = Pointer.decode(line.committed()[0].metadata)
     assert pointer is not None
@@ -130,12 +132,45 @@ def test_a_damaged_snapshot_is_detected_before_anything_is_loaded(line: Pipeline
     line.commit(0, 300, json.dumps(moved))
     expected = "sha256 is not the manifest's"
     assert expected in json.loads(line.cli("checkpoint", "show", "--json").stdout)[0]["state"]
-    log = line.fails()
-    assert expected in log and "reset --partition 0 --keep all --yes" in log
-    # The one command that the message names goes on with the newest state that is whole.
-    done = line.cli("reset", "--partition", "0", "--keep", "all", "--yes").stdout
-    assert "keeps: the state of epoch 0 at offset 300" in done
-    line.feed(mixed_records(1, 20, seed=1))
+    log = line.run_to_end().log()
+    assert expected in log and "the replay begins before it" in log
+    line.verify()
+
+
+def test_a_damaged_snapshot_whose_records_are_gone_costs_one_command(line: Pipeline) -> None:
+    """Kept is the newest state that is whole; what lies between it and the committed offset is learnt or not, as is wished."""
+    first = Pointer.decode(line.committed()[0].metadata)
+    assert first is not None and first.next_offset == 300
+    line.feed(mixed_records(1, 100, seed=1))
     line.run_to_end()
-    carried = line.explanations()[30]["carried"]
-    assert (carried["from_epoch"], carried["offset"], carried["begun"]) == (0, 300, [])
+    stored = line.read(line.topics["checkpoints"])
+    pointer = Pointer.decode(line.committed()[0].metadata)
+    assert pointer is not None and pointer.next_offset == 400
+    (chunk,) = (m for m in stored if m.offset() == pointer.first_chunk)
+    (manifest,) = (m for m in stored if m.offset() == pointer.manifest)
+    older = [m for m in stored if m.offset() <= first.manifest]  # a slow machine takes more on its way
+    topic = line.topics["checkpoints"]
+    line.admin.delete_topics([topic])[topic].result()
+    line.wait_for(lambda: topic not in line.admin.list_topics(timeout=5).topics)
+    line.create(topic, cleanup_policy="compact")
+    # As from a backup that was made before: what is older is whole, and of the newest one a byte is another.
+    producer = Producer({"bootstrap.servers": line.broker.bootstrap_servers})
+    placed: list[int] = []
+    for m in (*older, chunk, manifest):
+        value = m.value()[:-1] + b"?" if m is chunk else m.value()
+        producer.produce(
+            topic, value, m.key(), partition=0, on_delivery=lambda _, sent: placed.append(sent.offset())
+        )
+        producer.flush()
+    moved = {**json.loads(line.committed()[0].metadata), "first_chunk": placed[-2], "manifest": placed[-1]}
+    line.commit(0, 400, json.dumps(moved))
+    delete_before(line, 310)
+    log = line.fails()
+    assert "sha256 is not the manifest's" in log and "records 300 to 309, which a replay needs," in log
+    assert "reset --partition 0 --keep all --yes" in log
+    said = line.cli("reset", "--partition", "0", "--keep", "all", status=1).stdout
+    assert "has learnt up to offset 300, and it goes on at 400" in said
+    line.cli("reset", "--partition", "0", "--keep", "all", "--from", "state", "--yes")
+    line.run_to_end()
+    began = next(message for message in line.explanations() if message["epoch"] == 1)
+    assert (began["carried"]["offset"], began["carried"]["begun"], began["offset"]) == (310, [], 319)

@@ -155,8 +155,10 @@ ELSEWHERE: list[tuple[str, str, str, str]] = [
     ("a new sidecar, another `app_id`", "kept by `model export` and `model.initial`", "all but labels and model", "tests/broker/test_state.py::test_a_new_sidecar_begins_with_the_model_of_another"),
     ("the records topic deleted and created again", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_a_topic_created_again_costs_its_records_and_not_the_model"),
     ("retention shorter than a downtime", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_retention_shorter_than_a_downtime_costs_the_records_and_not_the_model"),
-    ("the newest snapshot damaged or lost", "kept by `reset --keep all`, from the newest that is whole", "nothing", "tests/broker/test_past.py::test_a_damaged_snapshot_is_detected_before_anything_is_loaded"),
-    ("the checkpoints topic emptied", "lost; `reset --from earliest` learns again from what the log has", "everything", "tests/broker/test_past.py::test_a_checkpoint_topic_that_was_emptied_fails"),
+    ("the newest snapshot damaged or lost", "kept: the one before it and the records since, which the digests prove", "nothing", "tests/driver/test_past.py::test_a_damaged_snapshot_costs_a_longer_replay_and_no_byte"),
+    ("the same, and records since the one before it are gone", "kept by `reset --keep all`, from the newest that is whole", "nothing", "tests/broker/test_past.py::test_a_damaged_snapshot_whose_records_are_gone_costs_one_command"),
+    ("the checkpoints topic emptied, of a partition in its first epoch whose log is whole", "kept: the log is replayed, and the digests prove it", "nothing", "tests/driver/test_past.py::test_emptied_checkpoints_are_made_again_from_a_log_that_is_whole"),
+    ("the checkpoints topic emptied otherwise", "kept by `state import` of an earlier `state export`; else lost, and `reset --from earliest` learns again from what the log has", "nothing; else everything", "tests/broker/test_past.py::test_a_checkpoint_topic_that_was_emptied_is_made_again_from_a_file"),
     ("the group's offsets expired", "kept", "nothing", "tests/driver/test_past.py::test_an_expired_group_goes_on_after_the_last_message"),
     ("the group's offsets of an older backup", "kept", "nothing", "tests/driver/test_past.py::test_an_offset_of_the_past_doubles_nothing"),
 ]  # fmt: skip

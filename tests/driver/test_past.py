@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,26 +94,89 @@ def test_deleted_records_are_refused_where_they_are_needed_and_only_there(low: i
         assert driver.differences() == []
 
 
-@pytest.mark.parametrize(
-    ("part", "damaged", "said"),
-    [
-        (b"/0", lambda value: None, "it is torn"),
-        (b"/0", lambda value: b"", "it is torn"),
-        (b"/0", lambda value: value[:-1], "it is torn"),
-        (b"/0", lambda value: bytes([value[0] ^ 1]) + value[1:], "sha256 is not the manifest's"),
-        (b"/manifest", lambda value: re.sub(rb'"records":\d+', b'"records":"x"', value), "its signature fits none of the keys"),
-    ],
-)  # fmt: skip
-def test_a_torn_or_altered_snapshot_is_refused(
-    part: bytes, damaged: Callable[[bytes], bytes | None], said: str
-) -> None:
+def damage(driver: Driver, which: int) -> None:
+    """Damage the newest snapshot: without its chunk, an empty one, torn, altered, or without its manifest."""
+    log = driver.cluster.log("checkpoints", 0)
+    end = b"/manifest" if which == 4 else b"/0"
+    place = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(end))
+    value = log.entries[place].value or b""
+    changed = [None, b"", value[:-1], bytes([value[0] ^ 1]) + value[1:], None][which]
+    log.entries[place] = log.entries[place]._replace(value=changed)
+
+
+@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("older", [False, True])
+def test_a_damaged_snapshot_costs_a_longer_replay_and_no_byte(which: int, older: bool) -> None:
+    """From the snapshot before it, or where there is none from the first record."""
+    driver, _ = killed_with_something_to_replay()
+    if older:
+        driver.feed(0, values(4, 8))
+        driver.finish()  # with a second snapshot
+        driver.cluster.log("records", 0).low = RECORDS
+    damage(driver, which)
+    driver.feed(0, values(8, 9))
+    driver.finish()
+    assert driver.differences() == [] and driver.ended == []
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_a_damaged_snapshot_is_refused_where_nothing_proves_an_older_state(which: int) -> None:
+    driver, _ = killed_with_something_to_replay()
+    damage(driver, which)
+    driver.cluster.log("records", 0).low = 1
+    reason = refused(driver)
+    assert ["torn", "torn", "differ in number or size", "sha256", "no manifest"][which] in reason
+    assert (
+        "records 0 to 0, which a replay needs, were deleted" in reason
+        and "reset --partition 0 --keep all --yes" in reason
+    )
+
+
+def test_a_damaged_snapshot_of_a_group_that_expired_is_passed_over_or_refused() -> None:
+    for deleted in (False, True):
+        driver, _ = killed_with_something_to_replay()
+        driver.feed(0, values(4, 8))
+        driver.finish()
+        damage(driver, 3)
+        driver.cluster.groups["app"].committed.clear()
+        if deleted:
+            log = driver.cluster.log("checkpoints", 0)
+            places = [
+                offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/0")
+            ]
+            log.low = max(places)
+            assert "no older snapshot is left" in refused(driver)
+        else:
+            driver.finish()
+            assert driver.differences() == [] and driver.ended == []
+
+
+@pytest.mark.parametrize("low", [0, 1])
+def test_emptied_checkpoints_are_made_again_from_a_log_that_is_whole(low: int) -> None:
     driver, _ = killed_with_something_to_replay()
     log = driver.cluster.log("checkpoints", 0)
-    place = max(offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(part))
-    value = log.entries[place].value or b""
-    log.entries[place] = log.entries[place]._replace(value=damaged(value))
+    log.entries.clear()
+    driver.cluster.log("records", 0).low = low
+    if low:
+        assert "that topic was emptied or created again" in refused(driver)
+    else:
+        driver.feed(0, values(8, 9))
+        driver.finish()
+        assert driver.differences() == [] and driver.ended == []
+
+
+def test_a_manifest_that_was_altered_is_refused() -> None:
+    """As one that is signed with another key is: an older snapshot is no answer to somebody who writes to the topic."""
+    driver, _ = killed_with_something_to_replay()
+    log = driver.cluster.log("checkpoints", 0)
+    place = max(
+        offset for offset, entry in enumerate(log.entries) if (entry.key or b"").endswith(b"/manifest")
+    )
+    value = re.sub(rb'"records":\d+', b'"records":"x"', log.entries[place].value or b"")
+    log.entries[place] = log.entries[place]._replace(value=value)
     reason = refused(driver)
-    assert said in reason and "reset --partition 0 --keep all --yes" in reason
+    assert "its signature fits none of the keys" in reason
+    assert "reset --partition 0 --keep all --yes" in reason
 
 
 def test_what_retention_has_deleted_of_an_output_is_not_published_again() -> None:

@@ -15,10 +15,10 @@ from explain_sidecar.cli.root import cli, runs
 @click.option(
     "--from",
     "start",
-    type=click.Choice(["earliest", "committed", "latest"]),
+    type=click.Choice(["earliest", "committed", "state", "latest"]),
     default="committed",
     show_default=True,
-    help="Offset of the new epoch's first record.",
+    help="Offset of the new epoch's first record; state: the one after those that the kept state has learnt.",
 )
 @click.option(
     "--keep",

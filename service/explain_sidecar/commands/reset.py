@@ -37,13 +37,13 @@ def reset(
     *,
     partition: int,
     yes: bool = False,
-    start: Literal["committed", "earliest", "latest"] = "committed",
+    start: Literal["committed", "state", "earliest", "latest"] = "committed",
     keep: Literal["nothing", "all"] = "nothing",
     undo: bool = False,
 ) -> None:
     """Print what becomes of the state; with ``yes`` write the first snapshot of the next epoch and commit its offset, in one transaction.
 
-    ``start``: "committed" goes on where the old epoch ended, "earliest" folds the whole topic again, "latest" what comes. ``keep`` "all" goes on
+    ``start``: "committed" goes on where the old epoch ended, "state" after the last record that the kept state has learnt, "earliest" folds the whole topic again, "latest" what comes. ``keep`` "all" goes on
     from the newest snapshot that is whole, whatever became of offsets, log and topic. ``undo`` goes back to the epoch before.
     """
     with stopped(settings, "reset", hold=yes) as sidecar:
@@ -67,9 +67,16 @@ def reset(
             )
         else:
             low, high, ended = found.low, found.high, found.ended
-            first = {"earliest": low, "latest": high, "committed": min(max(ended, low), high)}[start]
             kept = _newest(sidecar, partition) if keep == "all" else None
-            _announce(settings, found, first, kept)
+            if start == "state" and (kept is None or kept.manifest.topic_id != records.id):
+                raise UserError(
+                    "--from state: add --keep all; without it there is no state to go on from"
+                    if kept is None
+                    else f"--from state: the state is of another topic, which was {records.name!r} before; its offsets are not those of this one"
+                )
+            ended = kept.manifest.next_offset if kept and start == "state" else ended
+            first = {"earliest": low, "latest": high}.get(start, min(max(ended, low), high))
+            _announce(settings, found, first, kept, records.id)
         if not yes:
             raise UserError("nothing was done; add --yes to begin the new epoch")
         reach("reset.before")
@@ -96,7 +103,7 @@ def first_of(
     return take(state, settings.app_id, topic.name, topic.id, fold_settings(settings), partitions), chains
 
 
-def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | None) -> None:
+def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | None, topic_id: str) -> None:
     manifest = found.manifest if kept is None else kept.manifest
     if kept is None:
         offsets = f"snapshot at offset {manifest.next_offset if manifest else 'none'}, committed offset {found.committed if found.committed >= 0 else 'none'}"
@@ -114,7 +121,12 @@ def _announce(settings: Settings, found: Found, first: int, kept: Snapshot | Non
         if first != kept.manifest.next_offset:
             _say(
                 "note",
-                f"that state has learnt up to offset {kept.manifest.next_offset}, and it goes on at {first}: what is between them it never learns, or learns twice",
+                f"that state has learnt up to offset {kept.manifest.next_offset}, and it goes on at {first}: what is between them it never learns, or learns twice"
+                + (
+                    "; --from state learns it"
+                    if found.low <= kept.manifest.next_offset < first and kept.manifest.topic_id == topic_id
+                    else ""
+                ),
             )
         what = "with that state"
     _say("stays", "all messages that were published")
@@ -139,7 +151,8 @@ def _newest(sidecar: Stopped, partition: int) -> Snapshot:
     whole = sidecar.snapshots(partition)
     if not whole:
         raise UserError(
-            f"partition {partition}: no snapshot is whole, so that nothing can be kept; without --keep the new epoch begins with a new model"
+            f"partition {partition}: no snapshot is whole, so that nothing can be kept; begin with a file of `state export`, if there is one: explain-sidecar state import FILE "
+            "--yes; without --keep the new epoch begins with a new model"
         )
     return whole[0]
 

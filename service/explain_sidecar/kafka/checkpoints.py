@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from explain_sidecar.errors import SnapshotError, UserError
+from explain_sidecar.errors import DamagedSnapshot, UserError
 from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.kafka.headers import offset_of, read_headers
 from explain_sidecar.kafka.reading import Superseded, read
@@ -179,13 +179,15 @@ class SnapshotReader:
     def _assemble(self, message: Message) -> Snapshot:
         value = self._values.get(MANIFEST)
         if value is None:
-            raise SnapshotError(f"{self._where}: there is no manifest; the topic was written to by others")
+            raise DamagedSnapshot(f"{self._where}: there is no manifest; the topic was written to by others")
         trusted = self._keys.check(value, signature_of(message))
         manifest = Manifest.decode(value)
         wanted = [str(index) for index in range(len(manifest.chunk_sizes))]
         missing = [index for index in wanted if index not in self._values]
         if missing:
-            raise SnapshotError(f"{self._where}: chunk {missing[0]} of {len(wanted)} is missing; it is torn")
+            raise DamagedSnapshot(
+                f"{self._where}: chunk {missing[0]} of {len(wanted)} is missing; it is torn"
+            )
         chunks = [self._values[index] for index in wanted]
         return Snapshot(manifest=manifest, chunks=chunks, trusted=trusted)
 

@@ -133,7 +133,7 @@ class Past:
     def find_snapshot(
         self, keys: Keys, *, strict: bool = True, before: Pointer | None = None
     ) -> tuple[Pointer, Manifest] | None:
-        """The newest snapshot, of whatever topic id; with ``before`` the newest that is older than that one, of its epoch.
+        """The newest snapshot, of whatever topic id; with ``before`` the newest that is no newer than that one and lies before it, of its epoch.
 
         Raises ``SnapshotError`` if the newest manifest cannot be read or its signature is not valid. If not ``strict``, the search
         passes over such manifests.
@@ -153,7 +153,8 @@ class Past:
                     problem = error
                     continue
                 if before is not None and not (
-                    manifest.epoch == before.epoch and manifest.next_offset < before.next_offset
+                    manifest.epoch == before.epoch
+                    and (manifest.next_offset, offset) < (before.next_offset, before.manifest)
                 ):
                     continue
                 if key_prefix(self._settings.app_id, manifest.topic_id, self._partition) == prefix + "/":
@@ -191,12 +192,6 @@ class Past:
                 )
                 verify(snapshot)
                 yield snapshot
-
-    @property
-    def holds_first_snapshots(self) -> bool:
-        """Whether the checkpoints topic has been written to and nothing was deleted from its beginning."""
-        low, end = self._bounds("checkpoints")
-        return low == 0 < end
 
     def ends(self) -> dict[str, int]:
         """The end offset of each output topic; any later message of the sidecar has a higher offset."""

@@ -16,7 +16,14 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from explain_core.foreign import dumps, loads
 from explain_sidecar.crash_points import reach
-from explain_sidecar.errors import LaterVersion, RecoveryError, SettingsError, SnapshotError, UserError
+from explain_sidecar.errors import (
+    DamagedSnapshot,
+    LaterVersion,
+    RecoveryError,
+    SettingsError,
+    SnapshotError,
+    UserError,
+)
 from explain_sidecar.fold.carry import Carry, carry_over
 from explain_sidecar.fold.identity import fold_settings, settings_digest, settings_of
 from explain_sidecar.fold.partition import PartitionState
@@ -142,6 +149,11 @@ class Recovery:
             return self._wait() if self.phase == "waiting" else self._restore()
         except LaterVersion as error:
             raise RecoveryError(f"{self._who}: {error}") from None
+        except DamagedSnapshot as error:
+            if self.phase == "waiting" or self._pointer is None:
+                raise RecoveryError(f"{self._who}: {error}. {self._remedy()}") from None
+            self._begin_before(self._pointer, str(error))
+            return None
         except SnapshotError as error:
             raise RecoveryError(f"{self._who}: {error}. {self._remedy()}") from None
 
@@ -249,8 +261,9 @@ class Recovery:
                 if pointer.next_offset < target.end
                 else f"records {committed} to {low - 1}, which were never folded,"
             )
+            before = f"{self._problem}, and before it " if self._before else ""
             raise RecoveryError(
-                f"{self._who}: {lost} were deleted by retention: the log starts at {low}, the snapshot is at {pointer.next_offset}, "
+                f"{self._who}: {before}{lost} were deleted by retention: the log starts at {low}, the snapshot is at {pointer.next_offset}, "
                 f"the committed offset is {committed}. Give the topic a longer retention. {self._remedy()}"
             )
 
@@ -262,7 +275,9 @@ class Recovery:
 
     def _without_offset(self, low: int, high: int) -> Recovered | None:
         """No committed offset: a new partition, or a group that expired while the snapshot is still there."""
-        found = self.past.find_snapshot(self._cluster.keys)
+        found = self.past.find_snapshot(self._cluster.keys, strict=self._before is None, before=self._before)
+        if found is None and self._before is not None:
+            raise self._lost()
         if found is None:
             self._newest = None
             state = first_state(self._cluster.settings, self.partition, start=low, donor=self._donor())
@@ -411,9 +426,9 @@ class Recovery:
         self.phase = "waiting"
 
     def _older(self, pointer: Pointer, target: Target, low: int, high: int) -> Recovered | None:
-        """Restore the snapshot before the one that ``_before`` points to, or begin where the first epoch did if there is none.
+        """Restore the snapshot before the one that ``_before`` points to; if there is none, replay the first epoch from its first record.
 
-        The digests of the committed offset say whether the replay from there is the same. Raises ``RecoveryError`` if neither is left.
+        The digests of the committed offset say whether that gives the state at it. Raises ``RecoveryError`` if neither is left.
         """
         assert self._before is not None
         found = self.past.find_snapshot(self._cluster.keys, strict=False, before=self._before)
@@ -423,11 +438,12 @@ class Recovery:
             self._check_log(found[0], target, low, high)
             self._start_restore(found[0], target)
             return None
-        if pointer.epoch or low or not self.past.holds_first_snapshots:
-            raise RecoveryError(
-                f"{self._who}: {self._problem}, and no older snapshot is left. {self._remedy()}"
-            )
+        if pointer.epoch or low:
+            raise self._lost()
         return self._found(Recovered(first_state(self._cluster.settings, self.partition, start=low), target))
+
+    def _lost(self) -> RecoveryError:
+        return RecoveryError(f"{self._who}: {self._problem}, and no older snapshot is left. {self._remedy()}")
 
     def _settings_changed(
         self, snapshot: Snapshot, stored_at: float, target: Target, difference: str

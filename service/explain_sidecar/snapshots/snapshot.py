@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from explain_core.foreign import dumps, loads
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
-from explain_sidecar.errors import LaterVersion, SnapshotError, UserError
+from explain_sidecar.errors import DamagedSnapshot, LaterVersion, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carried
 from explain_sidecar.fold.partition import PartitionData, PartitionState
 from explain_sidecar.settings import Settings
@@ -168,7 +168,7 @@ class Manifest(BaseModel):
                     "checkpoint manifest: the snapshot was written by an earlier version of the sidecar, in another format; "
                     "to go on from it, return to that version"
                 ) from None
-            raise SnapshotError(
+            raise DamagedSnapshot(
                 f"checkpoint manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
             ) from None
 
@@ -269,12 +269,12 @@ def verify(snapshot: Snapshot) -> bytes:
     manifest = snapshot.manifest
     where = f"snapshot of partition {manifest.partition} at offset {manifest.next_offset}"
     if [len(chunk) for chunk in snapshot.chunks] != manifest.chunk_sizes:
-        raise SnapshotError(
+        raise DamagedSnapshot(
             f"{where}: {len(snapshot.chunks)} chunks differ in number or size from the manifest's; it is torn"
         )
     packed = b"".join(snapshot.chunks)
     if hashlib.sha256(packed).hexdigest() != manifest.sha256:
-        raise SnapshotError(f"{where}: the chunks' sha256 is not the manifest's; they were altered")
+        raise DamagedSnapshot(f"{where}: the chunks' sha256 is not the manifest's; they were altered")
     return packed
 
 
