@@ -182,3 +182,33 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
     )
     other.feed(mixed_records(1, 10))
     assert "holds another model" in other.fails()
+
+
+def test_a_new_sidecar_learns_from_another_topic_first(pipeline: Factory, tmp_path: Path) -> None:
+    """The records of all its partitions, in the order of their timestamps."""
+    linear = {"EXPLAIN_MODEL__NAME": "linear"}  # it draws nothing that an app_id would change
+    old, new, alone = pipeline(2), pipeline(1, **linear), pipeline(1, **linear)
+    files = [str(tmp_path / name) for name in ("model", "again", "alone")]
+    old.feed(mixed_records(2, 300))
+    topic = old.topics["records"]
+    for file in files[:2]:
+        said = new.cli("warm-up", "--topic", topic, "--out", file).stdout
+    assert "learnt from 300 records, 0 could not be used" in said
+    assert Path(files[0]).read_bytes() == Path(files[1]).read_bytes()
+    # The records of both have the same timestamps, by turns.
+    alone.feed((0, record.value) for pair in zip(*old.inputs.values(), strict=True) for record in pair)
+    alone.run_to_end()
+    alone.cli("model", "export", "--partition", "0", files[2])
+    models = [
+        load_parts(read_file(Path(file), Keys())[0][0]).explained.model for file in (files[0], files[2])
+    ]  # type: ignore[union-attr]
+    assert models[0] == models[1]
+    new.environment["EXPLAIN_MODEL__INITIAL"] = files[0]
+    new.feed(mixed_records(1, 20, seed=1))
+    new.run_to_end()
+    first = new.explanations()[0]
+    assert (
+        first["carried"]["carried"] == ["labels", "model"]
+        and f"{topic} partition 0, after 300" in first["notices"][0]
+    )
+    assert "is not on" in new.cli("warm-up", "--topic", "nowhere", "--out", files[1], status=1).stderr

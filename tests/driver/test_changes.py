@@ -153,6 +153,7 @@ ELSEWHERE: list[tuple[str, str, str, str]] = [
     ("more partitions, `model.on_new_partition: fresh`", "kept; new partitions begin anew", "nothing", "tests/driver/test_growing.py::test_it_begins_anew_where_that_is_wished_or_where_no_partition_is_older"),
     ("another cluster, with other offsets", "kept by `state export` and `state import`", "nothing", "tests/broker/test_state.py::test_a_sidecar_moves_to_another_cluster_whose_offsets_are_others"),
     ("a new sidecar, another `app_id`", "kept by `model export` and `model.initial`", "all but labels and model", "tests/broker/test_state.py::test_a_new_sidecar_begins_with_the_model_of_another"),
+    ("a new sidecar whose records were learnt before, from a file or a topic", "kept by `warm-up` and `model.initial`", "all but labels and model", "tests/driver/test_initial.py::test_a_partition_that_begins_with_a_file_is_exact_after_crashes_and_without_it"),
     ("the records topic deleted and created again", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_a_topic_created_again_costs_its_records_and_not_the_model"),
     ("retention shorter than a downtime", "kept by `reset --keep all`", "nothing", "tests/broker/test_state.py::test_retention_shorter_than_a_downtime_costs_the_records_and_not_the_model"),
     ("the newest snapshot damaged or lost", "kept: the one before it and the records since, which the digests prove", "nothing", "tests/driver/test_past.py::test_a_damaged_snapshot_costs_a_longer_replay_and_no_byte"),

@@ -70,15 +70,19 @@ def model_export() -> None:
     "--input",
     "file",
     type=FILE,
-    required=True,
     metavar="FILE",
     help="File of rows: .csv with a header, .jsonl (a JSON object a line), each also .gz; or .parquet.",
 )
+@click.option(
+    "--topic",
+    metavar="TOPIC",
+    help="Instead of a file a topic, read as the records topic is: what it has now, in the order of the records' timestamps.",
+)
 @click.option("--label", metavar="COLUMN", help="Column of the label; by default record.label.")
-@click.option("--limit", type=COUNT, metavar="N", help="Stop after this many rows.")
+@click.option("--limit", type=COUNT, metavar="N", help="Stop after this many records.")
 @click.option("--out", type=NEW_FILE, required=True, metavar="FILE", help="File to write the model to.")
 @runs("commands.state:warm_up")
 def warm_up() -> None:
-    """Learn from a file, and write the model.
+    """Learn from a file or a topic, and write the model.
 
-    model.initial names the model's file where it is to go on. Does not connect to Kafka."""
+    model.initial names the model's file where it is to go on. With --input it does not connect to Kafka."""

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from explain_sidecar.commands.reset import first_of
 from explain_sidecar.commands.stopped import Stopped, stopped
 from explain_sidecar.commands.tables import read_table
-from explain_sidecar.errors import UserError
+from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings, settings_of
 from explain_sidecar.fold.records import InputRecord
+from explain_sidecar.formats.source import schema_source
 from explain_sidecar.formats.writing import value_writer
+from explain_sidecar.kafka.clients import ErrorLog, reading_consumer, unreachable
 from explain_sidecar.kafka.headers import offset_of
+from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.reading import read
+from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import MODEL, Stored, first_state, read_file, stored, write_file
 from explain_sidecar.snapshots.signatures import Keys, read_keys
@@ -95,9 +101,37 @@ def export_model(settings: Settings, *, partition: int, file: Path) -> None:
 
 
 def warm_up(
-    settings: Settings, *, file: Path, out: Path, label: str | None = None, limit: int | None = None
+    settings: Settings,
+    *,
+    out: Path,
+    file: Path | None = None,
+    topic: str | None = None,
+    label: str | None = None,
+    limit: int | None = None,
 ) -> None:
-    """Fold the rows of a file as a partition's records, and write the model that has learnt from them."""
+    """Fold the rows of a file, or the records that a topic has now, as a partition's records, and write the model that has learnt from them."""
+    if file is not None and topic is None:
+        chosen, name, records = _rows(settings, file, label, limit)
+    elif topic is not None and file is None and label is None:
+        chosen, name, records = settings, topic, _history(settings, topic)
+    else:
+        raise SettingsError("name --input or --topic, and not both; --label is for --input")
+    state, fetch = first_state(chosen, 0), schema_source(chosen)
+    for offset, record in enumerate(islice(records, limit)):
+        state.supplied(record._replace(offset=offset), fetch, lambda name, unfit: None)
+    taken = take(state, settings.app_id, name, name, fold_settings(chosen))
+    _write_model(settings, taken.model_copy(update={"trusted": True}), out, read_keys(settings.checkpoint))
+    performance = state.explained.performance
+    losses = ", ".join(f"{loss.name} {performance.of(loss.name)[0]:.4g}" for loss in performance.losses)
+    sys.stdout.write(
+        f"learnt from {state.records:,} records, {state.rejections.total:,} could not be used; smoothed losses: {losses}\n"
+    )
+
+
+def _rows(
+    settings: Settings, file: Path, label: str | None, limit: int | None
+) -> tuple[Settings, str, Iterator[InputRecord]]:
+    """The rows of a file as records, the settings that read them, and their name."""
     table = read_table("--input", file, limit, ())
     label = label or settings.record.label
     if label not in table.columns:
@@ -106,21 +140,41 @@ def warm_up(
     plain = settings.record.model_copy(
         update={"format": "json", "framing": None, "schema_file": None, "where": {}, "root": None}
     )
-    chosen = settings.model_copy(update={"record": plain})
     encode = value_writer(
         plain, settings.registry, settings.topics.records, {names[n]: k for n, k in table.columns.items()}
     )
-    state = first_state(chosen, 0)
-    for offset, (_, record) in enumerate(table.rows()):
-        value = encode({names[name]: cell for name, cell in record.items()})
-        state.step(InputRecord(offset, 0, None, value))
-    taken = take(state, settings.app_id, settings.topics.records, file.name, fold_settings(chosen))
-    _write_model(settings, taken.model_copy(update={"trusted": True}), out, read_keys(settings.checkpoint))
-    performance = state.explained.performance
-    losses = ", ".join(f"{loss.name} {performance.of(loss.name)[0]:.4g}" for loss in performance.losses)
-    sys.stdout.write(
-        f"learnt from {state.records:,} rows, {state.rejections.total:,} could not be used; smoothed losses: {losses}\n"
+    rows = (
+        InputRecord(0, 0, None, encode({names[name]: cell for name, cell in record.items()}))
+        for _, record in table.rows()
     )
+    return settings.model_copy(update={"record": plain}), file.name, rows
+
+
+def _history(settings: Settings, topic: str) -> Iterator[InputRecord]:
+    """The records that a topic has now: those of all its partitions by their timestamps, each partition in its order."""
+    try:
+        found = Topics(settings).describe(topic).get(topic)
+        if found is None:
+            raise UserError(f"--topic {topic}: it is not on {settings.servers}; name one that holds records")
+        logs = [_log(settings, TopicPartition(topic, place)) for place in range(found.partitions)]
+        yield from heapq.merge(*logs, key=lambda record: record.timestamp)
+    except KafkaException as error:
+        raise unreachable(settings, ErrorLog(), error) from None
+
+
+def _log(settings: Settings, where: TopicPartition) -> Iterator[InputRecord]:
+    reader = reading_consumer(settings)
+    try:
+        low, high = reader.get_watermark_offsets(where, timeout=10)
+        reader.assign([TopicPartition(where.topic, where.partition, low)])
+        while low < high:
+            for message in read(reader, 1.0):
+                if message.error() is not None or offset_of(message) >= high:
+                    return  # what is left are control records
+                low = offset_of(message) + 1
+                yield record_of(message)
+    finally:
+        reader.close()
 
 
 def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys) -> None:

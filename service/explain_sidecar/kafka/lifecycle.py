@@ -266,13 +266,14 @@ class OwnedPartition:
 
     @property
     def copied(self) -> bool:
-        """Whether the state has the model of another partition, and is not stored yet: at another time that would be another model."""
-        begun = None if self.state is None else self.state.carried
+        """Whether a new partition has the model of another one or of a file, and is not stored yet: at another time that may be another model."""
+        state = self.state
         return (
             self.phase == "running"
             and self.location is None
-            and begun is not None
-            and begun.from_partition is not None
+            and state is not None
+            and state.epoch == 0
+            and state.carried is not None
         )
 
     # --- commits -----------------------------------------------------------------------------------------------------
