@@ -1,6 +1,6 @@
 """Incremental explanations of online models: iPFI, iSAGE, permutation importance, SAGE and DBShap.
 
-Numbers in, numbers out: nothing in this package touches a network, a file or a clock, but for ``load_model``, which reads one file.
+Numbers in, numbers out: nothing in this package touches a network, a file or a clock, but for ``load_model`` and ``load_taught``, which read one file.
 
 >>> import explain_core as ec
 >>> pfi = ec.IncrementalPFI(lambda x: 2.0 * x["a"], task="regression", size=10)
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         StreamExplainer,
         Windowing,
     )
+    from explain_core.taught import Taught, load_taught
 
 _HOMES = {
     "Windowing": "stream",
@@ -82,12 +83,14 @@ _HOMES = {
     "SAGE": "importance.batch.sage",
     "SlidingWindowSAGE": "importance.batch.sage",
     "EstimatorGroup": "importance.group",
+    "Taught": "taught",
     "UniformReservoir": "reservoirs",
     "alpha_of": "smoothing",
     "dbshap": "drift",
     "learner_of": "learners.choice",
     "load_artefact": "artefacts.load",
     "load_model": "artefacts.load",
+    "load_taught": "taught",
     "mean_decrease_impurity": "importance.batch.mdi",
     "watch": "report",
     "wrap": "models",
@@ -123,6 +126,7 @@ __all__ = [
     "RiskChange",
     "SlidingWindowSAGE",
     "StreamExplainer",
+    "Taught",
     "UniformReservoir",
     "Windowing",
     "alpha_of",
@@ -130,6 +134,7 @@ __all__ = [
     "learner_of",
     "load_artefact",
     "load_model",
+    "load_taught",
     "losses",
     "mean_decrease_impurity",
     "plots",

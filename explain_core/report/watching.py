@@ -22,6 +22,7 @@ from explain_core.report.report import Report
 from explain_core.report.rows import Source, source_of, task_of
 from explain_core.stream.identity import beginning
 from explain_core.stream.options import Alarming, Explainer, Options, Windowing
+from explain_core.taught import Taught, load_taught
 
 BLOCK = 100
 """Records of the periods that a report keeps; longer ones are merged from these."""
@@ -34,6 +35,7 @@ def watch(
     label: str | None = None,
     *,
     model: Any = None,
+    initial: str | Path | None = None,
     task: Task | None = None,
     time: str | None = None,
     explainers: Sequence[Explainer] = (Explainer(kind="ipfi"), Explainer(kind="isage")),
@@ -54,6 +56,8 @@ def watch(
     ``label``       the column to be predicted
     ``model``       of river: learns each record after it was predicted. Of scikit-learn, XGBoost and their like, or the path of a model's file:
                     is explained as it is. By default the sidecar's mixture of no model, a linear model and a forest. It is copied, never changed
+    ``initial``     the file of a sidecar's ``model export`` or ``warm-up``: the model goes on with what that one has learnt, as with ``model.initial``.
+                    ``model`` is then by default that of the file; one of river is given as it was new
     ``task``        binary, multiclass or regression; by default told from the model or the labels
     ``time``        the column of event times; by default the only column of moments
     ``explainers``  estimators of importance
@@ -74,6 +78,9 @@ def watch(
     empty_server_form_handler ...
     """
     source = None if data is None else source_of(data, label, time)
+    taught = None if initial is None else load_taught(initial)
+    if taught is not None:
+        model, task = _of_file(taught, model, task)
     found = model_of(model, task, source, features, seed)
     options = Options(
         explainers=explainers,
@@ -93,6 +100,12 @@ def watch(
         digest=digest,
         dated=source is not None and source.dated,
     )
+    if taught is not None:
+        if found.static:
+            raise ValueError(
+                "initial: the model never learns, so that there is nothing to go on with; take initial out"
+            )
+        report.explainer.begin_with(taught)
     if source is not None:
         show = sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
         for sample in track(source.samples, "records", source.total, show):
@@ -150,6 +163,24 @@ def model_of(
     if hasattr(model, "feature_names_in_") or getattr(model, "n_features_in_", None) != len(columns or ()):
         columns = None
     return Chosen(lambda: relabelled(wrap(model, kind, columns), known), True, known)
+
+
+def _of_file(taught: Taught, model: Any, task: Task | None) -> tuple[Any, Task | None]:
+    """The model and the task of a file, where none are given. Raises ``ValueError`` where it has others, or does not tell how the model is made."""
+    known = taught.settings.get("model", {})
+    factory, name = known.get("factory"), known.get("name", "mixture")
+    if model is None and factory is not None:
+        raise ValueError(
+            f"initial: the file has what a model of {factory} has learnt (params {known.get('params', {})}); pass that model as model, before it has learnt anything"
+        )
+    if isinstance(model or name, str) and (factory or model not in (None, name)):
+        raise ValueError(
+            f"initial: the file has what the model {factory or name} has learnt, and model is {model!r}; pass that one, or take model out"
+        )
+    its: Task = known.get("task", "binary")
+    if task not in (None, its):
+        raise ValueError(f"initial: the file has a model of the task {its}, and task is {task}; take it out")
+    return name if model is None else model, its
 
 
 def _is_path(model: Any) -> bool:

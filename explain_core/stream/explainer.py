@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from explain_core.alarms.detector import Position
 from explain_core.engine.stream import LONGEST
@@ -34,6 +35,9 @@ from explain_core.stream.reasoner import Predicted, Reasoner
 from explain_core.stream.recent import Recent, RecentData
 from explain_core.stream.slot import Slot, SlotData
 from explain_core.stream.windows import Windows, WindowsData
+
+if TYPE_CHECKING:
+    from explain_core.taught import Taught
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
@@ -203,6 +207,26 @@ class StreamExplainer:
                 options.every,
             )
         ]
+
+    def begin_with(self, taught: Taught) -> None:
+        """Before the first record: go on with a model that has learnt elsewhere (``load_taught`` reads one). The stream's own is one like it, and learns.
+
+        Raises ``StateError`` where it is another one; the stream is then of no more use.
+        """
+        fresh = self.state()
+        windows, recent = (
+            part and structs.replace(part, taught=True) for part in (fresh.parts.windows, fresh.parts.recent)
+        )
+        explained = structs.replace(fresh.slot.explained, model=taught.model)
+        self.restore(
+            structs.replace(
+                fresh,
+                labels=taught.labels,
+                kinds=taught.kinds,
+                slot=structs.replace(fresh.slot, explained=explained),
+                parts=structs.replace(fresh.parts, windows=windows, recent=recent),
+            )
+        )
 
     def _model(self, version: str) -> Model:
         return self.slots[version].explained.model

@@ -10,17 +10,21 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pytest
-from river import datasets, linear_model, preprocessing
+from river import datasets, linear_model, preprocessing, tree
 from sklearn.linear_model import LogisticRegression
 
 import explain_core as ec
 from explain_client.fold import FoldDriver
 from explain_core.random import Generator
+from explain_core.taught import StateFile
 from explain_sidecar.cli import cli
+from explain_sidecar.commands.state import warm_up
 from explain_sidecar.errors import UserError
+from explain_sidecar.settings import Settings
 from tests.documentation import blocks
 from tests.service.test_docs import DATA
 
@@ -65,6 +69,76 @@ def test_the_digest_of_a_report_is_the_sidecars_for_the_same_records(records, se
     found = ec.watch(records, "label", progress=False, **given)
     assert driver.explanations[-1].records == found.records == len(records)
     assert found.digest == driver._state.fold_digest.hex()
+
+
+def taught(tmp_path: Path, records, **given: object) -> Path:
+    """The model of the records' first half, as ``warm-up`` writes it."""
+    rows, out = tmp_path / "history.jsonl", tmp_path / f"model of {given.get('name', 'others')}"
+    rows.write_text("".join(json.dumps(record) + "\n" for record in records[: len(records) // 2]))
+    warm_up(Settings(model=given), file=rows, out=out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "given"),
+    [
+        (PHISHING, {}, {}),
+        (PHISHING, {"name": "forest"}, {"model": "forest"}),
+        (PHISHING, {"factory": "river.linear_model:LogisticRegression"}, {"model": linear_model.LogisticRegression()}),
+        (APPROVAL, {"task": "regression", "name": "linear"}, {}),
+    ],
+    ids=["default", "by name", "of river", "regression"],
+)  # fmt: skip
+def test_a_report_begins_with_what_the_model_of_a_sidecar_has_learnt(records, settings, given, tmp_path):
+    file, rest = taught(tmp_path, records, **settings), records[len(records) // 2 :]
+    driver = FoldDriver(
+        {
+            "emit.every": 50,
+            "model.initial": str(file),
+            **{f"model.{name}": value for name, value in settings.items()},
+        }
+    )
+    driver.send(rest)
+    found = ec.watch(rest, "label", initial=file, progress=False, **given)
+    assert found.digest == driver._state.fold_digest.hex()
+    assert found.digest != ec.watch(rest, "label", progress=False, **{"task": settings.get("task"), **given}).digest  # fmt: skip
+
+
+@pytest.mark.parametrize("on_alarm", [False, True])
+def test_a_window_is_judged_by_the_model_of_the_file_and_not_by_a_new_one(on_alarm, tmp_path):
+    file = ec.load_taught(taught(tmp_path, PHISHING, name="linear"))
+    assert "history.jsonl partition 0, after 200 records" in file.about
+    drift = ec.Windowing(window=50, on_alarm=on_alarm)
+    live = ec.watch(model="linear", task="binary", drift=drift).explainer
+    live.begin_with(file)
+    record = PHISHING[200]
+    live.update({name: value for name, value in record.items() if name != "label"}, record["label"])
+    parts = live.state().parts
+    assert (parts.recent.chunks[0] if on_alarm else parts.windows.current).model == file.model
+
+
+def test_a_file_that_does_not_fit_is_refused_in_words(tmp_path):
+    file = taught(tmp_path, PHISHING, name="linear")
+    of_river = taught(tmp_path, PHISHING, factory="river.linear_model:LogisticRegression")
+    raw = file.read_bytes()
+    (tmp_path / "none").write_bytes(b"a")
+    (tmp_path / "altered").write_bytes(raw.replace(raw[-300:-290], bytes(10)))
+    two = msgspec.msgpack.decode(raw, type=StateFile)
+    (tmp_path / "two").write_bytes(msgspec.msgpack.encode(StateFile(two.snapshots * 2)))
+    static = LogisticRegression().fit(pd.DataFrame({"a": [0.0, 1.0]}), [False, True])
+    for given, reason in [
+        ({"initial": tmp_path / "nowhere"}, "No such file"),
+        ({"initial": tmp_path / "none"}, "holds no model; `explain-sidecar model export`"),
+        ({"initial": tmp_path / "altered"}, "its sha256 is not the manifest's"),
+        ({"initial": tmp_path / "two"}, "the states of 2 partitions"),
+        ({"initial": file, "model": "forest"}, "what the model linear has learnt, and model is 'forest'"),
+        ({"initial": file, "task": "regression"}, "of the task binary, and task is regression"),
+        ({"initial": file, "model": tree.HoeffdingTreeClassifier()}, "the state of a linear learner instead"),
+        ({"initial": file, "model": static}, "never learns"),
+        ({"initial": of_river}, "river.linear_model:LogisticRegression has learnt"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            ec.watch(PHISHING, "label", progress=False, **given)
 
 
 def test_records_give_the_same_report_whatever_holds_them(tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
 
+from explain_core.taught import StateFile, Stored
 from explain_sidecar.errors import SnapshotError, UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.partition import PartitionState
@@ -28,19 +28,6 @@ MODEL = ("labels", "model")
 """The parts that a model consists of."""
 
 
-class Stored(msgspec.Struct, frozen=True):
-    """A snapshot in a file; ``tail`` has digests of the last records before its offset, the newest last."""
-
-    manifest: bytes
-    chunks: list[bytes]
-    signature: bytes | None
-    tail: list[Annotated[bytes, msgspec.Meta(max_length=64)]]
-
-
-class _File(msgspec.Struct, frozen=True, tag="explanation-sidecar state/1"):
-    snapshots: list[Stored]
-
-
 def stored(snapshot: Snapshot, keys: Keys, tail: list[bytes] | None = None) -> Stored:
     """A snapshot as a file holds it, signed where there are keys."""
     value = snapshot.manifest.encode()
@@ -49,7 +36,7 @@ def stored(snapshot: Snapshot, keys: Keys, tail: list[bytes] | None = None) -> S
 
 def write_file(path: Path, snapshots: list[Stored]) -> int:
     """Write the snapshots; returns the file's size in bytes. Raises ``UserError`` where that is not possible."""
-    raw = msgspec.msgpack.encode(_File(snapshots))
+    raw = msgspec.msgpack.encode(StateFile(snapshots))
     try:
         path.write_bytes(raw)
     except OSError as error:
@@ -63,7 +50,7 @@ def read_file(path: Path, keys: Keys) -> list[tuple[Snapshot, list[bytes]]]:
     Raises ``UserError`` where the file cannot be read, is none of these, or was altered.
     """
     try:
-        found = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+        found = msgspec.msgpack.decode(path.read_bytes(), type=StateFile)
     except OSError as error:
         raise UserError(f"{path}: it cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from explain_core.foreign import dumps, loads
 from explain_core.state import NewerState, StateError, Unpack, decoded, states_in, types_of, versions_of
+from explain_core.taught import MAX_RAW_BYTES
 from explain_sidecar.errors import DamagedSnapshot, LaterVersion, SnapshotError, UserError
 from explain_sidecar.fold.carry import Carry, carried
 from explain_sidecar.fold.partition import PartitionData, PartitionState
@@ -34,11 +35,6 @@ CHUNK_BYTES = 700_000
 
 ZSTD_LEVEL = -1
 """A forest takes a tenth more bytes than by zstd's default of 3, and half the time."""
-
-MAX_RAW_BYTES = 2**28
-"""A snapshot that says it is larger is refused before memory is taken. One of this size is read in half a minute: a worker that does not
-ask Kafka for records for 45 s is no longer a member of the group, and is ended."""
-
 
 MAX_EPOCH = 2**53 - 1
 """Integers up to here are exact in every reader of JSON."""
