@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import cycle, pairwise
 from statistics import median
 
@@ -136,16 +136,19 @@ class Line:
                 raise SystemExit("the explanations do not flow steadily; the machine is too busy")
             time.sleep(0.2)
 
-    def breaks(self, since: float) -> dict[int, list[float]]:
+    def breaks(
+        self, since: float, least: float = BREAK_SECONDS, until: float | None = None
+    ) -> dict[int, list[float]]:
         """The breaks of each partition since a moment, in seconds; one that has not ended counts as it stands."""
-        now = time.monotonic()
+        now = time.monotonic() if until is None else until
         found = {}
         for partition, moments in self.arrivals.items():
             begin = max((moment for moment in moments if moment <= since), default=since)
             spans = [
-                b - a for a, b in pairwise([begin, *(moment for moment in moments if moment > since), now])
+                b - a
+                for a, b in pairwise([begin, *(moment for moment in moments if since < moment < now), now])
             ]
-            found[partition] = [span for span in spans if span > BREAK_SECONDS]
+            found[partition] = [span for span in spans if span > least]
         return found
 
     def _shares(self) -> list[int]:
@@ -239,36 +242,45 @@ def supervised(kills: int) -> None:
     Console(width=160).print(table)
 
 
-def rolled(broker: Broker, name: str, module: str, changes: dict[str, str]) -> tuple[int, float, float]:
-    """An instance with other settings or a later version starts beside the one before, which then stops; as ``measure``."""
+def rolled(broker: Broker, name: str, module: str, changes: dict[str, str], restart: float) -> list[float]:
+    """Two instances are replaced one after the other, as a StatefulSet does: each stops, and comes with other settings or of a later version.
+
+    Returns the longest time between two messages of each partition, in seconds, and of any of them in the ten seconds before.
+    """
     line = Line(broker, name, static=False)
-    first, second = INSTANCES
-    with line.flowing(), line.instance(first) as process:
-        line.wait_until_shared(1)
-        line.wait_until_steady()
-        began = time.monotonic()
-        with line.instance(second, module, **changes):
-            line.wait_until_shared(2)
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-            line.wait_until_shared(1)
-            time.sleep(AFTER_SECONDS / 2)
-            breaks = [spans for spans in line.breaks(began).values() if spans]
-    return len(breaks), max(map(max, breaks), default=0.0), max(map(sum, breaks), default=0.0)
+    with line.flowing(), ExitStack() as later:
+        with ExitStack() as before:
+            running = {instance: before.enter_context(line.instance(instance)) for instance in INSTANCES}
+            line.wait_until_shared()
+            line.wait_until_steady()
+            began = time.monotonic()
+            for instance, process in running.items():
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+                time.sleep(restart)
+                later.enter_context(line.instance(instance, module, **changes))
+                line.wait_until_shared()
+        time.sleep(AFTER_SECONDS / 2)
+        found = [max(spans, default=0.0) for spans in line.breaks(began, 0.0).values()]
+        usual = line.breaks(began - 2 * BEFORE_SECONDS, 0.0, began)
+    return [*found, max(max(spans, default=0.0) for spans in usual.values())]
 
 
-def rolling(rounds: int) -> None:
+def rolling(rounds: int, restart: float) -> None:
     """A change of settings, and an upgrade, with two instances."""
     table = Table(box=MARKDOWN)
-    for column in ("what happens", "partitions that stand still", "longest break, s", "of one partition in all, s"):  # fmt: skip
+    of_partitions = [f"partition {partition}" for partition in range(PARTITIONS)]
+    for column in ("longest break, s", *of_partitions, "of all, at worst", "before"):
         table.add_column(column, no_wrap=True)
     with Broker() as broker:
         for what, (module, changes) in ROLLED.items():
-            found = [rolled(broker, f"rolled-{what.split()[0]}-{number}", module, changes) for number in range(rounds)]  # fmt: skip
-            touched, longest, total = zip(*found, strict=True)
-            table.add_row(what, _spread(touched, 0), _spread(longest, 1), _spread(total, 1))
+            found = [rolled(broker, f"rolled-{what.split()[0]}-{number}", module, changes, restart) for number in range(rounds)]  # fmt: skip
+            *each, before = zip(*found, strict=True)
+            worst = max(map(max, each))
+            table.add_row(what, *(_spread(spans, 1) for spans in each), f"{worst:.1f}", _spread(before, 1))
             print(what, found, file=sys.stderr, flush=True)
-    Console(width=160).print(table)
+    load = os.getloadavg()[0]
+    Console(width=180).print(table, f"load of {load:.0f} on {os.cpu_count()} cores")
 
 
 def main(rounds: int, restart: float) -> None:
@@ -304,7 +316,7 @@ if __name__ == "__main__":
     parser.add_argument("--rolling", action="store_true", help="change settings and versions, and nothing else")  # fmt: skip
     arguments = parser.parse_args()
     if arguments.rolling:
-        rolling(arguments.rounds)
+        rolling(arguments.rounds, arguments.restart)
     elif arguments.kills:
         supervised(arguments.kills)
     else:
