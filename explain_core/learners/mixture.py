@@ -190,6 +190,11 @@ class MixtureLearner(Learner):
         self._tables = Arrays(**tables)
         self.arrays["members"] = self._tables.table
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy has members of its own."""
+        self.__dict__.update(state)
+        self._link()
+
     def _stored(self) -> dict[str, Array]:
         own = {name: self.arrays[name] for name in ("weights", "none", "target", "recent")}
         own["versions"] = np.array([member.version for member in self.members.values()], np.int64)

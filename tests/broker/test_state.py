@@ -1,11 +1,14 @@
 """What outlives a change, on a real broker: settings, a broken past, another cluster; each with the bytes of an oracle that does the same."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from river import tree
 
+from benchmarks import KEY_FILE
 from explain_sidecar.broker.embedded import Broker
 from explain_sidecar.settings import Settings
 from explain_sidecar.snapshots.files import read_file
@@ -166,11 +169,13 @@ def test_a_copy_without_the_last_records_is_waited_for(pipeline: Factory, tmp_pa
 def test_a_new_sidecar_begins_with_the_model_of_another(
     line: Pipeline, pipeline: Factory, tmp_path: Path
 ) -> None:
-    file = tmp_path / "model"
-    assert "after 300 records" in line.cli("model", "export", "--partition", "0", str(file)).stdout
+    file, river = tmp_path / "model", tmp_path / "model.pickle"
+    said = line.cli("model", "export", "--partition", "0", "--river", str(river), str(file)).stdout
+    assert "after 300 records" in said and "ArrayClassifier" in said
     ((snapshot, _),) = read_file(file, Keys())
     explained = load_parts(snapshot).explained
     assert explained is not None and explained.reservoirs[0].rows == []
+    assert pickle.loads(river.read_bytes()).learner.state() == explained.model.learner
     new = pipeline(1, EXPLAIN_MODEL__INITIAL=str(file))
     new.feed(mixed_records(1, 100, seed=1))
     new.run_to_end()
@@ -182,6 +187,28 @@ def test_a_new_sidecar_begins_with_the_model_of_another(
     )
     other.feed(mixed_records(1, 10))
     assert "holds another model" in other.fails()
+
+
+def test_a_model_that_river_runs_is_exported_as_the_object_that_it_is(
+    pipeline: Factory, tmp_path: Path
+) -> None:
+    file, river = str(tmp_path / "model"), tmp_path / "model.pickle"
+    line = pipeline(
+        1,
+        EXPLAIN_MODEL__FACTORY="river.tree:HoeffdingTreeClassifier",
+        EXPLAIN_MODEL__LEARNER="river",
+        EXPLAIN_CHECKPOINT__HMAC_KEY_FILE=str(KEY_FILE),
+    )
+    given = list(mixed_records(1, 300))
+    line.feed(given)
+    line.run_to_end()
+    said = line.cli("model", "export", "--partition", "0", "--river", str(river), file).stdout
+    assert "a HoeffdingTreeClassifier; its classes are places in [" in said
+    model = pickle.loads(river.read_bytes())
+    assert type(model) is tree.HoeffdingTreeClassifier and model.n_nodes
+    assert model.predict_proba_one({})
+    nowhere = str(tmp_path / "no" / "where")
+    assert "cannot be written" in line.cli("model", "export", "--partition", "0", nowhere, status=1).stderr
 
 
 def test_a_new_sidecar_learns_from_another_topic_first(pipeline: Factory, tmp_path: Path) -> None:

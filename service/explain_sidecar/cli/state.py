@@ -57,6 +57,12 @@ def model() -> None:
     metavar="P",
     help="Partition whose model to write.",
 )
+@click.option(
+    "--river",
+    type=NEW_FILE,
+    metavar="PICKLE",
+    help="File to write the model to as an object of river's interface, which pickle.load reads.",
+)
 @click.argument("file", type=NEW_FILE)
 @runs("commands.state:export_model")
 def model_export() -> None:

@@ -13,12 +13,17 @@ from typing import Literal
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from explain_core.foreign import dumps
+from explain_core.learners.as_river import as_river
+from explain_core.learners.base import Learner
+from explain_core.taught import Stored
 from explain_sidecar.commands.reset import first_of
 from explain_sidecar.commands.stopped import Stopped, stopped
 from explain_sidecar.commands.tables import read_table
 from explain_sidecar.errors import SettingsError, UserError
 from explain_sidecar.fold.carry import carry_over
 from explain_sidecar.fold.identity import fold_settings, settings_of
+from explain_sidecar.fold.partition import PartitionState
 from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.source import schema_source
 from explain_sidecar.formats.writing import value_writer
@@ -28,7 +33,7 @@ from explain_sidecar.kafka.input import record_of
 from explain_sidecar.kafka.reading import read
 from explain_sidecar.kafka.topics import Topics
 from explain_sidecar.settings import Settings
-from explain_sidecar.snapshots.files import MODEL, Stored, first_state, read_file, stored, write_file
+from explain_sidecar.snapshots.files import MODEL, first_state, read_file, stored, write_file, written
 from explain_sidecar.snapshots.signatures import Keys, read_keys
 from explain_sidecar.snapshots.snapshot import Before, Snapshot, begin, load_parts, take, unpacking
 
@@ -91,13 +96,22 @@ def import_state(settings: Settings, *, file: Path, yes: bool = False, start: Fr
     sys.stdout.write("done\n")
 
 
-def export_model(settings: Settings, *, partition: int, file: Path) -> None:
-    """Write the model of a partition's newest whole snapshot, without any of the rows that explain it."""
+def export_model(settings: Settings, *, partition: int, file: Path, river: Path | None = None) -> None:
+    """Write the model of a partition's newest whole snapshot, without any of the rows that explain it; to ``river`` as an object of river's interface."""
     with stopped(settings, "export", hold=False, running=True) as sidecar:
         whole = sidecar.snapshots(partition) if partition < sidecar.records.partitions else []
     if not whole:
         raise UserError(f"--partition {partition}: {settings.topics.records!r} has no state of it")
-    _write_model(settings, whole[0], file, sidecar.keys)
+    state = _write_model(settings, whole[0], file, sidecar.keys)
+    if river is None:
+        return
+    model, labels = state.explained.model, list(state.labels)
+    found = as_river(model, labels) if isinstance(model, Learner) else model.wrapped
+    written(river, dumps(found))
+    classes = "" if isinstance(model, Learner) or not labels else f"; its classes are places in {labels}"
+    sys.stdout.write(
+        f"{river}: a {type(found).__name__}{classes}. pickle.load reads it, and runs what it says: only for files of your own\n"
+    )
 
 
 def warm_up(
@@ -177,7 +191,8 @@ def _log(settings: Settings, where: TopicPartition) -> Iterator[InputRecord]:
         reader.close()
 
 
-def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys) -> None:
+def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys) -> PartitionState:
+    """Returns a state that has nothing but the model."""
     manifest = snapshot.manifest
     known = settings_of(manifest.settings, settings)
     carry = carry_over(manifest.settings, known).of(MODEL)
@@ -199,6 +214,7 @@ def _write_model(settings: Settings, snapshot: Snapshot, file: Path, keys: Keys)
         f"{file}: {size:,} bytes; {kind} after {manifest.records:,} records of {manifest.topic} partition {manifest.partition}, up to offset "
         f"{manifest.next_offset}\nBegin with it: model.initial: {file}\n"
     )
+    return state
 
 
 def _tell(snapshot: Snapshot) -> None:

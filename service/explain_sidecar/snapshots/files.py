@@ -36,7 +36,11 @@ def stored(snapshot: Snapshot, keys: Keys, tail: list[bytes] | None = None) -> S
 
 def write_file(path: Path, snapshots: list[Stored]) -> int:
     """Write the snapshots; returns the file's size in bytes. Raises ``UserError`` where that is not possible."""
-    raw = msgspec.msgpack.encode(StateFile(snapshots))
+    return written(path, msgspec.msgpack.encode(StateFile(snapshots)))
+
+
+def written(path: Path, raw: bytes) -> int:
+    """Write the bytes; returns their number. Raises ``UserError`` where that is not possible."""
     try:
         path.write_bytes(raw)
     except OSError as error:

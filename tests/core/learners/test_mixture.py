@@ -1,6 +1,8 @@
 """A mixture is hardly worse than its best member, leaves its members their bits, and survives any target."""
 
+import copy
 import math
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -81,6 +83,21 @@ def test_a_state_in_mid_stream_goes_on_with_the_same_bits(task: str) -> None:
         whole.learn(x, y)
         parted.learn(x, y)
         assert whole.weights == parted.weights
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
+def test_a_copy_learns_in_members_of_its_own(copied: Callable[[MixtureLearner], MixtureLearner]) -> None:
+    mixture, other = made("binary"), made("binary")
+    records = [(x, y) for x, y, _ in mixed(400, 3, task="binary")]
+    for x, y in records[:200]:
+        mixture.learn(x, y)
+    twin, state = copied(mixture), mixture.state()
+    other.restore(state)
+    for x, y in records[200:]:
+        assert twin.predict(x) == other.predict(x)
+        twin.learn(x, y)
+        other.learn(x, y)
+    assert twin.state() == other.state() and mixture.state() == state
 
 
 def test_what_was_explained_or_predicted_before_is_not_taken_for_the_record_that_is_learnt() -> None:
