@@ -82,7 +82,7 @@ def test_what_is_written_by_an_inferred_schema_is_read_again(
     [
         ("avro", "avsc", '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}', "c"),
         ("protobuf", "proto", 'syntax = "proto3"; message R { int64 a = 1; }', 'no field named "c"'),
-        ("json_schema", "json", '{"properties": {"c": {"type": "integer"}}}', '"x" is no integer'),
+        ("json_schema", "json", '{"properties": {"c": {"type": "integer"}}}', '"x" is not of type "integer"'),
     ],
 )
 def test_a_record_that_does_not_fit_the_users_schema_is_refused_in_words(

@@ -20,7 +20,7 @@ from explain_core.stream.alarms import OF_RECORDS
 from explain_sidecar.errors import UserError
 from explain_sidecar.fold.models import artefact, challenger_artefact
 from explain_sidecar.formats import files
-from explain_sidecar.formats.json_nodes import MAX_STEPS
+from explain_sidecar.formats.json_schema import MAX_COST
 from explain_sidecar.settings import (
     AlarmSettings,
     ExplainerSettings,
@@ -53,7 +53,7 @@ def fold_settings(settings: Settings) -> dict[str, Any]:
     if file is not None:
         found["challenger"]["uri"] = _content(file)
     if settings.record.format == "json_schema":
-        record["max_steps"] = MAX_STEPS
+        record["max_cost"] = MAX_COST
     if settings.record.schema_file is not None:
         record["schema_file"] = files.digest(settings.record.schema_file, "record.schema_file")
     return {name: value for name, value in found.items() if value != {}}
@@ -70,8 +70,8 @@ def settings_of(identity: Mapping[str, Any], now: Settings) -> Settings:
     Raises ``UserError`` where the file of a model or a schema is another now, or this version of the sidecar does not know a setting."""
     found = json.loads(json.dumps(identity))
     here = fold_settings(now)
-    if found.get("record", {}).pop("max_steps", MAX_STEPS) != MAX_STEPS:
-        raise UserError("record.format: JSON Schemas were validated within another number of steps")
+    if found.get("record", {}).pop("max_cost", MAX_COST) != MAX_COST:
+        raise UserError("record.format: JSON Schemas were validated within another cost")
     for section, name in (("model", "uri"), ("challenger", "uri"), ("record", "schema_file")):
         if name in found.get(section, {}):
             if found[section][name] != here.get(section, {}).get(name):

@@ -52,7 +52,7 @@ class SchemaFile:
                 self.protobuf = ProtobufSchema(data)
         except ImportError as error:
             raise UserError(f"{self._where}: {error.name or error} is missing; {EXTRA}") from None
-        except (SchemaProblem, UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        except (SchemaProblem, UnicodeDecodeError, orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
             raise SettingsError(f"{self._where}: {error}") from None
 
     def reader(self) -> tuple[Callable[[bytes], dict[str, Any]], str | None]:

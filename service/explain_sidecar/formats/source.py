@@ -90,8 +90,8 @@ class SchemaSource:
                 return orjson.dumps(
                     {name: orjson.loads(text) for name, text in {**referred, "": schema.schema_str}.items()}
                 )
-            except orjson.JSONDecodeError as error:
-                raise SchemaProblem(f"it is not JSON: {error}") from None
+            except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
+                raise SchemaProblem(f"it is not JSON, or nested too deep: {error}") from None
         return _descriptors(schema.schema_str, referred)
 
     def _references(self, schema: Any, seen: set[tuple[str, int]]) -> Iterator[tuple[str, str]]:
