@@ -80,27 +80,6 @@ def test_without_a_change_and_where_they_are_off_nothing_is_published():
     assert "alarms" not in off.chains and "alarms" not in fold_settings(settings())
 
 
-@pytest.mark.parametrize("every", [1, 3])
-def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
-    known = {"alarms": {**EARLY, "subjects": ["loss", "gain", "importance", "missing", "rejected"]}}
-    sections = {
-        "model": STATIC,
-        "emit": {"every": 500},
-        "explainers": ONE,
-        "explain": {"every": every},
-        **known,
-    }
-    rows = [b"{" if i % 50 == 7 else row for i, row in enumerate(stream(1_400, flips_at=1_000))]
-    expected = fold(new_state(**sections), rows)
-    assert alarms(expected)
-    state, found, start = new_state(**sections), [], 0
-    for cut in (33, 450, 501, 999, 1_030, 1_071, 1_400):
-        found += fold(state, rows[start:cut])
-        state = restored(encode(state), settings(**sections))
-        start = cut
-    assert found == expected
-
-
 def test_compiled_and_generic_evaluators_raise_the_same_alarms():
     rows = stream(1_400, flips_at=1_100)
     found = []

@@ -76,9 +76,8 @@ def test_a_challenger_learns_the_records_of_all_versions(tmp_path, challenger):
         assert shared.predict(row) == alone.explained.model.predict(row)
 
 
-@pytest.mark.parametrize("challenger", [LEARNS, FOREIGN, "file"])
-def test_a_restored_state_continues_with_the_same_bytes(tmp_path, challenger):
-    given = file_of(tmp_path) if challenger == "file" else challenger
+def test_a_restored_state_continues_with_the_same_bytes(tmp_path):
+    given = FOREIGN  # others: test_blocks
     how = {
         "drift": {"enabled": True, "window": 40, "bootstrap": 2},
         "models": {"close_after": 70, "max_open": 2},

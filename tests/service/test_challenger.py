@@ -69,20 +69,6 @@ def test_the_challenger_s_figures_are_those_that_it_has_as_the_model():
         assert cell["value"] == pytest.approx(both[0]["value"] - both[1]["value"], abs=1e-9)
 
 
-@pytest.mark.parametrize(("every", "of_these"), [(1, 1), (3, 2)])
-def test_a_restored_state_continues_with_the_same_bytes(every, of_these):
-    sections = {"explain": {"every": every}, "drift": {"window": 60}}
-    challenger = {**TREE, "every": of_these}
-    whole, expected = compared(challenger, 300, **sections)
-    known = settings(challenger=challenger, **sections)
-    for cut in (0, 19, 61, 150, 287):
-        state = PartitionState(known, 3)
-        first = fold(state, values(300)[:cut])
-        again = restored(encode(state), known)
-        assert first + fold(again, values(300)[cut:]) == expected
-        assert (again.fold_digest, encode(again)) == (whole.fold_digest, encode(whole))
-
-
 @pytest.mark.parametrize("every", [3, 4])
 def test_on_the_records_that_the_challenger_is_explained_on_both_draw_alike(every):
     """The same model twice, one of which is explained on some records only, does not differ from itself by a bit; but in iSAGE, whose mean

@@ -72,15 +72,6 @@ def test_segments_change_nothing_else_and_cost_no_evaluation():
         assert {**told, "segments": {}, "digest": ""} == {**plain, "digest": ""}
 
 
-@pytest.mark.parametrize("every", [1, 3])
-def test_a_state_that_is_restored_goes_on_to_the_same_bytes(every):
-    watched = {**EARLY, "one_in": 1_000, "subjects": ["loss", "segments", "segment_importance"]}
-    known = sections(alarms=watched, explain={"every": every})
-    rows = stream(1_100, flips_at=700)
-    expected = fold(new_state(**known), rows)
-    assert fold_with_restores(known, rows, (1, 33, 250, 777, 1_100)) == expected
-
-
 def test_a_feature_that_comes_after_a_segments_last_record_leaves_a_snapshot_that_is_restored():
     watched = {**EARLY, "subjects": ["segment_importance"]}
     known = sections(alarms=watched, explainers=[{**BY[0], "segments": 3}])

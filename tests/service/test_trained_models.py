@@ -55,16 +55,6 @@ def test_importance_is_that_of_the_model_s_columns_and_performance_that_of_its_p
     assert set(found["importance"]["ipfi"]["cross_entropy"]) == {"age", "debt", "colour"}
 
 
-def test_a_restored_state_continues_with_the_same_bytes(path):
-    given, objects = known(path), labelled()
-    whole, state = PartitionState(given, 3), PartitionState(given, 3)
-    expected = fold(whole, objects[:200])
-    first = fold(state, objects[:77])
-    again = restored(encode(state), given)
-    assert first + fold(again, objects[77:200]) == expected
-    assert again.fold_digest == whole.fold_digest
-
-
 def test_other_names_for_the_columns_of_a_file_without_names_are_another_identity(tmp_path):
     path, _ = trained.onnx(tmp_path)
     names = [f"f{i}" for i in range(trained.WHOLE.shape[1])]

@@ -76,29 +76,6 @@ def test_a_version_is_explained_as_by_a_sidecar_that_has_it_alone(tmp_path):
     assert {m["version"] for m in whole} == {None}
 
 
-@pytest.mark.parametrize("cut", [1, 50, 117])
-def test_a_restored_state_continues_with_the_same_bytes(tmp_path, cut):
-    drift = {"enabled": True, "window": 30, "bootstrap": 2}
-    alarms = {
-        "enabled": True,
-        "one_in": 1000,
-        "warm_up": 50,
-        "baseline": 50,
-        "subjects": ["loss", "importance", "missing", "rejected"],
-    }
-    known = versioned(
-        write(tmp_path, "v1", "v2", "v3"), {"close_after": 40, "max_open": 2}, drift=drift, alarms=alarms
-    )
-    given = records(["v1"] * 40 + ["v2", "v1"] * 20 + ["v3"] * 60 + ["v1"] * 20)
-    whole, line = VersionedPartition(known), VersionedPartition(known)
-    expected = whole.fold(given)
-    first = line.fold(given[:cut])
-    again = line.restart()
-    assert first + again.fold(given[cut:]) == expected
-    assert again.state.fold_digest == whole.state.fold_digest
-    assert {output.destination for output in expected} == {"explanations", "drift"}
-
-
 def test_the_version_may_come_in_a_header(tmp_path):
     line = VersionedPartition(versioned(write(tmp_path, "7"), record={"model_version": "header:model"}))
 

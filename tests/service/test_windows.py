@@ -99,17 +99,6 @@ def test_a_static_model_is_compared_with_itself_from_the_second_window_on():
     assert found[0]["change"]["joint"]["hypothesis"] is None
 
 
-@pytest.mark.parametrize("at", [150, 200, 399, 400, 570])
-def test_a_restored_state_goes_on_across_the_end_of_a_window(at):
-    rows = stream(900, flips_at=500)
-    expected = fold(new_state(drift=QUICK), rows)
-    assert len(messages(expected, "drift")) == 2
-    state = new_state(drift=QUICK)
-    before = fold(state, rows[:at])
-    again = restored(encode(state), settings(drift=QUICK))
-    assert before + fold(again, rows[at:]) == expected
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_keep_models_whose_kind_the_seed_decides(seed):
     sections = {"drift": QUICK, "seed": seed, "model": {"factory": "tests.models:drawn_by_seed"}}
