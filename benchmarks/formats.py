@@ -1,4 +1,4 @@
-"""``python -m benchmarks.formats``: the fold of the same records in JSON, Avro and Protobuf, logistic model, block by block, by turns.
+"""``python -m benchmarks.formats``: the fold of the same records in JSON, Avro, Protobuf and JSON by a JSON Schema, logistic model, block by block, by turns.
 
 A record has eight numbers, a text and the label. The throughput of a format against JSON is the median over blocks of JSON's time to its
 own in the same round. Time is that of the thread, which others on the machine disturb less.
@@ -23,7 +23,7 @@ from explain_sidecar.fold.records import InputRecord
 from explain_sidecar.formats.schemas import StoredSchema
 from explain_sidecar.settings import Settings
 
-FORMATS = ("json", "avro", "protobuf")
+FORMATS = ("json", "avro", "protobuf", "json_schema")
 NUMBERS = [f"x{i}" for i in range(8)]
 GOAL = 0.85
 BLOCK = 1_000
@@ -36,6 +36,16 @@ AVRO = {
         {"name": "colour", "type": "string"},
         {"name": "label", "type": "boolean"},
     ],
+}
+
+
+JSON_SCHEMA = {
+    "properties": {
+        **{name: {"type": "number"} for name in NUMBERS},
+        "colour": {"enum": ["red", "green", "blue"]},
+        "label": {"type": "boolean"},
+    },
+    "required": ["label"],
 }
 
 
@@ -57,6 +67,7 @@ def schemas() -> dict[str, StoredSchema]:
     return {
         "avro": StoredSchema("1", "AVRO", json.dumps([AVRO]).encode()),
         "protobuf": StoredSchema("1", "PROTOBUF", files.SerializeToString()),
+        "json_schema": StoredSchema("1", "JSON", json.dumps({"": JSON_SCHEMA}).encode()),
     }
 
 
@@ -73,6 +84,7 @@ def values(count: int) -> dict[str, list[bytes]]:
         out = io.BytesIO()
         fastavro.schemaless_writer(out, parsed, record)
         found["json"].append(orjson.dumps(record))
+        found["json_schema"].append(FRAME + found["json"][-1])
         found["avro"].append(FRAME + out.getvalue())
         found["protobuf"].append(FRAME + b"\0" + message(**record).SerializeToString())
     return found
